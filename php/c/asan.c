@@ -1,6 +1,6 @@
 /*
- * Only in builds with AddressSanitizer (MILLRACE_ASAN=1). PHP loads extensions with RTLD_DEEPBIND, which the sanitizer
- * refuses to run with; here that flag is taken off.
+ * Only in builds with AddressSanitizer (MILLRACE_ASAN=1). PHP loads extensions with RTLD_DEEPBIND, with which the sanitizer
+ * refuses to run; this file removes that flag.
  */
 #include <dlfcn.h>
 

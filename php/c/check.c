@@ -1,6 +1,6 @@
 /*
- * What the host says about the PHP that it started, opcache above all. Whether opcache really works is asked where it
- * matters: in a forked child that starts a request, as the workers will be. Nothing of that request stays in the host.
+ * What the host reports about the PHP that it started, opcache above all. A forked child, which starts a request as a
+ * worker does, finds out whether opcache really works. Nothing of that request stays in the host.
  */
 #include "worker.h"
 
@@ -109,7 +109,7 @@ static size_t report_extensions(char *text, size_t length, size_t room)
 	return add(text, length, room, "\n");
 }
 
-/* Writes the lines of READY; how many bytes they have. */
+/* Writes the lines of READY; returns their length in bytes. */
 size_t check_report(char *text, size_t room)
 {
 	size_t length = add(text, 0, room, "protocol=%u\n", MR_PROTOCOL);

@@ -25,14 +25,14 @@
 #include <Zend/zend_stream.h>
 #include <ext/standard/info.h>
 
-/* php_module_startup lost its number of modules in 8.2. */
+/* php_module_startup lost its parameter for the number of modules in 8.2. */
 #if PHP_VERSION_ID < 80200
 # define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module), 1)
 #else
 # define MR_MODULE_STARTUP(sapi, module) php_module_startup((sapi), (module))
 #endif
 
-/* getenv() without a name has a hook of its own since 8.2; before, it takes the one of $_ENV, under php-fpm as well. */
+/* getenv() without a name has a hook of its own since 8.2; before, it uses the one of $_ENV, under php-fpm as well. */
 #if PHP_VERSION_ID < 80200
 # define MR_HOOK_GETENV(function) ((void)(function))
 #else
@@ -46,7 +46,9 @@
 # define MR_RESET_PEAK() zend_memory_reset_peak_usage()
 #endif
 
-/* Random numbers are of ext/random since 8.2, which forgets its seeds when a request starts; before, of ext/standard. */
+/*
+ * Since 8.2 random numbers come from ext/random, which forgets its seeds when a request starts; before, from ext/standard.
+ */
 #if PHP_VERSION_ID < 80200
 # include <ext/standard/basic_functions.h>
 # define MR_FORGET_SEEDS() (BG(mt_rand_is_seeded) = 0)
@@ -54,14 +56,14 @@
 # define MR_FORGET_SEEDS() ((void)0)
 #endif
 
-/* Has the VM call zend_interrupt_function soon; the flag is atomic since 8.2. */
+/* Makes the VM call zend_interrupt_function soon; the flag is atomic since 8.2. */
 #if PHP_VERSION_ID < 80200
 # define MR_INTERRUPT() (EG(vm_interrupt) = 1)
 #else
 # define MR_INTERRUPT() zend_atomic_bool_store_ex(&EG(vm_interrupt), true)
 #endif
 
-/* Exported, but in no header; sapi/cli/php_cli.c declares them so too. */
+/* Exported, but declared in no header; sapi/cli/php_cli.c declares them in the same way. */
 PHPAPI extern char *php_ini_opened_path;
 PHPAPI extern char *php_ini_scanned_path;
 

@@ -1,9 +1,10 @@
 /*
- * The last words of a worker that crashes: where its script was, in memory that it shares with the host, which tells them
- * with its end. Then the signal does what it does without us: the process ends, with a core file if those are on.
+ * Where the script of a crashing worker was. The worker writes it into memory that it shares with the host, and the host
+ * reports it with the worker's end. Then the signal takes its usual course: the process ends, with a core file if core
+ * files are enabled.
  *
- * The handler runs on a stack of its own, since the other one may be what is used up, and calls only what may be called in
- * a signal handler. Memory is read by trace.c, which survives pointers to nowhere.
+ * The handler runs on a stack of its own, because the main stack may be exhausted, and calls only what is allowed in a
+ * signal handler. trace.c reads the memory; it survives invalid pointers.
  */
 #include "worker.h"
 
@@ -16,7 +17,7 @@
 /* Bytes of the handler's stack. */
 #define STACK_BYTES (64u << 10)
 
-/* AddressSanitizer tells more of a crash than we do. */
+/* AddressSanitizer says more about a crash than this file. */
 #ifdef __SANITIZE_ADDRESS__
 # define IS_WATCHED false
 #else
@@ -27,7 +28,7 @@ static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
 
 static char *report;            /* u32 length, text */
 static pid_t self;
-static uintptr_t stack_end;     /* the main stack does not grow below this; 0: it is not known */
+static uintptr_t stack_end;     /* the main stack does not grow below this; 0: unknown */
 
 static void put_reason(struct text *text, int signal, const siginfo_t *info)
 {
@@ -48,7 +49,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 {
 	(void)context;
 	static volatile sig_atomic_t again;
-	/* A process that the script has forked shares the memory, but is no worker. */
+	/* A process that the script has forked shares this memory, but is not a worker. */
 	if (!again && getpid() == self) {
 		again = 1;
 		struct text text = { report + sizeof(uint32_t), 0, MR_TRACE_MAX };
@@ -60,7 +61,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 	raise(number);
 }
 
-/* In a worker that begins: `area` takes CRASH_BYTES. */
+/* Called when a worker starts; `area` holds CRASH_BYTES. */
 void crash_watch(char *area)
 {
 	struct rlimit limit;

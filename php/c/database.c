@@ -1,21 +1,21 @@
 /*
- * Database connections that outlive a request. WordPress and most others connect with mysqli and without "p:"; with
- * --keep-database-connections that is put in front of the host for them. So a worker connects once, and each request has what a
- * new connection would be:
+ * Database connections that outlive a request. WordPress and most other applications connect with mysqli and without "p:";
+ * with --keep-database-connections this file puts "p:" in front of the host name. So a worker connects once, and yet each
+ * request gets a connection in the state of a new one:
  *
- * - At the end of a request, after its answer, each connection that it used is reset by COM_CHANGE_USER: the database rolls back,
- *   gives locks back, drops temporary tables, prepared statements and variables. Not only when the next request comes, as
- *   mysqli does it: until then others would wait for the locks.
- * - When the next one connects as the same user to the same database, a connection that is reset and alive is ready: no word to
- *   the database. One that is not alive fails here without a sound, and mysqli makes a new one.
- * - mysqlnd keeps the character set over a COM_CHANGE_USER; a new connection has the one of the server's greeting, and so has a
- *   connection here.
+ * - After the response of each request, every connection that the request used is reset by COM_CHANGE_USER: the database
+ *   rolls back, releases locks, and drops temporary tables, prepared statements and variables. mysqli itself does this only
+ *   when the next request connects; until then other clients would wait for the locks.
+ * - When a request connects as the same user to the same database, a live, reset connection is used without any exchange
+ *   with the database. A dead one fails here without a message, and mysqli makes a new one.
+ * - mysqlnd keeps the character set over a COM_CHANGE_USER. A new connection has the character set of the server's
+ *   greeting, so a reset connection gets that one, too.
  *
- * What else can be set for a connection outlives a COM_CHANGE_USER: a script that sets options, asks for flags or sends several
- * statements at once gets a connection that is closed as ever. One connection is kept for each host, user and database, KEPT_MOST
- * in all; none that nobody used for IDLE_SECONDS.
+ * Other properties of a connection outlive a COM_CHANGE_USER: a script that sets options, passes flags or sends several
+ * statements at once gets a connection that is closed at its end, as without this file. One connection is kept per host,
+ * user and database, KEPT_MOST in all; one that is unused for IDLE_SECONDS is closed.
  *
- * PDO is left alone: it has persistent connections, too, but rolls back and nothing else.
+ * PDO is not changed: it has persistent connections, too, but only rolls back.
  */
 #include "worker.h"
 
@@ -90,7 +90,7 @@ static void tell(void)
 	board_set64(worker->board, MR_SLOT_DATABASE_KEPT, count());
 }
 
-/* Whether the database has neither closed a connection nor said something unasked, such as that it will. */
+/* Whether the database has neither closed the connection nor sent anything unasked, such as a shutdown notice. */
 static bool is_alive(MYSQLND_CONN_DATA *connection)
 {
 	php_stream *stream = connection->vio->data->m.get_stream(connection->vio);
@@ -101,7 +101,7 @@ static bool is_alive(MYSQLND_CONN_DATA *connection)
 		&& recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-/* mysqlnd's change_user: mysqli calls it to make a persistent connection ready for a request. */
+/* mysqlnd's change_user: mysqli calls it to prepare a persistent connection for a request. */
 static enum_func_status change_user(MYSQLND_CONN_DATA *const connection, const char *user, const char *password,
 	const char *database, bool silent, size_t password_length)
 {
@@ -131,15 +131,15 @@ static MY_MYSQL *link_of(const zval *object)
 	return resource && resource->status == MYSQLI_STATUS_VALID ? resource->ptr : NULL;
 }
 
-/* A copy of an argument that is a text, else of `other`. */
+/* A copy of an argument that is a string, else of `other`. */
 static char *copy_of(const zval *argument, const char *other)
 {
 	return strdup(argument && Z_TYPE_P(argument) == IS_STRING ? Z_STRVAL_P(argument) : other ? other : "");
 }
 
 /*
- * After a connection was made, or taken from the list: what is needed to reset it. mysqlnd does not know the password of a new
- * connection (it notes the user's name in its place).
+ * Called after a connection was made or taken from the list: stores what a reset needs. mysqlnd does not know the password
+ * of a new connection (it stores the user's name in its place).
  */
 static void remember(MY_MYSQL *link, const zval *user, const zval *password, const zval *database)
 {
@@ -161,7 +161,7 @@ static void remember(MY_MYSQL *link, const zval *user, const zval *password, con
 	}
 }
 
-/* Whether the call is an ordinary one: a host, no flags, no options set before. */
+/* Whether the call is an ordinary one: with a host, without flags, and no options set before. */
 static bool is_ordinary(const zval *object, const zval *host, const zval *flags)
 {
 	return enabled && worker && host && Z_TYPE_P(host) == IS_STRING && Z_STRLEN_P(host)
@@ -170,7 +170,7 @@ static bool is_ordinary(const zval *object, const zval *host, const zval *flags)
 		&& INI_BOOL("mysqli.allow_persistent") && INI_INT("mysqli.max_persistent") < 0;
 }
 
-/* Calls one of mysqli's functions that connect; its arguments begin with number `first`. */
+/* Calls one of mysqli's functions that connect; its arguments begin at index `first`. */
 static void connect_by(zif_handler was, uint32_t first, bool has_flags, INTERNAL_FUNCTION_PARAMETERS)
 {
 	uint32_t given = ZEND_NUM_ARGS();
@@ -201,7 +201,7 @@ static void connect_by(zif_handler was, uint32_t first, bool has_flags, INTERNAL
 	}
 }
 
-/* Calls one that changes more of a connection than can be reset: it is closed as ever. */
+/* Calls a function that changes more of a connection than a reset undoes: mysqli closes that connection as usual. */
 static void customise_by(zif_handler was, uint32_t first, INTERNAL_FUNCTION_PARAMETERS)
 {
 	zval *object = first ? (ZEND_NUM_ARGS() ? ZEND_CALL_ARG(execute_data, 1) : NULL) : getThis();
@@ -264,7 +264,7 @@ static const struct {
 
 /* ---- life ---- */
 
-/* In the host, after PHP's start. Without mysqli and mysqlnd there is nothing to do. */
+/* Called in the host after PHP's start. Does nothing without mysqli and mysqlnd. */
 void database_startup(void)
 {
 	struct st_mysqlnd_plugin_methods_xetters *mysqlnd = dlsym(RTLD_DEFAULT, "mysqlnd_plugin_methods_xetters");
@@ -294,7 +294,9 @@ static void close_link(MYSQLND *link)
 	link->m->close(link, MYSQLND_CLOSE_IMPLICIT);
 }
 
-/* Makes a connection what a new one is; false if that can't be: it may be in the middle of a result. */
+/*
+ * Resets a connection to the state of a new one; false if that is impossible, because it may be in the middle of a result.
+ */
 static bool reset(MYSQLND *link, struct kept *one)
 {
 	MYSQLND_CONN_DATA *connection = link->data;
@@ -305,7 +307,7 @@ static bool reset(MYSQLND *link, struct kept *one)
 	return one->clean;
 }
 
-/* Goes through mysqli's lists of connections that no script has. */
+/* Goes through mysqli's lists of connections that no script holds. */
 static void each_list(bool (*stays)(MYSQLND *link, bool first))
 {
 	zend_resource *resource;
@@ -328,7 +330,9 @@ static void each_list(bool (*stays)(MYSQLND *link, bool first))
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* One of each list stays, and only reset; those that a script has made persistent itself are its own business. */
+/*
+ * Keeps one connection of each list, if it is reset. Connections that a script has made persistent itself are not touched.
+ */
 static bool stays_reset(MYSQLND *link, bool first)
 {
 	struct kept *one = find(link->data);
@@ -341,7 +345,7 @@ static bool stays_if_foreign(MYSQLND *link, bool first)
 	return !find(link->data);
 }
 
-/* At the end of a request, behind its answer. */
+/* Called at the end of a request, after its response. */
 void database_reset(void)
 {
 	if (!enabled || !used) {
@@ -358,7 +362,10 @@ void database_reset(void)
 	tell();
 }
 
-/* Waits until the server has something for this worker; connections that nobody needs meanwhile are closed. */
+/*
+ * Waits until the server has sent something to this worker; meanwhile closes connections that have been unused for too
+ * long.
+ */
 void database_wait(void)
 {
 	if (!enabled || worker->in.length > worker->in_used || count() == 0) {

@@ -1,7 +1,7 @@
 /*
- * 103 Early Hints (RFC 8297): what a browser may fetch while the script is still at work. Two ways to say it:
- * millrace_early_hints(), and headers_send(103) as FrankenPHP has it, after header('Link: ...'). Only Link is sent: a
- * cookie or a type belongs to the answer. The server decides whether the client can take it.
+ * 103 Early Hints (RFC 8297): what a browser may fetch while the script still runs. A script sends them by
+ * millrace_early_hints(), or by headers_send(103) as in FrankenPHP, after header('Link: ...'). Only Link is sent: a cookie
+ * or a media type belongs to the response. The server decides whether the client can take them.
  */
 #include "worker.h"
 
@@ -29,10 +29,10 @@ static void add(smart_str *payload, const char *name, size_t name_length, const 
 	memcpy(ZSTR_VAL(payload->s) + 2, &count, sizeof count);
 }
 
-/* Most fields of one 103. */
+/* Maximum number of fields in one 103. */
 #define MOST 256
 
-/* The Link fields that the script has set so far; how many. */
+/* Adds the Link fields that the script has set so far; returns their number. */
 static uint32_t add_links(smart_str *payload)
 {
 	uint32_t count = 0;
@@ -66,7 +66,7 @@ static bool send_links(void)
 	return said;
 }
 
-/* Why a text can be no value of Link, or NULL. */
+/* Why a string can't be a value of Link, or NULL. */
 static const char *fault(const zend_string *text)
 {
 	if (ZSTR_LEN(text) == 0) {
@@ -119,8 +119,8 @@ PHP_FUNCTION(millrace_early_hints)
 }
 
 /*
- * As in FrankenPHP (frankenphp.c): 103 sends what is set and changes nothing; any other code sends the head of the
- * answer with it, now. What it returns is what sapi_module.send_headers and sapi_send_headers return there.
+ * As in FrankenPHP (frankenphp.c): 103 sends the fields that are set and changes nothing; any other code sends the head of
+ * the response with that code at once. The return values are those of sapi_module.send_headers and sapi_send_headers there.
  */
 PHP_FUNCTION(headers_send)
 {
@@ -133,7 +133,7 @@ PHP_FUNCTION(headers_send)
 		RETURN_LONG(send_links() ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
 	}
 	if (status >= 100 && status < 200) {
-		/* Nobody needs the others; frameworks pass on whatever they were given. */
+		/* Other fields are ignored: frameworks pass on all that they were given. */
 		RETURN_LONG(SAPI_HEADER_SEND_FAILED);
 	}
 	if (status < 200 || status > 999) {

@@ -6,7 +6,7 @@
 
 void user_ini_free(zval *element);
 
-/* Settings that php-fpm has; only cgi.fix_pathinfo does something here. */
+/* Settings of php-fpm; only cgi.fix_pathinfo has an effect here. */
 static struct {
 	bool fix_pathinfo, rfc2616_headers, nph, force_redirect, discard_path, fcgi_logging;
 	char *redirect_status_env, *error_header;
@@ -18,7 +18,7 @@ bool functions_fix_pathinfo(void)
 	return settings.fix_pathinfo;
 }
 
-/* Directory (with a slash at the end) to what its .user.ini files said; lives as long as the worker. */
+/* Maps a directory (with a slash at the end) to the contents of its .user.ini files; lives as long as the worker. */
 HashTable *functions_user_ini_cache(void)
 {
 	return &settings.user_ini;
@@ -75,7 +75,7 @@ static PHP_FUNCTION(apache_response_headers)
 	}
 }
 
-/* Takes the constants of a module away. */
+/* Removes the constants of a module. */
 static void remove_constants(unsigned module_number)
 {
 	zend_string *name;
@@ -88,10 +88,10 @@ static void remove_constants(unsigned module_number)
 }
 
 /*
- * Takes away what libphp has because it is also meant for the command line, and php-fpm has not: pcntl, whose forks
- * would hold the worker's socket and whose handlers would take its signals, and chroot(). Scripts ask for these by
- * function_exists() and extension_loaded(), and take another way. The module's entry itself stays in memory: its
- * handlers for the start and end of requests were collected when PHP started.
+ * Removes functions that libphp has because it also serves the command line, and that php-fpm does not have: pcntl, whose
+ * forks would hold the worker's socket and whose handlers would take its signals, and chroot(). Scripts test for these with
+ * function_exists() and extension_loaded(), and do without them. The module's entry itself stays in memory: PHP collected
+ * its handlers for the start and end of requests when it started.
  */
 void functions_hide(void)
 {
@@ -107,8 +107,8 @@ void functions_hide(void)
 	zend_hash_str_del(CG(function_table), "chroot", sizeof "chroot" - 1);
 	/*
 	 * At the end of a request PHP cuts both tables back to the length that they had at its start (zend_hash_discard() in
-	 * shutdown_executor()). Holes would be squeezed out when a script makes the table grow, and as many of the script's
-	 * functions would survive it. So they are squeezed out now.
+	 * shutdown_executor()). If a script makes a table grow, PHP closes the table's holes, and as many functions of the
+	 * script as there were holes would survive the cut. So the holes are closed now.
 	 */
 	zend_hash_rehash(CG(function_table));
 	zend_hash_rehash(EG(zend_constants));
@@ -144,7 +144,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, IS_LONG, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
 ZEND_END_ARG_INFO()
 
-/* What a later PHP may have by itself. */
+/* Functions that a later PHP may define itself. */
 static const zend_function_entry functions_if_absent[] = {
 	ZEND_FE(headers_send, arginfo_headers_send)
 	ZEND_FE_END
@@ -209,7 +209,7 @@ static PHP_MSHUTDOWN_FUNCTION(millrace)
 	return SUCCESS;
 }
 
-/* Before the session's own: this module is loaded after it. */
+/* Called before the session module's own: this module is loaded after it. */
 static PHP_RSHUTDOWN_FUNCTION(millrace)
 {
 	(void)type, (void)module_number;

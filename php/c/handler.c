@@ -7,9 +7,9 @@
  *
  * The script runs inside one request of PHP's own, from php_request_startup to php_request_shutdown (handler_run). Each
  * millrace_handle_request() waits for a REQUEST, does the part of php_request_startup that belongs to a request (begin), calls
- * the handler, and does that part of php_request_shutdown (end), both in the order of main/main.c. What the script has
- * made at boot stays: functions, classes, globals, statics, ini values, the environment, the locale, open streams. What a
- * handler changes of the latter kinds is put back: kept.c.
+ * the handler, and does that part of php_request_shutdown (end), both in the order of main/main.c. What the script has made
+ * at boot stays: functions, classes, globals, statics, ini values, the environment, the locale, open streams. Where a
+ * handler changes ini values, the environment or the locale, kept.c restores them.
  *
  * How a handler may end:
  *   returns, exit()           its answer is complete; the script goes on
@@ -28,24 +28,29 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the script has left after a request is collected when it may hold so many cycles: half of what PHP itself waits for, so
- * that PHP's own turn does not come in the middle of a request. */
+/*
+ * Number of possible cycles from which PHP's garbage collector runs after a request: half of PHP's own threshold, so that
+ * PHP does not collect in the middle of a request.
+ */
 #define ROOTS_MOST 5000
-/* How long another worker is waited for that boots in an ended one's place, milliseconds; and for changed files. */
+/*
+ * How long a worker lets another one take its turn to boot in the place of an ended one, milliseconds; the second value:
+ * when files have changed.
+ */
 #define TURN_MS 30000
 #define CHANGED_TURN_MS 2000
-/* How often files are looked at, seconds: opcache.revalidate_freq's default. */
+/* How often files are checked for changes, seconds: the default of opcache.revalidate_freq. */
 #define LOOK_SECONDS 2
 
 static struct {
 	bool ready;    /* the script has come to its loop */
 	bool running;  /* a handler runs */
-	zval env;      /* $_ENV as the boot left it; undefined if nobody has used it */
+	zval env;      /* $_ENV as the boot left it; undefined if it has not been used */
 	bool server, request; /* $_SERVER and $_REQUEST have been used */
-	HashTable *shutdown_functions; /* those that the boot registered, while a handler's are in their place */
+	HashTable *shutdown_functions; /* those of the boot, while a handler's are in their place */
 	zend_module_entry *session, *filter, *zlib, *random;
-	bool changed;  /* a file that it has loaded is another one now */
-	time_t looked; /* when files were looked at, CLOCK_MONOTONIC */
+	bool changed;  /* a file that it has loaded has changed */
+	time_t looked; /* when files were checked, CLOCK_MONOTONIC */
 } handler;
 
 static void describe_boot(void);
@@ -74,7 +79,7 @@ void handler_run(void)
 		say_unready();
 	}
 	if (handler.running) {
-		/* A fatal error ended the handler: it is answered by what follows. */
+		/* A fatal error ended the handler: the code below responds to it. */
 		take_shutdown_functions_back();
 	} else {
 		worker->answer = ANSWER_VOID;
@@ -104,7 +109,10 @@ static void describe_boot(void)
 	add_variable("GATEWAY_INTERFACE", "CGI/1.1");
 	add_variable("SCRIPT_FILENAME", options.worker_script);
 	add_variable("MILLRACE_WORKER", "1");
-	/* By this Symfony's runtime and others choose the loop that they have for FrankenPHP, whose function is there by its name. */
+	/*
+	 * Symfony's runtime and others choose their loop for FrankenPHP by this variable; its function is defined here under
+	 * its name.
+	 */
 	add_variable("FRANKENPHP_WORKER", "1");
 }
 
@@ -120,7 +128,7 @@ static void run_script(void)
 	}
 }
 
-/* The script has ended before it came to its loop: the server is told why. */
+/* The script has ended before it came to its loop: reports the reason to the server. */
 static void say_unready(void)
 {
 	char text[1024];
@@ -180,8 +188,8 @@ static void stop_module(zend_module_entry *module)
 }
 
 /*
- * $_SERVER, $_ENV or $_REQUEST. PHP makes them when code is compiled or loaded that uses them; here that code is there
- * already, so they are made for each request once they have been used.
+ * $_SERVER, $_ENV or $_REQUEST. PHP creates them when it compiles or loads code that uses them. Here that code is already
+ * loaded, so once they have been used, each request gets them.
  */
 static void renew(const char *name, size_t length, bool *used)
 {
@@ -213,10 +221,10 @@ static void renew_superglobals(void)
 	zend_hash_str_update(&EG(symbol_table), ZEND_STRL("_ENV"), &handler.env);
 }
 
-/* What php_request_startup does for output. */
+/* The part of php_request_startup that starts output. */
 static void start_output(void)
 {
-	/* What the script has printed until now is dropped, and the headers that it has set. */
+	/* Drops what the script has printed until now, and the headers that it has set. */
 	SG(headers_sent) = 1;
 	php_output_discard_all();
 	php_output_deactivate();
@@ -264,14 +272,14 @@ static void begin(void)
 
 /* ---- one request: its end ---- */
 
-/* What is left of an exception that nobody has caught; php_execute_script does the same for a script. */
+/* Reports an uncaught exception, as php_execute_script does for a script. */
 static void report_exception(void)
 {
 	if (!EG(exception)) {
 		return;
 	}
 	if (zend_is_unwind_exit(EG(exception)) && CG(unclean_shutdown)) {
-		/* Some fatal errors, memory_limit's for one, come as the exception that exit() throws. */
+		/* Some fatal errors, such as memory_limit's, arrive as the exception that exit() throws. */
 		zend_clear_exception();
 		zend_bailout();
 	}
@@ -288,7 +296,10 @@ static void report_exception(void)
 	}
 }
 
-/* php://input of this request: what still reads it shall not read the next one's, or freed memory. */
+/*
+ * Closes php://input of this request: a stream that is still open must not read the next request's content, or freed
+ * memory.
+ */
 static void close_input(php_stream *body)
 {
 	zend_resource *resource;
@@ -315,7 +326,7 @@ static void forget_last_error(void)
 	}
 }
 
-/* The shutdown functions of a handler that a fatal error ended stand behind those of the boot: all of them run now. */
+/* The shutdown functions of a handler that a fatal error ended are put behind those of the boot: all of them run now. */
 static void take_shutdown_functions_back(void)
 {
 	HashTable *boot = handler.shutdown_functions, *own = BG(user_shutdown_function_names);
@@ -335,7 +346,7 @@ static void take_shutdown_functions_back(void)
 	BG(user_shutdown_function_names) = boot;
 }
 
-/* The end of the answer, sent from sapi.c's deactivate(). What PHP code may be run in it can fail like any. */
+/* Ends the response; called from sapi.c's deactivate(). It may run PHP code, which can fail like any other. */
 static void end_answer(void)
 {
 	php_call_shutdown_functions();
@@ -369,7 +380,7 @@ static void end_answer(void)
 static void end(void)
 {
 	end_answer();
-	/* Between requests nobody takes output and headers. */
+	/* Between requests there is no receiver for output and headers. */
 	php_output_activate();
 	SG(headers_sent) = 1;
 	zend_hash_str_del(&EG(symbol_table), ZEND_STRL("_SESSION"));
@@ -386,7 +397,7 @@ static void end(void)
 	loop_finished();
 	worker->request = (struct request){ .body_fd = -1 };
 	if (CG(unclean_shutdown)) {
-		/* Something above ended in a fatal error: PHP is in no state to go on. */
+		/* A fatal error occurred above: PHP is in no state to go on. */
 		zend_bailout();
 	}
 }
@@ -394,8 +405,8 @@ static void end(void)
 /* ---- for the SAPI ---- */
 
 /*
- * Workers that end for others to boot in their places take turns, so that not all boot at once: whether it is this one's.
- * `patience`: how long another's turn may take.
+ * Workers that end so that others boot in their places take turns, so that not all of them boot at once. Returns whether it
+ * is this worker's turn. `patience`: how long another worker's turn may take, milliseconds.
  */
 static bool take_turn(uint64_t patience)
 {
@@ -407,26 +418,26 @@ static bool take_turn(uint64_t patience)
 	return (turn == 0 || turn + patience <= ms) && board_swap64(head, MR_SCOREBOARD_TURN, turn, ms);
 }
 
-/* A worker has served as many requests as it may: whether it ends now. A persistent one goes on while another boots. */
+/* Whether a worker that has served its maximum of requests ends now. A persistent one goes on while another one boots. */
 bool handler_may_end(void)
 {
 	return !options.worker_script || worker->requests / 2 >= worker->max_requests || take_turn(TURN_MS);
 }
 
-/* Whether a file that the script has loaded is another one now, and this worker ends for it. */
+/* Whether a file that the script has loaded has changed, so that this worker ends. */
 static bool has_changed(void)
 {
 	handler.changed = handler.changed || kept_files_changed(&handler.looked, LOOK_SECONDS);
 	return handler.changed && take_turn(CHANGED_TURN_MS);
 }
 
-/* Whether the script has come to its loop: its directory's ini values are in force already. */
+/* Whether the script has come to its loop: the ini values of its directory are already in force. */
 bool handler_booted(void)
 {
 	return handler.ready;
 }
 
-/* The client of a handler's request has gone: it ends as by exit(), and the script goes on. */
+/* The client of a handler's request has gone: the handler ends as by exit(), and the script goes on. */
 bool handler_aborted(void)
 {
 	if (!handler.running || !EG(current_execute_data)) {
@@ -437,7 +448,7 @@ bool handler_aborted(void)
 	if (!PG(ignore_user_abort) && !EG(exception)) {
 		EG(exception) = zend_create_unwind_exit();
 		if (EG(current_execute_data)->func && ZEND_USER_CODE(EG(current_execute_data)->func->type)) {
-			/* zend_rethrow_exception(), which libphp keeps to itself. */
+			/* The content of zend_rethrow_exception(), which libphp does not export. */
 			zend_execute_data *frame = EG(current_execute_data);
 			if (frame->opline->opcode != ZEND_HANDLE_EXCEPTION) {
 				EG(opline_before_exception) = frame->opline;
@@ -448,7 +459,7 @@ bool handler_aborted(void)
 	return true;
 }
 
-/* No request has come for a while: whether the worker ends, because a file that it has loaded is another one now. */
+/* Called when no request has come for a while: whether the worker ends, because a file that it has loaded has changed. */
 bool handler_idle(void)
 {
 	return worker->in.length == 0 && has_changed();
@@ -474,7 +485,7 @@ PHP_FUNCTION(millrace_handle_request)
 		Z_PARAM_FUNC(function, cache)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!worker || !options.worker_script) {
-		/* A script of one request: that is the one. */
+		/* Not a persistent worker: its one request is the one that the handler serves. */
 		call(&function, &cache);
 		RETURN_FALSE;
 	}
@@ -506,7 +517,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_handle, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
-/* Called while our module starts. Where a worker script is set, applications written for FrankenPHP run as they are. */
+/* Called while our module starts. With a worker script set, applications written for FrankenPHP run without changes. */
 void handler_startup(void)
 {
 	static const zend_function_entry always[] = {

@@ -1,6 +1,6 @@
 /*
- * The host: has PHP started and does nothing with it but fork workers. One loop over the control socket and the
- * signals; one message is one frame (frames/control.rs).
+ * The host: starts PHP and then only forks workers. One loop reads the control socket and the signals; one message is one
+ * frame (frames/control.rs).
  */
 #include "worker.h"
 
@@ -32,9 +32,9 @@ static struct {
 	uint32_t running;   /* workers that run */
 	int control;        /* -1 when the server has gone */
 	int signals;
-	int mail;           /* where workers' mail() connects to, or -1 */
+	int mail;           /* where workers' mail() connects, or -1 */
 	bool retiring;
-	time_t deadline;    /* monotonic seconds; then workers are killed; 0: none */
+	time_t deadline;    /* monotonic seconds; after it workers are killed; 0: none */
 } host = { .control = MR_CONTROL_DESCRIPTOR, .signals = -1, .mail = -1 };
 
 static bool map_scoreboard(void);
@@ -45,7 +45,7 @@ static void read_signals(void);
 static void reap(void);
 static int wait_ms(void);
 
-/* Runs the host until its work is done; the exit status of the process. PHP is started. */
+/* Runs the host until all its workers have ended; returns the exit status of the process. PHP is started. */
 int host_run(pid_t server)
 {
 	char text[MR_CONTROL_MAX - MR_HEADER_BYTES];
@@ -99,7 +99,7 @@ static void send_control(uint8_t kind, uint16_t extra, const void *payload, size
 	}
 }
 
-/* A message for the server's error log; used by PHP from its start on. */
+/* Sends a message to the server's error log; PHP uses it from its start on. */
 void host_log(int priority, const char *message, size_t length)
 {
 	if (options.check) {
@@ -109,7 +109,7 @@ void host_log(int priority, const char *message, size_t length)
 	send_control(MR_CONTROL_LOG, (uint16_t)priority, message, MIN(length, MR_CONTROL_MAX - MR_HEADER_BYTES));
 }
 
-/* EXITED, with what the worker has left about its crash. */
+/* Sends EXITED, with what the worker has left about its crash. */
 static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_kib)
 {
 	struct __attribute__((packed)) { uint32_t slot, pid; int32_t status; uint64_t rss; char report[MR_TRACE_MAX]; } ended
@@ -123,7 +123,7 @@ static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_
 	send_control(MR_CONTROL_EXITED, 0, &ended, sizeof ended - MR_TRACE_MAX + length);
 }
 
-/* The time of a worker's request is up: gets it out of what it waits for. */
+/* The time of a worker's request is up: interrupts what the worker waits for. */
 static void let_go(uint32_t slot, bool at_last)
 {
 	struct timespec now;
@@ -134,7 +134,7 @@ static void let_go(uint32_t slot, bool at_last)
 	programs_end(host.pids[slot], ms, at_last ? SIGKILL : SIGTERM);
 }
 
-/* TRACE: tells the server where a worker is, or gets it out of where it is. */
+/* TRACE: tells the server where a worker is, or interrupts what it waits for. */
 static void trace(uint32_t slot, uint8_t flags)
 {
 	pid_t pid = slot < host.slots ? host.pids[slot] : 0;
@@ -160,7 +160,7 @@ static void trace(uint32_t slot, uint8_t flags)
 	send_control(MR_CONTROL_TRACED, 0, &traced, sizeof traced - sizeof traced.text + text.length);
 }
 
-/* In the child: leaves behind what is the host's and serves. */
+/* In the child: closes what belongs to the host, then serves requests. */
 static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
 	if (!sandbox_enter(host.pid, host.server)) {
@@ -177,7 +177,7 @@ static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 	_exit(loop_run(socket, slot, host.board, crash_area(slot)));
 }
 
-/* SPAWN. A worker that cannot be started is told as one that ended at once, with process id 0. */
+/* SPAWN. If a worker cannot be started, the server gets an EXITED with process id 0. */
 static void spawn(uint32_t slot, int socket)
 {
 	if (slot >= host.slots || host.pids[slot] || host.retiring || socket < 0) {
@@ -215,7 +215,7 @@ static time_t monotonic(void)
 	return now.tv_sec;
 }
 
-/* The server has gone: its workers see the end of their sockets; those that do not in time are killed. */
+/* The server has gone: its workers see the end of their sockets; a worker that does not end in time is killed. */
 static void server_gone(void)
 {
 	close(host.control);
@@ -256,7 +256,7 @@ static void read_control(void)
 	} else if (got == sizeof frame && frame.kind == MR_CONTROL_TRACE) {
 		trace(frame.slot, frame.flags);
 	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
-		/* For the second time: nobody has one of its workers any more, and still some have not ended. */
+		/* The second RETIRE: the server waits for no worker of this host any more, and some have not ended yet. */
 		host.deadline = host.retiring && !host.deadline ? monotonic() : host.deadline;
 		host.retiring = true;
 	}
@@ -274,7 +274,7 @@ static void reap(void)
 	pid_t pid;
 	while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
 		if (WIFSTOPPED(status)) {
-			/* A script has stopped this worker: the next request that it gets would hang. There is no terminal. */
+			/* A script has stopped this worker: it could not run its next request. There is no terminal. */
 			kill(pid, SIGCONT);
 			continue;
 		}
@@ -294,7 +294,7 @@ static void reap(void)
 	}
 }
 
-/* SIGCHLD: workers ended, or were stopped. */
+/* SIGCHLD: workers have ended or were stopped. */
 static void read_signals(void)
 {
 	struct signalfd_siginfo signal;
@@ -303,7 +303,7 @@ static void read_signals(void)
 	}
 }
 
-/* How long the loop may wait; kills what is left when the time of grace is over. */
+/* How long the loop may wait, milliseconds; kills the remaining workers when the grace period is over. */
 static int wait_ms(void)
 {
 	if (!host.deadline) {
@@ -345,7 +345,7 @@ static bool map_scoreboard(void)
 	}
 	host.slots = head[3];
 	host.pids = calloc(host.slots ? host.slots : 1, sizeof *host.pids);
-	/* Of these, memory is taken only where a worker crashes. */
+	/* The kernel allocates a page of this memory only when a worker writes to it, which is when it crashes. */
 	host.crashes = mmap(NULL, (host.slots + 1) * CRASH_STEP, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return host.pids != NULL && host.crashes != MAP_FAILED;
 }
@@ -356,9 +356,9 @@ static char *crash_area(uint32_t slot)
 }
 
 /*
- * Only SIGCHLD means something to the host: the server tells it when to end, by a message or by closing the control
- * socket. A script runs as the same user and may send it any signal; a service manager that stops the server sends
- * SIGTERM to all processes at once, and workers are still needed then. A worker takes all signals again.
+ * The host handles only SIGCHLD: the server tells it when to end, by a message or by closing the control socket. A script
+ * runs as the same user and may send the host any signal; a service manager that stops the server sends SIGTERM to all
+ * processes at once, while workers are still needed. A worker unblocks all signals again.
  */
 static bool watch_signals(void)
 {

@@ -1,9 +1,9 @@
 /*
- * What a persistent worker's script has set at boot, outside of PHP's variables, and what a handler must not change for the
- * next request: ini values, the environment (putenv), the working directory, locale, umask, time zone, session save handlers.
- * Each is compared first: a handler that changes nothing of it pays next to nothing.
+ * State outside of PHP's variables that a persistent worker's script has set at boot and that a handler must not change for
+ * the next request: ini values, the environment (putenv), the working directory, locale, umask, time zone, session save
+ * handlers. Each is compared before it is restored: a handler that changes nothing costs almost nothing.
  *
- * And the files that it has loaded: where opcache looks at their times, a worker ends when one has changed.
+ * Also the files that the script has loaded: where opcache checks timestamps, a worker ends when one of them has changed.
  */
 #include "worker.h"
 
@@ -93,7 +93,7 @@ static void restore_ini(void)
 		}
 	} ZEND_HASH_FOREACH_END();
 	if (zend_hash_num_elements(modified) != zend_hash_num_elements(&kept.ini)) {
-		/* ini_restore() undid what the boot had set. */
+		/* ini_restore() has undone what the boot had set. */
 		zend_string *name;
 		zval *value;
 		ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.ini, name, value) {
@@ -117,7 +117,10 @@ static void remember_environment(void)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Names that are new are unset, as at the end of every request; a new value for a name of the boot stays. */
+/*
+ * Unsets variables that a handler has added, as PHP does at the end of each request; a new value of a variable of the boot
+ * stays.
+ */
 static void restore_environment(void)
 {
 	zend_string *name;
@@ -195,7 +198,7 @@ static void remember_session(const zend_module_entry *module)
 	kept.session.class_name = session->mod_user_class_name ? zend_string_copy(session->mod_user_class_name) : NULL;
 }
 
-/* The session module has forgotten them at the end of the request. */
+/* The session module has dropped its save handlers at the end of the request. */
 static void restore_session(const zend_module_entry *module)
 {
 	php_ps_globals *session = module ? module->globals_ptr : NULL;
@@ -238,7 +241,7 @@ void kept_restore(const zend_module_entry *session)
 
 /* ---- files ---- */
 
-/* A file as it was when it was first seen here; no time: as if it had changed. */
+/* A file as this worker first saw it; without a time it counts as changed. */
 struct stamp {
 	struct timespec modified;
 	off_t size;
@@ -260,7 +263,7 @@ void kept_begin(void)
 	files.watched = !zend_get_extension("Zend OPcache") || INI_BOOL("opcache.validate_timestamps");
 }
 
-/* Whether the times of files count. */
+/* Whether opcache checks timestamps of files. */
 bool kept_look_at_files(void)
 {
 	return files.watched;
@@ -276,8 +279,8 @@ static struct stamp look(const zend_string *name)
 }
 
 /*
- * Notes files that were loaded since the last call. One that was written shortly before the boot may have been loaded as
- * opcache had it before: it counts as changed. One that was written during the boot is the script's own work.
+ * Stores the state of files that were loaded since the last call. A file that was written shortly before the boot counts as
+ * changed: opcache may have loaded its previous version. A file that was written during the boot is the script's own work.
  */
 static void remember_files(void)
 {
@@ -311,7 +314,7 @@ static void remember_files(void)
 	files.count = count;
 }
 
-/* Has opcache load the file anew for the next worker; `force`, if it cannot see by itself that it is another one. */
+/* Makes opcache compile the file again for the next worker; `force`: opcache can't see the change itself. */
 static void invalidate(zend_string *name, bool force)
 {
 	zval function, arguments[2], result;
@@ -327,7 +330,7 @@ static void invalidate(zend_string *name, bool force)
 	}
 }
 
-/* Whether a file that the script has loaded is another one now; looks once in `pause` seconds. */
+/* Whether a file that the script has loaded has changed; checks once in `pause` seconds. */
 bool kept_files_changed(time_t *looked, time_t pause)
 {
 	struct timespec now;
@@ -348,7 +351,7 @@ bool kept_files_changed(time_t *looked, time_t pause)
 		}
 		struct stamp was = files.stamps[at++], is = look(name);
 		if (was.size != is.size || was.modified.tv_sec != is.modified.tv_sec || was.modified.tv_nsec != is.modified.tv_nsec) {
-			/* Whole seconds are all that opcache compares. */
+			/* opcache compares whole seconds only. */
 			invalidate(name, was.modified.tv_sec == is.modified.tv_sec);
 			first = first ? first : name;
 		}

@@ -1,10 +1,9 @@
 /*
- * The end of a request whose time is up. The server writes the request's number into the scoreboard and sends SIGURG; the
- * handler makes the VM look up from its work, and there a fatal error ends the script, as for max_execution_time: shutdown
- * functions run, buffers are flushed. A call that blocks ends early, because the handler is installed without SA_RESTART;
- * PHP begins some again, so the host, who sees them, sends the signal once more with their descriptor (trace_let_go), and
- * ends the programs that the script waits for (programs.c).
- * Whoever does not end in time by that is killed by the server.
+ * The end of a request whose time limit is over. The server writes the request's number into the scoreboard and sends
+ * SIGURG. The handler makes the VM call on_interrupt, where a fatal error ends the script as for max_execution_time:
+ * shutdown functions run, buffers are flushed. A call that blocks ends early, because the handler is installed without
+ * SA_RESTART. PHP restarts some calls; the host sees them, sends the signal once more with their descriptor (trace_let_go),
+ * and ends the programs that the script waits for (programs.c). The server kills a worker that does not end in time.
  */
 #include "worker.h"
 
@@ -19,7 +18,7 @@
 
 static void (*next_interrupt)(zend_execute_data *frame);
 
-/* Whether the server wants the running request ended. */
+/* Whether the time limit of the running request is over. */
 static bool is_up(void)
 {
 	uint64_t sequence = worker->request.sequence;
@@ -27,8 +26,8 @@ static bool is_up(void)
 }
 
 /*
- * Has a descriptor come to its end. A pipe cannot be shut down: nothing takes its place. Whoever else holds it - a program in
- * the background that was started without a redirection - keeps it.
+ * Makes a call that waits for a descriptor return. A pipe can't be shut down, so /dev/null replaces it. Another process
+ * that holds the pipe - a background program started without a redirection - still has it open.
  */
 static void cut_off(int descriptor)
 {
@@ -69,7 +68,7 @@ static void on_interrupt(zend_execute_data *frame)
 	}
 }
 
-/* In a worker that begins. */
+/* Called when a worker starts. */
 void limits_watch(void)
 {
 	struct sigaction urgent = { .sa_sigaction = on_urgent, .sa_flags = SA_SIGINFO };
@@ -79,8 +78,8 @@ void limits_watch(void)
 }
 
 /*
- * Ends the script by a fatal error if its time is up; does not come back then. The status is 504 instead of a fatal error's
- * 500, unless the script or what it does at its end sets one.
+ * Ends the script by a fatal error if its time limit is over; it does not return then. The status is 504 instead of a fatal
+ * error's 500, unless the script or its shutdown functions set one.
  */
 void limits_check(void)
 {

@@ -1,5 +1,5 @@
 /*
- * A worker: reads a request, runs its script, answers, and again. One request is php_request_startup,
+ * A worker reads a request, runs its script, sends the response, and starts again. One request is php_request_startup,
  * php_execute_script, php_request_shutdown, as in the loop of sapi/fpm/fpm/fpm_main.c.
  */
 #include "worker.h"
@@ -25,7 +25,7 @@ struct worker *worker;
 
 /* The process is in the folder of the request's script, and no PHP code has run that could have left it. */
 static bool in_its_folder;
-/* max_execution_time as the configuration has it, seconds. */
+/* max_execution_time of the configuration, seconds. */
 static zend_long usual_limit;
 
 static bool start(int socket, uint32_t slot, char *scoreboard, char *crash);
@@ -58,8 +58,8 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 }
 
 /*
- * SIGTERM: no further request. The running one is finished; a worker that waits for one sees the end of its socket.
- * What the server had sent already is still read and served.
+ * SIGTERM: the worker takes no further request. It finishes the running one; if it waits for one, it sees the end of its
+ * socket. It still serves what the server had already sent.
  */
 static void on_term(int signal)
 {
@@ -85,7 +85,7 @@ static void start_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The limit with up to an eighth taken off, so that workers started together do not end together. */
+/* The limit minus up to an eighth, so that workers started together do not end together. */
 static uint64_t jittered(uint64_t limit)
 {
 	uint64_t random = 0;
@@ -96,8 +96,8 @@ static uint64_t jittered(uint64_t limit)
 }
 
 /*
- * Work that comes in does not push the event loop off its core: a loop hands out all it has before the first worker
- * runs, and an answer is passed on as soon as it is there. Programs that scripts start inherit it.
+ * Batch scheduling: a worker that becomes ready does not preempt the event loop. So a loop hands out all its requests
+ * before the first worker runs, and passes a response on as soon as it arrives. Programs that scripts start inherit it.
  */
 static void yield_to_the_server(void)
 {
@@ -131,7 +131,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 	crash_watch(crash);
 	taint_forks();
 	vars_install();
-	/* The script's directory is entered by run_script(), with one call less than php_execute_script needs. */
+	/* run_script() enters the script's directory itself, with one system call less than php_execute_script. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	if (!options.worker_script) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
@@ -151,7 +151,7 @@ void loop_received(void)
 	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);
 }
 
-/* Resident memory of this process, bytes; 0 if the kernel does not say. */
+/* Resident memory of this process in bytes; 0 if the kernel does not say. */
 static uint64_t resident(void)
 {
 	char text[64];
@@ -168,10 +168,10 @@ static uint64_t resident(void)
 	return sscanf(text, "%llu %llu", &size, &pages) == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Programs that scripts have left behind by proc_open() and that have ended since: nobody else will ask how. */
+/* Reaps programs that scripts started with proc_open() and that have ended: no other code asks for their status. */
 static void forget_programs(void)
 {
-	/* A persistent worker's script may yet ask. */
+	/* The script of a persistent worker may still ask. */
 	while (!options.worker_script && waitpid(-1, NULL, WNOHANG) > 0) {
 	}
 }
@@ -190,7 +190,7 @@ void loop_finished(void)
 		board_set64(worker->board, MR_SLOT_RSS, resident());
 		forget_programs();
 	}
-	/* PHP's signal handlers stand from the first request on: seven system calls a request saved. */
+	/* PHP's signal handlers stay installed from the first request on: this saves seven system calls per request. */
 	SIGG(reset) = 0;
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 }
@@ -210,8 +210,8 @@ static bool is_straight(const char *path)
 }
 
 /*
- * What PHP wants to know before it starts the request: init_request_info in fpm_main.c. `script`: the request's script is
- * the one to run.
+ * Fills in what PHP needs to know before it starts the request: init_request_info in fpm_main.c. `script`: run the
+ * request's script.
  */
 void loop_request_info(bool script)
 {
@@ -250,14 +250,14 @@ static void refuse_missing(const char *script)
 	refuse(404, "File not found.\n");
 }
 
-/* The path of the script from where the process is: the kernel goes through every folder of a long one. */
+/* The path of the script relative to the working directory: the kernel walks through every folder of a long path. */
 static const char *shortest_way(const char *script)
 {
 	const char *slash = strrchr(script, '/');
 	return in_its_folder && slash ? slash + 1 : script;
 }
 
-/* The server has found the script, but PHP may not read it: mostly because it runs as another user. */
+/* The server has found the script, but PHP may not read it: usually because PHP runs as another user. */
 static void refuse_forbidden(const char *script)
 {
 	char text[640];
@@ -299,8 +299,8 @@ bool loop_open_script(zend_file_handle *file)
 }
 
 /*
- * Logs an exception that the file of ours did not catch, and undoes what php_error_cb made of it. False for a fatal
- * error: some of them, memory_limit's for one, come as the exception that exit() throws.
+ * Logs an exception that the injected file did not catch, and undoes what php_error_cb made of it. False for a fatal error:
+ * some of them, such as memory_limit's, arrive as the exception that exit() throws.
  */
 static bool forgive(void)
 {
@@ -323,7 +323,7 @@ static bool forgive(void)
 	return true;
 }
 
-/* Runs the compiled file of ours; false for a fatal error. */
+/* Runs the compiled injected file; false for a fatal error. */
 static bool execute_injected(zend_op_array *code)
 {
 	zval result;
@@ -338,8 +338,8 @@ static bool execute_injected(zend_op_array *code)
 }
 
 /*
- * Runs the PHP file of ours that the server named, before the site's script and in the same request. The site does not
- * see it in get_included_files(), and open_basedir does not keep it out. False: it ended in a fatal error.
+ * Runs the injected file that the server named, before the site's script and in the same request. The site does not see it
+ * in get_included_files(), and open_basedir does not apply to it. False: it ended in a fatal error.
  */
 static bool run_injected(const char *path)
 {
@@ -359,7 +359,10 @@ static bool run_injected(const char *path)
 	return done;
 }
 
-/* Runs the script of the request. What it made of a call that was cut short is no answer: hence the look at its end. */
+/*
+ * Runs the script of the request, then checks the time limit: output that the script made from an interrupted call is no
+ * response.
+ */
 static void run_script(void)
 {
 	zend_file_handle file;
@@ -370,7 +373,7 @@ static void run_script(void)
 	zend_try {
 		limits_check();
 	} zend_end_try();
-	/* in_list: opened by the compiler, which closes it (fpm_main.c says when). */
+	/* in_list: the compiler has opened the file and closes it (see fpm_main.c). */
 	if (!file.in_list) {
 		zend_destroy_file_handle(&file);
 	}
@@ -389,7 +392,7 @@ static bool begin_request(void)
 {
 	loop_request_info(true);
 	if (php_request_startup() == SUCCESS) {
-		/* Where there is none to be entered, not in that of the last request. */
+		/* If that folder can't be entered, the process must not count as being in the last request's folder. */
 		in_its_folder = SG(request_info).path_translated && VCWD_CHDIR_FILE(SG(request_info).path_translated) == 0;
 		if (SG(request_info).path_translated && !in_its_folder) {
 			go_to_root();
@@ -405,14 +408,14 @@ static bool begin_request(void)
 	return false;
 }
 
-/* Whether PHP code may yet run: shutdown functions, destructors, output callbacks, a session's save handler. */
+/* Whether more PHP code may run: shutdown functions, destructors, output callbacks, a session's save handler. */
 static bool has_last_words(void)
 {
 	return BG(user_shutdown_function_names) || EG(objects_store).top > 1 || OG(active)
 		|| zend_hash_str_exists(&EG(symbol_table), ZEND_STRL("_SESSION"));
 }
 
-/* The request's memory and all else of it is given back, and what it changed is put back. */
+/* Frees the request's memory and all else of it, and restores what it changed. */
 static void shut_down(void)
 {
 	if (SG(request_info).path_translated) {
@@ -423,8 +426,8 @@ static void shut_down(void)
 }
 
 /*
- * As shut_down() where no PHP code runs any more. The timer of max_execution_time, which counts CPU, is left as it is: the next
- * request sets it anyway. PHP stops it only if there is a limit.
+ * Like shut_down(), for requests after which no PHP code runs. It leaves the timer of max_execution_time, which counts CPU
+ * time, as it is: the next request sets it anyway. PHP stops it only if there is a limit.
  */
 static void shut_down_quietly(void)
 {
@@ -435,8 +438,8 @@ static void shut_down_quietly(void)
 }
 
 /*
- * Ends it. Shutdown functions and destructors run in "/", as in fpm, which goes back to where it was. Without any, the way
- * there is saved: the next request begins by going to its own directory.
+ * Ends the request. Shutdown functions and destructors run in "/", as in fpm, which then goes back to its folder. If there
+ * are none, both changes of folder are saved: the next request begins by entering its own folder.
  */
 void loop_end_request(void)
 {
@@ -456,7 +459,7 @@ static void run_request(void)
 	bool injected = !worker->request.inject || run_injected(worker->request.inject);
 	in_its_folder = in_its_folder && !worker->request.inject;
 	if (!injected && !worker->ended && worker->answer == ANSWER_WAITING) {
-		/* Nothing of ours may cost the site its page: once more, without it. */
+		/* The injected file must not cost the site a page: the request runs once more, without it. */
 		worker->answer = ANSWER_VOID;
 		loop_end_request();
 		wire_unsay();

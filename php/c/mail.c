@@ -1,12 +1,12 @@
 /*
- * mail() out of the sandbox. Programs that hand mail to the system - Postfix's postdrop, Exim - need privileges or folders that a
- * worker's children have not. So PHP's sendmail_path names this program, which hands its input to the host, and the host
- * runs what sendmail_path was.
+ * mail() from inside the sandbox. Programs that hand mail to the system - Postfix's postdrop, Exim - need privileges or
+ * folders that a worker's children don't have. So PHP's sendmail_path names this program, which passes its input to the
+ * host, and the host runs the original sendmail_path.
  *
  *   worker ── popen ──> millrace-php --sendmail NAME [arguments] ── arguments, stdin, stderr ──> host ── fork, exec ──> sendmail
  *                                    exits with that status  <──────────── status ──────────────
  *
- * The host takes only arguments that say from whom and to whom: others would have some of these programs run commands.
+ * The host accepts only arguments that name sender and recipients: with others, some of these programs run commands.
  */
 #include "worker.h"
 
@@ -27,7 +27,7 @@
 #define WORDS 64
 #define SECONDS 60
 
-static char *command; /* what sendmail_path was */
+static char *command; /* the original sendmail_path */
 
 static socklen_t address(struct sockaddr_un *to, const char *name)
 {
@@ -81,8 +81,8 @@ int mail_hand_over(const char *name, int argc, char **argv)
 /* ---- the host ---- */
 
 /*
- * -t -i -oi -ti, -f and -r (the sender), -F (his name), each with its value beside or behind it, and addresses. What follows is
- * taken for an address by the program itself.
+ * Accepts -t -i -oi -ti, -f and -r (the sender), -F (the sender's name), each with its value attached or as the next word,
+ * and addresses. The program itself takes all words after those for addresses.
  */
 static bool is_harmless(const char *const *words)
 {
@@ -128,7 +128,7 @@ static void refuse(int log, const char *const *words)
 	dprintf(log, "; see php.sandbox\n");
 }
 
-/* In a child of the host: runs the program for one connection; its status. */
+/* In a child of the host: runs the program for one connection; returns its exit status. */
 static int run(char *bytes, size_t length, const int *given)
 {
 	const char *words[WORDS + 5] = { "sh", "-c", NULL, "sendmail" };
@@ -193,7 +193,7 @@ static ZEND_NORETURN void serve(int client)
 	_exit(0);
 }
 
-/* A connection waits: a child serves it. */
+/* A connection waits: forks a child that serves it. */
 void mail_accept(int listener)
 {
 	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -206,7 +206,7 @@ void mail_accept(int listener)
 }
 
 /*
- * Puts this program in sendmail_path's place; what to accept connections from, or -1 if mail() needs no help or there is no such
+ * Makes this program PHP's sendmail_path. Returns the listening socket, or -1 if mail() needs no help or there is no such
  * program.
  */
 int mail_listen(void)

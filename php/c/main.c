@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* choose_ini() and start_php() told PHP these by the environment; programs that scripts start shall not see it. */
+/* choose_ini() and start_php() set these in the environment for PHP; programs that scripts start must not see them. */
 static bool scan_set, huge_set;
 
 struct options options = { .grace_seconds = 5 };
@@ -110,8 +110,8 @@ static const char usage[] =
 	"  --version             print the version and exit\n";
 
 /*
- * Whether an ini value can stand without quotes: quoted already, an expression of constants (E_ALL & ~E_NOTICE), or
- * made of characters that mean nothing to the ini parser.
+ * Whether an ini value needs no quotes: it is quoted already, is an expression of constants (E_ALL & ~E_NOTICE), or
+ * consists of characters without a meaning to the ini parser.
  */
 static bool stands_alone(const char *value)
 {
@@ -146,7 +146,7 @@ static bool define(const char *text)
 	return true;
 }
 
-/* A whole number of decimal digits. */
+/* Parses a decimal number of digits only. */
 static bool number(const char *text, uint64_t *value)
 {
 	char *end;
@@ -232,7 +232,7 @@ static bool read_options(int argc, char **argv)
 
 /* ---- process ---- */
 
-/* Descriptors 0 to 2 open, 3 and 4 what they must be, and nothing else that was inherited. */
+/* Makes sure that descriptors 0 to 4 are what they must be and that no other descriptor is inherited. */
 static bool take_descriptors(void)
 {
 	int kind;
@@ -254,7 +254,7 @@ static bool take_descriptors(void)
 	close_range(MR_SCOREBOARD_DESCRIPTOR + 1, ~0u, 0);
 	fcntl(MR_CONTROL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
 	fcntl(MR_SCOREBOARD_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-	/* A session of its own: Ctrl-C at the terminal is for the server, which ends its workers in order. */
+	/* A session of its own: Ctrl-C at the terminal reaches only the server, which ends its workers in order. */
 	setsid();
 	signal(SIGPIPE, SIG_IGN);
 	be_first_to_go();
@@ -262,8 +262,8 @@ static bool take_descriptors(void)
 }
 
 /*
- * When the machine has no memory left the kernel ends one process (proc(5), oom_score_adj): a worker whose script takes
- * it all, not the database or the server. Inherited by the workers and by programs that scripts start.
+ * Raises oom_score_adj (proc(5)): when the machine runs out of memory, the kernel ends a worker, whose script takes the
+ * memory, and not the database or the server. Workers and programs that scripts start inherit it.
  */
 static void be_first_to_go(void)
 {
@@ -279,7 +279,7 @@ static void be_first_to_go(void)
 	fclose(file);
 }
 
-/* Becomes the user that PHP runs as, before anything of PHP runs. */
+/* Switches to the user that PHP runs as, before any of PHP's code runs. */
 static bool switch_user(void)
 {
 	if (!options.user && options.group && geteuid() == 0) {
@@ -314,18 +314,24 @@ static bool switch_user(void)
 			main_fail("the user \"%s\" can switch back to root", options.user);
 			return false;
 		}
-		/* A process that has switched users is closed to its own user; but the host reads where its workers are (trace.c). */
+		/*
+		 * The kernel closes a process that has switched users to its own user; but the host reads where its workers are
+		 * (trace.c).
+		 */
 		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	}
 	return true;
 }
 
-/* What begins so in the server's word to us is php.env: names that mean something to us or to libphp are for scripts only. */
+/*
+ * Prefix of the variables of php.env in our own environment. Without it a variable that has a meaning to us or to libphp
+ * would take effect here; it is meant for scripts only.
+ */
 #define GIVEN "MILLRACE_ENV_"
 
 /*
- * Takes the variables of php.env out of the environment: NAME=VALUE each, NULL at the end. Their values are wiped where
- * /proc/PID/environ shows them.
+ * Removes the variables of php.env from the environment and returns them: NAME=VALUE each, NULL at the end. Overwrites
+ * their values in the memory that /proc/PID/environ shows.
  */
 static char **take_given(void)
 {
@@ -369,7 +375,7 @@ static bool set_given(char **given)
 	return true;
 }
 
-/* What scripts see as environment: fpm_env_init_child in sapi/fpm/fpm/fpm_env.c, with clear_env on. */
+/* The environment of scripts: fpm_env_init_child in sapi/fpm/fpm/fpm_env.c, with clear_env on. */
 static bool set_environment(void)
 {
 	const struct passwd *user = getpwuid(geteuid());
@@ -410,7 +416,10 @@ static char *basedir_list(void)
 	return fclose(out) == 0 ? list : NULL;
 }
 
-/* On top of every file. It switches PHP's cache of paths off, so where the kernel watches the same folders it is not needed. */
+/*
+ * Restricts files in addition to Landlock. open_basedir switches PHP's cache of paths off, so it is not set where the
+ * kernel restricts the same folders.
+ */
 static bool set_basedir(void)
 {
 	if (!options.open_basedir || (strcmp(options.open_basedir, "needed") == 0 && sandbox_has_landlock())) {
@@ -424,9 +433,9 @@ static bool set_basedir(void)
 }
 
 /*
- * Which ini files. --ini-file: that one alone, as `php -n -c FILE`. Else those of php-fpm where the distribution keeps
- * a set for each SAPI (Debian) and php-fpm is installed: whoever comes from it has set their values there; otherwise
- * those that libphp was built to read. PHPRC and PHP_INI_SCAN_DIR in the environment win as always.
+ * Chooses the ini files. With --ini-file only that one, as `php -n -c FILE`. Else those of php-fpm, if the distribution
+ * keeps a set for each SAPI (Debian) and php-fpm is installed: a server that comes from php-fpm has its values there.
+ * Otherwise those that libphp was built to read. PHPRC and PHP_INI_SCAN_DIR in the environment win as always.
  */
 static void choose_ini(void)
 {
@@ -445,9 +454,9 @@ static void choose_ini(void)
 }
 
 /*
- * Whether libphp is of the version whose headers this program was built with. Each version's library calls itself
- * libphp.so, so the system may give us another one, whose structures differ. Newer libraries tell their version before
- * they are started; an older one is told from a newer by not doing so.
+ * Whether libphp has the version of the headers that this program was built with. The library of each version is named
+ * libphp.so, so the system may load another one, whose structures differ. Newer libraries tell their version before they
+ * are started; a library that can't do that is an older one.
  */
 static bool same_version(void)
 {
@@ -472,8 +481,10 @@ static bool start_php(char *program)
 	}
 	zend_signal_startup();
 	choose_ini();
-	/* Read once, when the memory manager starts: its 2 MB chunks in huge pages save a page of WordPress 2 % of its CPU, for 1 MB
-	 * of memory a worker. Whoever sets it keeps what he set. */
+	/*
+	 * PHP reads this once, when the memory manager starts. Its 2 MB chunks in huge pages save a page of WordPress 2 % of
+	 * its CPU, for 1 MB of memory per worker. A value that the administrator has set stays.
+	 */
 	huge_set = !getenv("USE_ZEND_ALLOC_HUGE_PAGES") && setenv("USE_ZEND_ALLOC_HUGE_PAGES", "1", 1) == 0;
 	sapi_millrace.executable_location = program;
 	char *file = sapi_millrace.php_ini_path_override;

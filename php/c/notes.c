@@ -1,21 +1,23 @@
 /*
- * The functions with which a script speaks to the page cache; ../stubs/millrace.php describes them. What they take is
- * the grammar of the response headers Millrace-Cache-Control, Millrace-Tag and Millrace-Purge, and unlike headers it can
- * be said after output has begun. A script that says nothing pays nothing.
+ * The functions with which a script talks to the page cache; ../stubs/millrace.php describes them. They take the grammar of
+ * the response fields Millrace-Cache-Control, Millrace-Tag and Millrace-Purge; unlike header fields they also work after
+ * output has begun. A script that does not call them pays nothing.
  */
 #include "worker.h"
 
 #include <Zend/zend_smart_str.h>
 #include <string.h>
 
-/* Whether the running request can say that now: a purge until the script ends, the rest until its answer ends. */
+/*
+ * Whether the running request can still send this note: a purge until the script ends, the others until its response ends.
+ */
 static bool heard(uint16_t what)
 {
 	return worker && (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT
 		|| (worker->answer == ANSWER_ENDED && what == MR_NOTE_PURGE));
 }
 
-/* Why a text can be no part of a list, or NULL. */
+/* Why a string can't be part of a list, or NULL. */
 static const char *fault(const zend_string *text, bool list)
 {
 	const char *bytes = ZSTR_VAL(text);
@@ -127,7 +129,7 @@ PHP_FUNCTION(millrace_cache_control)
 	if (!fallback) {
 		RETURN_BOOL(wire_note(MR_NOTE_CONTROL, ZSTR_VAL(directives), ZSTR_LEN(directives)));
 	}
-	/* The server is told, for the page's own headers go before it. */
+	/* The server gets the word "fallback", because the page's own header fields take precedence over it. */
 	zend_string *text = zend_string_concat2(ZSTR_VAL(directives), ZSTR_LEN(directives), ZEND_STRL(FALLBACK));
 	bool said = wire_note(MR_NOTE_CONTROL, ZSTR_VAL(text), ZSTR_LEN(text));
 	zend_string_release(text);

@@ -1,8 +1,8 @@
 /*
- * The programs that a worker waits for, by exec(), popen() or proc_open(). When the time of its request is up they are
- * ended, too: otherwise the worker, which reads what they print or waits for their end, could only be killed, without its
- * shutdown functions, and they would go on for nobody. What a script has started in the background is left alone:
- * "command &" is no child of its worker any more, and what an earlier request has left behind is older than this one.
+ * The programs that a worker waits for in exec(), popen() or proc_open(). They end with the request's time limit, too:
+ * otherwise the worker, which reads their output or waits for their end, could only be killed, without its shutdown
+ * functions, and they would run on without a receiver. Programs that a script started in the background are not touched:
+ * "command &" is no longer a child of its worker, and a program of an earlier request is older than this request.
  */
 #include "worker.h"
 
@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most processes of one worker that are ended at once. */
+/* Maximum number of a worker's processes that are ended at once. */
 #define MOST 256
 
-/* Adds the children of a process to the list; how many there are now. */
+/* Adds the children of a process to the list; returns the new length. */
 static size_t add_children(pid_t of, pid_t *list, size_t count)
 {
 	char path[64], text[4096], *at = text, *end;
@@ -38,7 +38,7 @@ static size_t add_children(pid_t of, pid_t *list, size_t count)
 	return count;
 }
 
-/* How old a process is, milliseconds; 0 if it is not known. */
+/* Age of a process in milliseconds; 0 if it is unknown. */
 static uint64_t age(pid_t pid)
 {
 	char path[64], text[1024];
@@ -50,7 +50,7 @@ static uint64_t age(pid_t pid)
 		close(fd);
 	}
 	text[got > 0 ? got : 0] = 0;
-	/* Field 22 is when it began; field 2, its name in parentheses, may hold anything. */
+	/* Field 22 is the start time; field 2, the name in parentheses, may contain any characters. */
 	char *at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++) {
 		at = strchr(at + 1, ' ');
@@ -63,15 +63,15 @@ static uint64_t age(pid_t pid)
 }
 
 /*
- * Sends a signal to the programs that a worker has started in the last so many milliseconds, and to theirs. All are found
- * first: a shell that ends leaves its children.
+ * Sends a signal to the programs that a worker has started in the last `within` milliseconds, and to their children. It
+ * finds all of them first: a shell that ends leaves its children.
  */
 void programs_end(pid_t worker, uint64_t within, int signal)
 {
 	pid_t list[MOST];
 	size_t all = add_children(worker, list, 0), count = 0;
 	for (size_t i = 0; i < all; i++) {
-		/* Times of processes are counted in hundredths of a second. */
+		/* The kernel counts start times of processes in hundredths of a second. */
 		if (age(list[i]) <= within + 20) {
 			list[count++] = list[i];
 		}

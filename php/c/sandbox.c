@@ -1,9 +1,10 @@
 /*
- * What a worker may do besides being of its user: nothing that gains privileges (no_new_privs), files only where its sites
- * live (Landlock), and no system call that a web page has no use for (seccomp). Programs that scripts start inherit it.
+ * What a worker may do, besides the limits of its user: it can't gain privileges (no_new_privs), it reaches files only in
+ * the folders of its sites (Landlock), and it can't make system calls that web pages don't need (seccomp). Programs that
+ * scripts start inherit all this.
  *
- * Landlock is used from its second form on (Linux 5.19): the first one forbids to move a file to another directory. From the
- * sixth on (6.12) it also keeps a worker's signals in its own sandbox; before that the filter keeps them from host and server.
+ * Landlock is used from ABI 2 on (Linux 5.19): ABI 1 forbids to move a file to another directory. From ABI 6 on (6.12) it
+ * also keeps a worker's signals inside its own sandbox; before, the seccomp filter protects host and server from them.
  */
 #include "worker.h"
 
@@ -56,7 +57,10 @@ struct __attribute__((packed)) path_rule {
 	int32_t parent;
 };
 
-/* What every program may need to read: libraries, configuration, certificates, time zones, fonts, what the kernel tells. */
+/*
+ * Files that every program may need to read: libraries, configuration, certificates, time zones, fonts, the kernel's
+ * figures.
+ */
 static const char *const readable[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix",
 	"/gnu", "/proc", "/sys", "/run", "/var/lib/fonts", "/var/lib/ghostscript", "/var/cache/fontconfig" };
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty" };
@@ -66,20 +70,20 @@ static const char *const written[] = { "session.save_path", "upload_tmp_dir", "s
 static const char *const read_too[] = { "include_path", "openssl.cafile", "openssl.capath", "curl.cainfo", "auto_prepend_file",
 	"auto_append_file", "browscap" };
 
-/* Which Landlock the kernel has; 0: none that is of use. */
+/* The kernel's Landlock ABI; 0: none that is usable. */
 static long landlock_abi(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LL_VERSION);
 	return abi >= LL_LEAST_ABI ? abi : 0;
 }
 
-/* All that can be done with files, as far as this kernel knows it. */
+/* All rights for files that this kernel knows. */
 static uint64_t all_rights(long abi)
 {
 	return abi > LL_LEAST_ABI ? LL_ALL_OF_ABI_3 : LL_ALL_OF_ABI_2;
 }
 
-/* A rule for a path that is there; others need none. */
+/* Adds a rule for a path if the path exists. */
 static void allow(int ruleset, const char *path, uint64_t rights)
 {
 	struct stat found;
@@ -104,9 +108,9 @@ static bool leads_inside(const char *link, const char *folder)
 }
 
 /*
- * A folder of the site's. If it is a link - a deployment puts a new release in place by changing that - the folder where the
- * link lies is allowed, too, so that what it points to next may be there; but nothing as high as /srv. So it is if the
- * link is on the way ("current/public"), provided that it leads to something beside it.
+ * Allows a folder of the site. If it is a link - a deployment activates a new release by changing that link - the folder
+ * that contains the link is allowed, too, so that the link's next target may be there; but no folder as high as /srv. The
+ * same holds for a link inside the path ("current/public"), if it leads to something beside it.
  */
 static void allow_folder(int ruleset, const char *path, uint64_t rights)
 {
@@ -129,7 +133,10 @@ static void allow_folder(int ruleset, const char *path, uint64_t rights)
 	}
 }
 
-/* Each absolute path in an ini value: a list with ":", or session.save_path's "N;MODE;PATH". One that is not there yet: its folder. */
+/*
+ * Allows each absolute path in an ini value: a list with ":", or session.save_path's "N;MODE;PATH"; for a path that does
+ * not exist yet, its folder.
+ */
 static void allow_named(int ruleset, const char *name, uint64_t rights)
 {
 	const char *value = zend_ini_string_ex(name, strlen(name), 0, NULL);
@@ -148,7 +155,7 @@ static void allow_named(int ruleset, const char *name, uint64_t rights)
 	}
 }
 
-/* The rules are made for each worker anew: a folder that was replaced by another of its name is that one from then on. */
+/* Each worker makes its own rules: when a folder is replaced by another of the same name, later workers get the new one. */
 static bool enter_landlock(long abi)
 {
 	uint64_t all = all_rights(abi);
@@ -202,7 +209,7 @@ static bool enter_landlock(long abi)
 #define LOW_WORD(n) (offsetof(struct seccomp_data, args) + (n) * 8 + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0))
 #define NEW_NAMESPACES 0x7e020000u
 
-/* The machine's business, other processes' memory, and what only opens more of the kernel to an attacker. */
+/* Calls that manage the machine, read other processes' memory, or only open more of the kernel to an attacker. */
 static const int refused[] = { SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_mount, SYS_umount2,
 	SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare, SYS_kexec_load, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
 	SYS_keyctl, SYS_add_key, SYS_request_key, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_reboot, SYS_swapon,
@@ -216,7 +223,7 @@ static const int refused[] = { SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_
 #endif
 	425 /* io_uring_setup */, 428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */,
 	433 /* fspick */, 438 /* pidfd_getfd */, 442 /* mount_setattr */ };
-/* Their first argument is a process. */
+/* Calls whose first argument is a process. */
 static const int of_processes[] = { SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
 	434 /* pidfd_open */ };
 
@@ -237,8 +244,8 @@ static void put(struct program *program, const struct sock_filter *code, size_t 
 } while (0)
 
 /*
- * By number alone, as far as possible: what is allowed so is remembered by the kernel (5.11) and costs nothing. clone3 hides its
- * flags behind a pointer; without it the C library takes clone.
+ * Decides by the call's number alone as far as possible: the kernel (5.11) remembers such permissions, so they cost
+ * nothing. clone3 hides its flags behind a pointer; without it the C library uses clone.
  */
 static bool enter_seccomp(pid_t host, pid_t server)
 {
@@ -256,7 +263,7 @@ static bool enter_seccomp(pid_t host, pid_t server)
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1), REFUSE(EPERM), ALLOW);
 	size_t count = sizeof of_processes / sizeof *of_processes;
 	for (size_t i = 0; i < count; i++) {
-		/* To the test of the process, which stands behind the ALLOW for all others. */
+		/* Jumps to the test of the process, which follows the ALLOW of all other calls. */
 		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)of_processes[i], (unsigned char)(count - i), 0));
 	}
 	PUT(ALLOW, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, LOW_WORD(0)), UNLESS((unsigned)host, 1), REFUSE(EPERM),
@@ -271,13 +278,13 @@ static bool enter_seccomp(pid_t host, pid_t server)
 #endif
 }
 
-/* Whether files are looked after by the kernel. */
+/* Whether the kernel restricts files. */
 bool sandbox_has_landlock(void)
 {
 	return options.sandbox && landlock_abi() != 0;
 }
 
-/* What of it this kernel has: the line of READY. */
+/* What of the sandbox this kernel has: a line of READY. */
 const char *sandbox_says(void)
 {
 	static char text[64];
@@ -290,13 +297,13 @@ const char *sandbox_says(void)
 }
 
 /*
- * In a worker that has not run anything yet. False: it has got less than it should, and must not serve. A kernel that has no
- * Landlock is no reason for that: the server says so at its start.
+ * Called in a worker before it runs anything. False: the worker lacks a part of its sandbox that this kernel has, and must
+ * not serve. A kernel without Landlock does not count: the server reports that at its start.
  */
 bool sandbox_enter(pid_t host, pid_t server)
 {
 	long abi = landlock_abi();
-	/* A group of its own: kill(0) is not for the host and the other workers. */
+	/* A process group of its own, so that kill(0) does not reach the host and the other workers. */
 	setpgid(0, 0);
 	if ((options.sandbox || options.no_new_privileges) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
 		return false;

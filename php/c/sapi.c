@@ -1,6 +1,6 @@
 /*
- * The SAPI: what PHP calls. Follows sapi/fpm/fpm/fpm_main.c of php-src, because scripts shall find what they find
- * under php-fpm, the name included: opcache before PHP 8.5 works only for names on its list.
+ * The SAPI: the functions that PHP calls. It follows sapi/fpm/fpm/fpm_main.c of php-src, so that scripts find the same
+ * environment as under php-fpm, the name included: before PHP 8.5, opcache works only for names on its list.
  */
 #include "worker.h"
 
@@ -8,19 +8,19 @@
 #include <syslog.h>
 #include <unistd.h>
 
-/* Whether a request runs whose answer PHP may still write to. */
+/* Whether a request runs and PHP may still write to its response. */
 static bool answering(void)
 {
 	return worker && (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT);
 }
 
-/* Whether the client of the running request has gone, as the server says in the scoreboard or its socket shows. */
+/* Whether the client of the running request has gone, according to the scoreboard or the socket. */
 static bool client_gone(void)
 {
 	return worker->broken || board_get64(worker->board, MR_SLOT_ABORTED) == worker->request.sequence;
 }
 
-/* The client has gone: the script ends, unless it wants to go on. */
+/* The client has gone: ends the script, unless the script ignores that. */
 static void end_aborted(void)
 {
 	if (!handler_aborted()) {
@@ -29,8 +29,8 @@ static void end_aborted(void)
 }
 
 /*
- * The part of some output that is sent in answer to HEAD. The server throws it away, but it learns from the start of the content what
- * it would say of the answer to GET.
+ * How much of some output to send in response to HEAD. The server drops it, but the start of the content tells the server
+ * which fields the response to GET would have.
  */
 static size_t part_of_head(size_t length)
 {
@@ -58,7 +58,7 @@ static size_t ub_write(const char *bytes, size_t length)
 	return length;
 }
 
-/* Called by flush(), and after each output with implicit_flush. Like fpm it sends no headers of its own accord. */
+/* Called by flush(), and after each output with implicit_flush. Like fpm, it does not send headers by itself. */
 static void flush_output(void *context)
 {
 	(void)context;
@@ -67,7 +67,7 @@ static void flush_output(void *context)
 	}
 }
 
-/* Called once an answer, when the first output comes or at the end. */
+/* Called once per response, at the first output or at the end. */
 static int send_headers(sapi_headers_struct *headers)
 {
 	if (worker && worker->answer == ANSWER_WAITING && !SG(request_info).no_headers) {
@@ -106,7 +106,7 @@ static char *read_cookies(void)
 	return worker ? (char *)(uintptr_t)vars_value("HTTP_COOKIE") : NULL;
 }
 
-/* Called where error_log is not set: for error_log() and for errors of PHP. */
+/* Called if error_log is not set: for error_log() and for PHP's errors. */
 static void log_message(const char *message, int priority)
 {
 	if (worker) {
@@ -224,7 +224,7 @@ static int activate(void)
 	return SUCCESS;
 }
 
-/* Called late in php_request_shutdown, when all output is made: here the answer ends, before PHP tidies up. */
+/* Called late in php_request_shutdown, after all output: the response ends here, before PHP cleans up. */
 static int deactivate(void)
 {
 	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !SG(sapi_started)) {
@@ -253,7 +253,7 @@ static int deactivate(void)
 
 /* ---- start ---- */
 
-/* Values that hold where no ini file says otherwise: those of php.ini-production that matter for a server. */
+/* Defaults under all ini files: the values of php.ini-production that matter for a server. */
 static void ini_defaults(HashTable *values)
 {
 	static const struct { const char *name, *value; } defaults[] = {

@@ -1,6 +1,6 @@
 /*
- * What a script can do to its process that nothing undoes: lower a limit, give up priority, user or session. The next
- * request would have to live with it, so a worker that has done such a thing ends after its request.
+ * Changes that a script can make to its process and that can't be undone: a lower limit, priority, user or session. They
+ * would affect the next request, so a worker ends after a request that made one.
  */
 #include "worker.h"
 
@@ -25,7 +25,7 @@ static struct {
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
-/* Stands in the place of each of them. */
+/* Replaces each of these functions. */
 static void call_and_end(INTERNAL_FUNCTION_PARAMETERS)
 {
 	for (size_t i = 0; i < WATCHED; i++) {
@@ -39,7 +39,7 @@ static void call_and_end(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
-/* Has those functions that this PHP has watched; after its start, in the host. */
+/* Watches those of the functions that this PHP has; called in the host after PHP's start. */
 void taint_watch(void)
 {
 	for (size_t i = 0; i < WATCHED; i++) {
@@ -53,9 +53,9 @@ void taint_watch(void)
 }
 
 /*
- * In a process that was forked off a worker, by an extension or FFI (pcntl is hidden): it runs the script on, but it is
- * no worker. What it says reaches nobody, the worker's slot is not its own, and it ends with the script. It must not
- * hold the worker's socket either, whose end tells the server that the worker is no more.
+ * Runs in a process that an extension or FFI has forked from a worker (pcntl is hidden): the process runs the script on,
+ * but is no worker. Its output is dropped, the worker's slot is not its own, and it ends with the script. It must not hold
+ * the worker's socket either: the end of that socket tells the server that the worker has ended.
  */
 static void not_a_worker(void)
 {
@@ -69,7 +69,7 @@ static void not_a_worker(void)
 	}
 }
 
-/* At the start of a worker. */
+/* Called when a worker starts. */
 void taint_forks(void)
 {
 	pthread_atfork(NULL, NULL, not_a_worker);

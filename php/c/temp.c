@@ -1,6 +1,6 @@
 /*
- * The host's own temporary folder: uploads, sys_get_temp_dir() and TMPDIR of its workers, closed to other users. It goes with the
- * host; one that a killed host left behind is removed by the next one that looks there.
+ * The host's own temporary folder: uploads, sys_get_temp_dir() and TMPDIR of its workers, closed to other users. The host
+ * removes it at its end; if a host was killed, the next host with the same base folder removes it.
  */
 #include "worker.h"
 
@@ -33,7 +33,7 @@ static void remove_tree(const char *path)
 	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Removes folders of this user that nobody holds: host and workers hold theirs by a lock that ends with the last of them. */
+/* Removes folders of this user that no process locks: host and workers share a lock that ends with the last of them. */
 static void remove_stale(const char *base)
 {
 	DIR *list = opendir(base);
@@ -58,8 +58,9 @@ static void remove_stale(const char *base)
 }
 
 /*
- * Makes a folder below `base` and holds it; 0: it was taken for a stale one in between; -1: that is not possible. What holds it stays
- * open in the workers, too. A shared lock: whoever wants to remove the folder asks for the only one, and is waited for here.
+ * Makes a folder below `base` and locks it. 0: another process took it for a stale one in between; -1: impossible. The
+ * descriptor of the lock stays open in the workers, too. It is a shared lock: a process that wants to remove the folder
+ * asks for an exclusive one, and this function waits for that process.
  */
 static int make_and_hold(const char *base)
 {
@@ -82,7 +83,7 @@ static int make_and_hold(const char *base)
 	return 1;
 }
 
-/* Makes it below `base`; false if that is not possible. */
+/* Makes the folder below `base`; false if that is not possible. */
 bool temp_make(const char *base)
 {
 	int made = 0;
@@ -98,13 +99,13 @@ bool temp_make(const char *base)
 	return true;
 }
 
-/* Its path; NULL: there is none. */
+/* The folder's path; NULL: there is none. */
 const char *temp_folder(void)
 {
 	return *folder ? folder : NULL;
 }
 
-/* In the host, at its end. Workers that still run without it keep what they have open. */
+/* Called in the host at its end. Workers that still run without it keep their open files. */
 void temp_remove(void)
 {
 	if (*folder && maker == getpid()) {
@@ -129,7 +130,7 @@ bool ini_set_for_good(const char *name, const char *value)
 	return true;
 }
 
-/* Whether an ini value is not set or names a folder of everybody's. */
+/* Whether an ini value is not set or names a folder that all users share. */
 static bool is_shared(const char *name)
 {
 	static const char *const shared[] = { "", "/tmp", "/tmp/", "/var/tmp", "/var/tmp/" };
@@ -144,26 +145,26 @@ static bool is_shared(const char *name)
 
 /* ---- sessions ---- */
 
-/* Where they are; NULL: where session.save_path says. What that is is what scripts see of it nevertheless. */
+/* The folder of sessions; NULL: session.save_path applies. Scripts see the value of session.save_path in either case. */
 static zend_string *sessions;
-static zend_string *said;       /* what session.save_path said at the start */
+static zend_string *said;       /* session.save_path at the start */
 static ZEND_INI_MH((*change_save_path));
 static zif_handler save_path_was;
 
-/* Who sets what was said at the start means our place: a script that sets it back, PHP itself after a request. */
+/* A save path equal to the one at the start means our folder: a script sets it back, or PHP does after a request. */
 static ZEND_INI_MH(on_save_path)
 {
 	const char *path = new_value ? ZSTR_VAL(new_value) : "";
 	if (strcmp(path, ZSTR_VAL(said)) == 0) {
 		new_value = sessions;
 		if (stage == ZEND_INI_STAGE_RUNTIME || stage == ZEND_INI_STAGE_HTACCESS) {
-			stage = ZEND_INI_STAGE_ACTIVATE; /* open_basedir is for what scripts choose */
+			stage = ZEND_INI_STAGE_ACTIVATE; /* open_basedir applies to what scripts choose */
 		}
 	}
 	return change_save_path(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
-/* session_save_path() tells where they are, not what the ini value says. */
+/* session_save_path() tells the folder that is used, not the ini value. */
 static PHP_FUNCTION(shown_save_path)
 {
 	const char *value = zend_ini_string_ex("session.save_path", sizeof "session.save_path" - 1, 0, NULL);
@@ -193,15 +194,15 @@ static void keep_sessions_in(const char *path)
 	function->internal_function.handler = ZEND_FN(shown_save_path);
 }
 
-/* NULL: there is no place of our own for them. */
+/* NULL: there is no folder of our own for sessions. */
 const char *temp_sessions(void)
 {
 	return sessions ? ZSTR_VAL(sessions) : NULL;
 }
 
 /*
- * Sessions outlive the host, so they are not in its folder: where the distribution has no place for them they are in one of this
- * user's beside it.
+ * Sessions outlive the host, so they are not in its temporary folder. If the distribution has no place for them, they are
+ * in a folder of this user beside it.
  */
 static void place_sessions(const char *base)
 {
@@ -217,7 +218,10 @@ static void place_sessions(const char *base)
 	}
 }
 
-/* After PHP's start: what has no place of its own is there. Uploads follow sys_temp_dir where upload_tmp_dir is not set. */
+/*
+ * Called after PHP's start: points settings without a place of their own to the folder. Uploads follow sys_temp_dir if
+ * upload_tmp_dir is not set.
+ */
 void temp_use(const char *base)
 {
 	if (!*folder) {

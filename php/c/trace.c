@@ -1,10 +1,10 @@
 /*
  * Where a worker is: its PHP frames, read from its memory without stopping it, and what it waits for.
  *
- * The host reads a worker that it has forked, so libphp and PHP's structures lie at the same addresses. A worker that
- * crashes reads itself, also by system calls that fail where a pointer leads nowhere. So everything here may be
- * called in a signal handler, but for trace_waiting(), and everything that is read may be rubbish: the script goes on
- * meanwhile, or has just destroyed its memory. Each length is bounded, and each pointer is read through read_memory() only.
+ * The host reads workers that it has forked, so libphp and PHP's structures lie at the same addresses. A worker that
+ * crashes reads itself, by system calls that fail on invalid pointers. So everything here except trace_waiting() may be
+ * called in a signal handler, and everything that is read may be garbage: the script runs on meanwhile, or has just
+ * destroyed its memory. Each length is bounded, and each pointer is read through read_memory() only.
  */
 #include "worker.h"
 
@@ -21,9 +21,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* PHP frames that are told. */
+/* Maximum number of PHP frames in a report. */
 #define FRAMES 40
-/* Bytes of a name or path that are told. */
+/* Maximum length in bytes of a name or path in a report. */
 #define NAME_BYTES 200
 
 /* ---- text ---- */
@@ -58,7 +58,7 @@ void text_address(struct text *text, uint64_t address)
 	text_put(text, at);
 }
 
-/* Foreign bytes, without what would break a line. */
+/* Appends bytes of the script, without control characters that would break a line. */
 static void text_foreign(struct text *text, const char *bytes, size_t length)
 {
 	for (size_t i = 0; i < length && text->length < text->room; i++) {
@@ -70,8 +70,8 @@ static void text_foreign(struct text *text, const char *bytes, size_t length)
 /* ---- memory ---- */
 
 /*
- * Reads this process, by a pipe: writing from where nothing is fails. The sandbox refuses process_vm_readv to workers. The pipe
- * is made when it is needed first, by a process that is about to end.
+ * Reads this process through a pipe: writing from an unmapped address fails. The sandbox refuses process_vm_readv to
+ * workers. The pipe is made on first use, by a process that is about to end.
  */
 static bool read_own(const void *from, void *to, size_t length)
 {
@@ -83,7 +83,10 @@ static bool read_own(const void *from, void *to, size_t length)
 	return put > 0 && read(ends[0], to, (size_t)put) == put && (size_t)put == length;
 }
 
-/* Reads another process, or this one; false if that may not be or not all of it is there. At most PIPE_BUF bytes. */
+/*
+ * Reads another process, or this one; false if it is not allowed or not all of the memory is mapped. At most PIPE_BUF
+ * bytes.
+ */
 static bool read_memory(pid_t pid, const void *from, void *to, size_t length)
 {
 	if (pid == getpid()) {
@@ -93,7 +96,7 @@ static bool read_memory(pid_t pid, const void *from, void *to, size_t length)
 	return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)length;
 }
 
-/* A zend_string: its bytes, cut off at `room`. */
+/* Reads a zend_string: its bytes, cut off at `room`. */
 static bool read_string(pid_t pid, const zend_string *from, char *to, size_t room, size_t *length)
 {
 	if (!from || !read_memory(pid, &from->len, length, sizeof *length) || *length == 0 || *length > 1u << 20) {
@@ -116,7 +119,7 @@ static bool put_string(struct text *text, pid_t pid, const zend_string *from)
 
 /* ---- PHP's frames ---- */
 
-/* The class of a method and "::". */
+/* Appends the class of a method and "::". */
 static void put_scope(struct text *text, pid_t pid, const zend_class_entry *scope)
 {
 	zend_string *name;
@@ -125,7 +128,7 @@ static void put_scope(struct text *text, pid_t pid, const zend_class_entry *scop
 	}
 }
 
-/* File and line of a frame of PHP code. */
+/* Appends file and line of a frame of PHP code. */
 static void put_place(struct text *text, pid_t pid, const zend_op_array *code, const zend_op *opline)
 {
 	zend_string *file;
@@ -146,7 +149,7 @@ static void put_place(struct text *text, pid_t pid, const zend_op_array *code, c
 	}
 }
 
-/* One frame, as a line, and whether it is one of PHP code; false if it cannot be read. */
+/* Appends one frame as a line, and tells whether it is one of PHP code; false if it cannot be read. */
 static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *frame, unsigned number, bool *is_code)
 {
 	uint8_t type;
@@ -174,12 +177,12 @@ static bool put_frame(struct text *text, pid_t pid, const zend_execute_data *fra
 	return true;
 }
 
-/* Puts the frames from `at` outwards; true if they end where a script or a callback of PHP begins. */
+/* Appends the frames from `at` outwards; true if they end where a script or a callback of PHP begins. */
 static bool put_frames(struct text *text, pid_t pid, const zend_execute_data *at)
 {
 	unsigned number = 0;
 	bool ends_in_code = false;
-	/* Frames without a function, which PHP puts between some, count too: a circle must end. */
+	/* Frames without a function, which PHP puts between others, count too: a circle must end. */
 	for (unsigned seen = 0; at && seen < 2 * FRAMES; seen++) {
 		zend_execute_data frame;
 		if (!read_memory(pid, at, &frame, sizeof frame)) {
@@ -200,9 +203,9 @@ static bool put_frames(struct text *text, pid_t pid, const zend_execute_data *at
 }
 
 /*
- * The PHP frames of a process, the innermost first, each on a line of its own with the line's end before it. Nothing where
- * it runs no PHP code or its memory may not be read. A script goes on while it is read, and its innermost frame may be
- * gone before the next is looked for: then it is read again, some times.
+ * Appends the PHP frames of a process, the innermost first, each on a line of its own that begins with a line break.
+ * Appends nothing if the process runs no PHP code or its memory may not be read. A script runs on while it is read, and its
+ * innermost frame may be gone before the next one is read: then the function starts again, a limited number of times.
  */
 void trace_frames(struct text *text, pid_t pid)
 {
@@ -218,7 +221,7 @@ void trace_frames(struct text *text, pid_t pid)
 
 /* ---- what it waits for ---- */
 
-/* System calls in which PHP waits, and what their first argument is. */
+/* System calls in which PHP waits, and the kind of their first argument. */
 enum first { NOTHING, DESCRIPTOR, POLLED };
 static const struct { long number; const char *name; enum first first; } calls[] = {
 	{ SYS_read, "read", DESCRIPTOR },
@@ -273,8 +276,8 @@ static const char *read_proc(pid_t pid, const char *name, char *text, size_t roo
 }
 
 /*
- * The system call that a process is in: its place in `calls`, or -1 if it is in another or none, `name` then says so or
- * is NULL; and the descriptor that it waits for, or -1.
+ * Finds the system call that a process is in: returns its index in `calls`, or -1 if it is in another one or none; `name`
+ * is then the text for that case, or NULL. Also finds the descriptor that it waits for, or -1.
  */
 static int find_call(pid_t pid, const char **name, int *descriptor)
 {
@@ -310,7 +313,7 @@ static int find_call(pid_t pid, const char **name, int *descriptor)
 	return -1;
 }
 
-/* The other end of a socket, or its own if it listens. */
+/* Appends the address of a socket's other end, or its own if it listens. */
 static bool put_peer(struct text *text, int socket)
 {
 	union {
@@ -351,7 +354,7 @@ static int server_socket(pid_t pid)
 		? socket : -1;
 }
 
-/* What a descriptor of a process is. */
+/* Appends what a descriptor of a process is. */
 static void put_descriptor(struct text *text, pid_t pid, int descriptor)
 {
 	char path[64], target[NAME_BYTES];
@@ -381,7 +384,7 @@ static void put_descriptor(struct text *text, pid_t pid, int descriptor)
 	}
 }
 
-/* What a worker of this host waits for, in some words: "recv() for 127.0.0.1:3306"; "running"; nothing if it is not known. */
+/* Appends what a worker of this host waits for: "recv() for 127.0.0.1:3306"; "running"; nothing if it is unknown. */
 void trace_waiting(struct text *text, pid_t pid)
 {
 	const char *name;
@@ -400,8 +403,8 @@ void trace_waiting(struct text *text, pid_t pid)
 }
 
 /*
- * The time of the worker's request is up, but it is in a call that is begun again after a signal: another signal, with the
- * descriptor that it waits for, which its handler shuts down if that is a socket.
+ * The time of the worker's request is up, but it is in a call that PHP restarts after a signal. Sends another signal with
+ * the descriptor that the worker waits for; the worker's handler shuts it down if it is a socket.
  */
 void trace_let_go(pid_t pid)
 {

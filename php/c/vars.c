@@ -13,7 +13,7 @@ static void (*import_environment)(zval *array);
 
 static const struct variable fcgi_role = { "FCGI_ROLE", "RESPONDER", 9, 9 };
 
-/* The variable of that name, or NULL: also in the host, where preloading may ask. */
+/* The variable of that name, or NULL. The host has none: preloaded code may call this there. */
 const struct variable *vars_find(const char *name, size_t length)
 {
 	if (!worker) {
@@ -48,7 +48,7 @@ char *vars_getenv(const char *name, size_t length)
 	return variable ? (char *)(uintptr_t)variable->value : NULL;
 }
 
-/* Hands each variable to `take`; FCGI_ROLE last, as fpm shows it, unless the server sent one. */
+/* Passes each variable to `take`; FCGI_ROLE last, as in fpm, unless the server sent one. */
 static void each(void (*take)(const struct variable *variable, zval *array), zval *array)
 {
 	const struct variable *variables = (const void *)worker->variables.bytes;
@@ -84,7 +84,7 @@ static void load(zval *array)
 	}
 }
 
-/* Copies the other of $_ENV and $_SERVER if it is there already; true if it did. */
+/* Copies $_ENV or $_SERVER, whichever is the other one, if it exists; true if it did. */
 static bool copy_of(zval *array, int other)
 {
 	zval *source = &PG(http_globals)[other];
@@ -97,7 +97,7 @@ static bool copy_of(zval *array, int other)
 	return true;
 }
 
-/* $_ENV, and the start of $_SERVER. */
+/* Fills $_ENV, and the start of $_SERVER. */
 static void import(zval *array)
 {
 	if (copy_of(array, TRACK_VARS_ENV) || copy_of(array, TRACK_VARS_SERVER)) {
@@ -109,7 +109,7 @@ static void import(zval *array)
 	}
 }
 
-/* Puts our functions in the place of PHP's; once, in a worker. */
+/* Replaces PHP's functions by ours; called once in a worker. */
 void vars_install(void)
 {
 	import_environment = php_import_environment_variables;

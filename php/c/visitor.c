@@ -1,12 +1,12 @@
 /*
- * What is found out about the visitor while a script runs, for the server: it lets proven visitors go before others, and takes
- * cookies that mean nothing for none (crates/pages/src/visitors). A cookie's name proves nothing.
+ * Reports to the server what a script finds out about its visitor. The server serves proven visitors first, and treats
+ * cookies without a meaning as if they were absent (crates/pages/src/visitors). A cookie's name proves nothing.
  *
- * - An application says it by millrace_visitor(); for WordPress ../inject/wordpress/visitor.php does.
- * - Of PHP's own sessions the worker knows it: whether the session that the cookie names has something in it when the script
- *   ends; and if the script has not started it, whether there is such a file where sessions are by php.ini.
+ * - An application reports by millrace_visitor(); for WordPress ../inject/wordpress/visitor.php does.
+ * - For PHP's own sessions the worker reports: whether the session that the cookie names has content when the script ends;
+ *   if the script has not started it, whether the folder of php.ini's session.save_path has its file.
  *
- * The worker's word is the last one of each request that could have a visitor who is known; the grammar is in
+ * The worker's report is the last one of each request that could have a known visitor; the grammar is in
  * crates/pages/src/visitors/report.rs.
  */
 #include "worker.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Longer names of sessions are not spoken of. */
+/* Sessions with longer names are not reported. */
 #define NAME_MOST 64
 
 enum found { NOTHING, FILLED, EMPTY, ABSENT, GONE, UNSURE };
@@ -40,7 +40,7 @@ static struct {
 static php_ps_globals *session;
 static zif_handler session_start_was, session_destroy_was, session_regenerate_was;
 
-/* What is in $_SESSION; -1: there is none. */
+/* The number of values in $_SESSION; -1: there is no session. */
 static int64_t content(void)
 {
 	zval *vars = &session->http_session_vars;
@@ -48,7 +48,7 @@ static int64_t content(void)
 	return Z_TYPE_P(vars) == IS_ARRAY ? (int64_t)zend_hash_num_elements(Z_ARRVAL_P(vars)) : -1;
 }
 
-/* The value of the cookie that names the session; NULL: there is none, or it can't be the name of one. */
+/* The value of the cookie that names the session; NULL: there is none, or it can't be a session's name. */
 static const zend_string *cookie(const char *name)
 {
 	zval *cookies = &PG(http_globals)[TRACK_VARS_COOKIE];
@@ -69,7 +69,7 @@ static bool is_usual(void)
 		&& !is_modified("session.save_handler");
 }
 
-/* A session has been started; `chosen`: the script has said which. */
+/* A session has been started; `chosen`: the script has chosen its name. */
 static void has_started(bool chosen)
 {
 	const zend_string *sent = cookie(session->session_name);
@@ -129,7 +129,7 @@ void visitor_begin(void)
 	memset(&visit, 0, sizeof visit);
 }
 
-/* The session that was not started, but is named by a cookie. */
+/* Looks for a session that was not started, but is named by a cookie. */
 static enum found look_up(const zend_string *id)
 {
 	const char *folder = session->save_path ? session->save_path : "", *last = strrchr(folder, ';');
@@ -170,14 +170,14 @@ static enum found judge(void)
 		return visit.existed ? GONE : ABSENT;
 	}
 	if (!visit.own) {
-		/* PHP has not taken the name that was sent: there was no such session. */
+		/* PHP has rejected the name that was sent: there was no such session. */
 		return ABSENT;
 	}
 	int64_t left = content();
 	return left > 0 ? FILLED : left == 0 || !visit.existed ? EMPTY : UNSURE;
 }
 
-/* The script has ended, and its session is still there. */
+/* The script has ended, and its session still exists. */
 void visitor_look(void)
 {
 	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !session || visit.found != NOTHING) {
@@ -195,7 +195,7 @@ static bool is_plain(const char *text)
 	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(text);
 }
 
-/* The worker's own word, before END or READY. */
+/* Sends the worker's own report, before END or READY. */
 void visitor_end(void)
 {
 	if (!visit.said && !vars_value("HTTP_COOKIE") && !vars_value("HTTP_AUTHORIZATION")) {
@@ -246,7 +246,7 @@ PHP_FUNCTION(millrace_visitor)
 	}
 	smart_str_0(&text);
 	bool heard = worker && (worker->answer == ANSWER_WAITING || worker->answer == ANSWER_CONTENT || worker->answer == ANSWER_ENDED);
-	/* The last word of a request is not the script's. */
+	/* The word "end" is the worker's: a script must not send it. */
 	bool good = text.s && ZSTR_LEN(text.s) && ZSTR_LEN(text.s) <= MR_NOTE_MAX && strncmp(ZSTR_VAL(text.s), "end", 3) != 0;
 	bool said = heard && good && wire_note(MR_NOTE_VISITOR, ZSTR_VAL(text.s), ZSTR_LEN(text.s));
 	visit.said |= said;

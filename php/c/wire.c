@@ -1,8 +1,8 @@
 /*
- * Frames in and out. The socket blocks; a worker has nothing else to do than its one request.
+ * Reads and writes frames. The socket blocks; a worker has nothing else to do than its one request.
  *
- * Output is kept until 32 KB are there, PHP flushes, or the answer ends: a short answer is HEAD, BODY and END in one
- * write. The socket always stands at the end of a frame between two calls, so a LOG can be written at any time.
+ * Output is collected until it has 32 KB, PHP flushes, or the response ends: a short response is HEAD, BODY and END in one
+ * write. Between two calls the socket is always at the end of a frame, so a LOG can be written at any time.
  */
 #include "worker.h"
 
@@ -68,7 +68,7 @@ static void take_descriptor(struct msghdr *message)
 	}
 }
 
-/* Reads what there is. 1: something; 0: the server has closed, or this worker shall stop; -1: error. */
+/* Reads the bytes that are there. 1: some; 0: the server has closed the socket, or this worker must stop; -1: error. */
 static int read_some(void)
 {
 	struct buffer *in = &worker->in;
@@ -102,7 +102,7 @@ static int read_some(void)
 	}
 }
 
-/* One variable: those that PHP must not see are left out. */
+/* Stores one variable, unless it is one that PHP must not see. */
 static bool keep_variable(struct request *request, const struct variable *variable)
 {
 	const char *name = variable->name;
@@ -193,7 +193,7 @@ static bool protocol_error(const char *what)
 	return false;
 }
 
-/* Moves what came behind the last REQUEST to the front. */
+/* Moves the bytes behind the last REQUEST to the front. */
 static void drop_read(void)
 {
 	struct buffer *in = &worker->in;
@@ -204,7 +204,7 @@ static void drop_read(void)
 	worker->in_used = 0;
 }
 
-/* Waits until the buffer starts with a complete REQUEST; false: there is none any more, or it is none. */
+/* Waits until the buffer starts with a complete REQUEST; false: no further one comes, or it is invalid. */
 static bool read_frame(struct frame *frame)
 {
 	struct buffer *in = &worker->in;
@@ -229,7 +229,7 @@ static bool read_frame(struct frame *frame)
 	}
 }
 
-/* Whether the REQUEST in the buffer is for this worker: one that was sent ahead may have been taken back. */
+/* Whether the REQUEST in the buffer is still for this worker: the server may have taken back one that it sent ahead. */
 static bool is_ours(const struct frame *frame)
 {
 	uint64_t sequence;
@@ -241,7 +241,7 @@ static bool is_ours(const struct frame *frame)
 	return board_swap64(worker->board, word, sequence * 2, sequence * 2 + 1);
 }
 
-/* Waits for the next REQUEST; false: there is none any more, the worker ends. */
+/* Waits for the next REQUEST; false: none comes any more, the worker ends. */
 bool wire_read(void)
 {
 	struct frame frame = { 0 };
@@ -270,7 +270,7 @@ bool wire_read(void)
 
 /* ---- out ---- */
 
-/* Writes all of it; false when nobody reads any more. */
+/* Writes all parts; false if the server has closed the socket. */
 static bool write_all(struct iovec *parts, size_t count)
 {
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
@@ -306,7 +306,7 @@ static void put_frame(uint8_t kind, uint8_t flags, uint16_t extra, size_t length
 	put(&frame, sizeof frame);
 }
 
-/* Gives the open BODY its length: what is kept of it and `more` bytes that are written behind it. */
+/* Writes the length of the open BODY: the collected bytes and `more` bytes that are written behind them. */
 static void close_body(size_t more)
 {
 	if (worker->body_at == SIZE_MAX) {
@@ -317,7 +317,7 @@ static void close_body(size_t more)
 	worker->body_at = SIZE_MAX;
 }
 
-/* Writes what is kept. */
+/* Writes the collected output. */
 bool wire_flush(void)
 {
 	close_body(0);
@@ -337,7 +337,7 @@ static void open_body(void)
 	}
 }
 
-/* Content of the answer; how much of it was taken: less than all when nobody reads any more. */
+/* Adds content to the response; returns how many bytes it took: less than all if the server has closed the socket. */
 size_t wire_content(const char *bytes, size_t length)
 {
 	if (length == 0) {
@@ -367,7 +367,7 @@ size_t wire_content(const char *bytes, size_t length)
 	return length;
 }
 
-/* A message for the server's error log: at once, so that it is not lost with a worker that dies. */
+/* Sends a message to the server's error log, at once, so that it is not lost if the worker dies. */
 void wire_log(int priority, const char *message, size_t length)
 {
 	length = MIN(length, MR_LOG_MAX);
@@ -386,12 +386,12 @@ void wire_handler(bool ready, const char *message, size_t length)
 
 /* ---- notes to the page cache ---- */
 
-/* Most bytes of purges that are kept to be said again; of more, all of the site is purged instead. */
+/* Maximum number of bytes of purges that are stored for sending again; beyond it, the whole site is purged instead. */
 #define PURGES_KEEP (256u << 10)
 
 static const char all[] = "*", all_hard[] = "hard, *";
 
-/* Keeps a purge until the answer ends. */
+/* Stores a purge until the response ends. */
 static void keep_purge(const struct frame *frame, const char *text)
 {
 	struct buffer *kept = &worker->purges;
@@ -415,8 +415,9 @@ static void keep_purge(const struct frame *frame, const char *text)
 }
 
 /*
- * What the script says to the page cache; false when the answer can take none any more, or nobody reads it. Tags and
- * control go with what is written next. A purge goes at once, and again when the answer ends (say_purges_again).
+ * Sends what the script says to the page cache; false if the response can't take it any more, or the server has closed the
+ * socket. Tags and control go with the next write. A purge goes at once, and again when the response ends
+ * (say_purges_again).
  */
 bool wire_note(uint16_t what, const char *text, size_t length)
 {
@@ -435,7 +436,7 @@ bool wire_note(uint16_t what, const char *text, size_t length)
 	return worker->out.length < OUT_KEEP || wire_flush();
 }
 
-/* Before END and READY: a page made between a purge and now may hold what the script has replaced. */
+/* Called before END and READY: a page made between a purge and now may contain what the script has replaced. */
 static void say_purges_again(void)
 {
 	struct buffer *kept = &worker->purges;
@@ -454,7 +455,10 @@ static void say_purges_again(void)
 	}
 }
 
-/* Fields for 103 Early Hints, packed as HEAD has them; at once. False when the answer has begun, or nobody reads it. */
+/*
+ * Sends fields for 103 Early Hints, packed as in HEAD, at once. False if the response has begun, or the server has closed
+ * the socket.
+ */
 bool wire_early(const char *payload, size_t length)
 {
 	if (worker->answer != ANSWER_WAITING || length > MR_HEAD_MAX || !wire_flush()) {
@@ -465,13 +469,13 @@ bool wire_early(const char *payload, size_t length)
 	return write_all(parts, 2);
 }
 
-/* Forgets the notes of an answer that is begun anew; its head is not written. */
+/* Drops the notes of a response that starts again; its head has not been written. */
 void wire_unsay(void)
 {
 	worker->out.length = 0;
 }
 
-/* Completes the answer: END, or READY if END was written before (fastcgi_finish_request). */
+/* Completes the response: END, or READY if END was written before (fastcgi_finish_request). */
 void wire_end(uint8_t flags)
 {
 	close_body(0);
@@ -500,14 +504,14 @@ void wire_end(uint8_t flags)
 
 /* ---- HEAD ---- */
 
-/* What the script said about the status: code and reason. */
+/* What the script has set as status: code and reason. */
 struct status {
 	int code;
 	const char *reason;
 	size_t reason_length;
 };
 
-/* "404 Nope" or " 404 Nope", of a status line or a Status field. */
+/* Parses "404 Nope" or " 404 Nope", of a status line or a Status field. */
 static struct status parse_status(const char *text)
 {
 	while (*text == ' ' || *text == '\t') {
@@ -584,7 +588,7 @@ static void log_illegal(const sapi_header_struct *field)
 	wire_log(LOG_WARNING, text, (size_t)length);
 }
 
-/* Whether a field belongs into the answer. */
+/* Whether a field belongs in the response. */
 static bool is_sent(const sapi_header_struct *field, int code)
 {
 	if (field->header_len == 0 || is_field(field, "Status:")) {
@@ -600,7 +604,7 @@ static bool is_sent(const sapi_header_struct *field, int code)
 	return true;
 }
 
-/* Writes HEAD. A status code that cannot be answered with becomes 500. */
+/* Writes HEAD. A status code that is not allowed in a response becomes 500. */
 void wire_head(sapi_headers_struct *headers)
 {
 	struct status status = resolve_status(headers);

@@ -1,13 +1,12 @@
 /*
- * What the files of the worker share.
+ * What the worker's files share.
  *
- * Who owns the memory. A worker's own state is one `struct worker` in a mapping of its own, with its buffers in
- * mappings of their own: none of it is in malloc's or PHP's memory, so that PHP's memory may be put back after a
- * request without touching it. PHP owns everything else. The scoreboard belongs to the server, is shared by host and
- * workers, and each word in it has one writer, but for the one by which server and worker
- * settle who has a request (frames.rs says which).
+ * Who owns the memory. A worker's own state is one `struct worker` in a mapping of its own, with its buffers in mappings of
+ * their own: none of it is in malloc's or PHP's memory, so PHP's memory can be restored after a request without touching
+ * it. PHP owns everything else. The scoreboard belongs to the server; host and workers share it. Each word in it has one
+ * writer, except the words by which server and worker decide which of them has a request (see frames.rs).
  *
- * Who runs. A host is one thread; it forks workers; a worker is one thread. No lock anywhere.
+ * Threads. The host is one thread and forks workers; a worker is one thread. There are no locks.
  */
 #ifndef MILLRACE_WORKER_H
 #define MILLRACE_WORKER_H
@@ -20,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A variable of $_SERVER, inside the frame it came in; name and value end with NUL. */
+/* A variable of $_SERVER, inside the frame that contained it; name and value end with NUL. */
 struct variable {
 	const char *name;
 	const char *value;
@@ -40,7 +39,7 @@ struct request {
 	uint64_t sequence;
 	uint64_t body_length;
 	uint64_t body_read;
-	bool head;          /* the method is HEAD: of the content only the start is sent */
+	bool head;          /* the method is HEAD: only the start of the content is sent */
 	size_t written;     /* content that was sent in answer to HEAD */
 	const char *body;   /* inline body, or NULL */
 	int body_fd;        /* body in a file, or -1 */
@@ -48,13 +47,13 @@ struct request {
 	uint32_t count;     /* variables */
 };
 
-/* How far the answer is. */
+/* The progress of the response. */
 enum answer {
 	ANSWER_NONE,    /* no request */
 	ANSWER_WAITING, /* HEAD not written */
 	ANSWER_CONTENT, /* HEAD written, BODY may follow */
-	ANSWER_ENDED,   /* END written; what PHP still prints is dropped */
-	ANSWER_VOID,    /* the request is run again: what PHP prints now is dropped */
+	ANSWER_ENDED,   /* END written; further output of PHP is dropped */
+	ANSWER_VOID,    /* the request runs again: output of PHP is dropped until then */
 };
 
 /* All of a worker's state that outlives a request. */
@@ -67,21 +66,21 @@ struct worker {
 	uint64_t requests;        /* served */
 	uint64_t sequence;        /* of the last REQUEST */
 	volatile bool stop;       /* no further request: SIGTERM, or see taint.c */
-	bool broken;              /* the socket cannot be written any more */
+	bool broken;              /* the socket can't be written any more */
 	bool exiting;             /* the last END said so */
-	bool last;                /* persistent: the next END has to say so */
+	bool last;                /* persistent: the next END must say so */
 	enum answer answer;
 	struct request request;
-	struct buffer in;         /* the REQUEST, and what came behind it */
+	struct buffer in;         /* the REQUEST, and the bytes behind it */
 	size_t in_used;           /* bytes of the REQUEST */
-	int in_fd;                /* descriptor that came with them and that no REQUEST has taken, or -1 */
+	int in_fd;                /* a received descriptor that no REQUEST has taken yet, or -1 */
 	struct buffer variables;  /* struct variable each */
 	struct buffer out;        /* frames not yet written */
 	size_t body_at;           /* place of the open BODY's header in out, or SIZE_MAX */
-	struct buffer purges;     /* NOTE frames of this request's purges, to be said again at its end */
-	bool purge_all, hard;     /* more of them than are kept; one of them was hard */
+	struct buffer purges;     /* NOTE frames of this request's purges, to be sent again at its end */
+	bool purge_all, hard;     /* there are more than PURGES_KEEP bytes; one of them was hard */
 	bool controlled;          /* the script said how its page may be kept, not only as a fallback */
-	volatile bool time_is_up; /* the server wants this request ended, and it is not yet */
+	volatile bool time_is_up; /* the server wants this request ended, and it has not ended yet */
 	bool ended;               /* it was ended because its time was up */
 };
 
@@ -109,14 +108,14 @@ ZEND_ATTRIBUTE_FORMAT(printf, 1, 2) void main_fail(const char *format, ...);
 void limits_watch(void);
 void limits_check(void);
 
-/* crash.c: the last words of a worker that crashes */
+/* crash.c: where a crashing worker was */
 #define CRASH_BYTES (sizeof(uint32_t) + MR_TRACE_MAX)
 void crash_watch(char *area);
 
 /* trace.c: where a worker is */
 struct text {
 	char *bytes;
-	size_t length, room; /* what does not fit is left out */
+	size_t length, room; /* text that does not fit is left out */
 };
 void text_put(struct text *text, const char *bytes);
 void text_number(struct text *text, uint64_t number);
@@ -155,7 +154,7 @@ void mail_accept(int listener);
 int host_run(pid_t server);
 void host_log(int priority, const char *message, size_t length);
 
-/* check.c: is opcache really on */
+/* check.c: whether opcache works */
 size_t check_report(char *text, size_t room);
 
 /* loop.c */
@@ -208,7 +207,7 @@ PHP_FUNCTION(millrace_cache_control);
 PHP_FUNCTION(millrace_tag);
 PHP_FUNCTION(millrace_purge);
 
-/* visitor.c: what is found out about the visitor */
+/* visitor.c: what a script finds out about its visitor */
 PHP_FUNCTION(millrace_visitor);
 void visitor_startup(void);
 void visitor_begin(void);
@@ -252,7 +251,7 @@ static inline void board_set32(char *slot, size_t at, uint32_t value)
 	__atomic_store_n((uint32_t *)(void *)(slot + at), value, __ATOMIC_RELEASE);
 }
 
-/* False, and nothing is changed, if another value than `old` is there. */
+/* Returns false and changes nothing if the slot has another value than `old`. */
 static inline bool board_swap64(char *slot, size_t at, uint64_t old, uint64_t value)
 {
 	return __atomic_compare_exchange_n((uint64_t *)(void *)(slot + at), &old, value, false, __ATOMIC_ACQ_REL,

@@ -1,4 +1,4 @@
-//! The load tester: one engine, and what is made out of its records.
+//! The load tester: one engine, and outputs made from its records.
 //!
 //! ```text
 //!  scenario sources -> Scenario --\                     /-> screen, table
@@ -6,9 +6,10 @@
 //!  options ---------> Plan -------/                     \-> ...
 //! ```
 //!
-//! [`scenario`] says what a user does and [`plan`] how many come when, and when the run ends. [`engine`] does it: arrival x
-//! scenario x protocol x stop rule, nothing of which knows of another. What it counts and times is plain data,
-//! [`record`]; all output is made out of that, so an interrupted run has the same report as a complete one.
+//! [`scenario`] describes what a user does, and [`plan`] how many users arrive when, and when the run ends.
+//! [`engine`] executes both: arrival x scenario x protocol x stop rule, each independent of the others. Its counts
+//! and times are plain data, [`record`]; all output is made from that, so an interrupted run has the same report as a
+//! complete one.
 
 pub mod engine;
 pub mod output;

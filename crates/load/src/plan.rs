@@ -1,17 +1,19 @@
-//! How a run goes, as resolved from the command line: how many users come when, over which protocol, until when.
+//! The course of a run, as resolved from the command line: how many users arrive when, over which protocol, until
+//! when.
 
 use std::time::Duration;
 
-/// A run, but for what users do ([`crate::scenario::Scenario`]).
+/// A run, without the users' actions ([`crate::scenario::Scenario`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The kind of load: users or arrivals.
     pub arrivals: ArrivalModel,
     /// The stages of the load.
     pub curve: Curve,
-    /// A user begins a flow every so often, counted from when it was due (closed arrivals); `None`: one after the other.
+    /// A user begins a flow at this interval, counted from when the last one was due (closed arrivals); `None`: one
+    /// after the other.
     pub every: Option<Duration>,
-    /// How long users think between flows, evenly between these two, where a step doesn't say otherwise.
+    /// Think time between flows, evenly distributed between these two, if a step doesn't set another.
     pub think: Option<(Duration, Duration)>,
     /// Maximum connections of open arrivals; `None`: no limit. An arrival that finds none free waits, and the wait
     /// counts.
@@ -20,9 +22,9 @@ pub struct Plan {
     pub page_connections: u32,
     /// HTTP/2 instead of HTTP/1.1.
     pub http2: bool,
-    /// Whether connections are kept for the next request.
+    /// Whether connections are kept alive.
     pub keep_alive: bool,
-    /// Requests under way on a connection at once (HTTP/1.1, closed arrivals, scenarios of single requests).
+    /// Requests in progress on a connection at once (HTTP/1.1, closed arrivals, scenarios of single requests).
     pub pipeline: u32,
     /// Whether TLS sessions are resumed; otherwise each handshake is a full one.
     pub resumption: bool,
@@ -34,7 +36,7 @@ pub struct Plan {
     pub timeout: Duration,
     /// Threads; `None`: one a core, and more where descriptors are short.
     pub threads: Option<usize>,
-    /// Whether responses must be like those of a quiet time.
+    /// Whether responses must equal the reference responses.
     pub sameness: bool,
     /// When to stop before the stages are through.
     pub stop: Stop,
@@ -49,10 +51,10 @@ pub struct Plan {
 /// Which certificates a server may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Certificates {
-    /// Any: what is tested is a server of one's own, often with a certificate made for the occasion.
+    /// Any: the tested server is usually one's own, often with a temporary certificate.
     #[default]
     Any,
-    /// Those that the ones in this file (PEM) vouch for, with the right name, and in time.
+    /// Certificates that those in this file (PEM) have signed, with the right name, and not expired.
     TrustedBy(std::path::PathBuf),
 }
 
@@ -85,7 +87,7 @@ pub struct Segment {
     pub round: bool,
 }
 
-/// What ends a run early.
+/// A condition that ends a run early.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
     /// After this many requests.

@@ -1,16 +1,17 @@
-//! What a run counted and timed, as plain data. Everything that is shown or written is made out of a [`Run`].
+//! The counts and times of a run, as plain data. All output is made from a [`Run`].
 //!
-//! Times are microseconds in histograms of three significant digits. A [`Tally`] is a sum over a span of time: the engine's
-//! threads hand one over each second, the coordinator merges them into a [`Second`], the running [`Stage`] and the total.
+//! Times are microseconds in histograms of three significant digits. A [`Tally`] is a sum over a span of time: the
+//! engine's threads report one each second, the coordinator merges them into a [`Second`], the current [`Stage`] and
+//! the total.
 
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
-/// A run: complete, or as far as it has come.
+/// A run: complete, or so far.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was asked for.
+    /// The request and the target of the test.
     pub description: Description,
     /// The stages of the load, in order, as far as they have begun; rounds are stages too.
     pub stages: Vec<Stage>,
@@ -22,15 +23,15 @@ pub struct Run {
     pub elapsed: Duration,
     /// The tester's own limits.
     pub tester: Tester,
-    /// Why it ended; `None`: it goes on.
+    /// Why it ended; `None`: it is in progress.
     pub end: Option<End>,
-    /// The search for the highest rate that holds, try by try; the last line is the answer.
+    /// The search for the highest rate that holds, try by try; the last line is the result.
     pub bisection: Vec<Trial>,
-    /// What a reader of the report must know: a URL whose responses differ by themselves, a limit that was met, ...
+    /// Notes for the reader of the report: a URL whose responses differ by themselves, a limit that was reached, ...
     pub notes: Vec<String>,
 }
 
-/// What was asked for, and of whom.
+/// The request and the target of the test.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The command line.
@@ -47,9 +48,9 @@ pub struct Description {
     pub protocol: String,
     /// `Accept-Encoding` of the requests; empty: none.
     pub accept_encoding: String,
-    /// Whether connections are kept.
+    /// Whether connections are kept alive.
     pub keep_alive: bool,
-    /// Requests under way on a connection at once.
+    /// Requests in progress on a connection at once.
     pub pipeline: u32,
     /// After how long a request has failed.
     pub timeout: Duration,
@@ -74,13 +75,13 @@ pub struct Stage {
     pub name: String,
     /// When it began, in seconds from the start of the run.
     pub begin: f64,
-    /// When it ended; for the one under way, until now.
+    /// When it ended; for the current one, the time so far.
     pub end: f64,
     /// Users (closed) or arrivals a second (open) at its beginning.
     pub from: f64,
     /// The same at its end.
     pub to: f64,
-    /// What happened in it.
+    /// Its events.
     pub tally: Tally,
     /// Whether it was meant to be run as a round (R2's method): a line of the table of rounds.
     pub round: bool,
@@ -95,7 +96,7 @@ pub struct Second {
     pub stage: usize,
     /// How long it was, in seconds: the last one may be short.
     pub length: f64,
-    /// Users there at its end: closed, the population; open, flows under way.
+    /// Users at its end: closed, present ones; open, flows in progress.
     pub users: u64,
     /// Connections open at its end.
     pub connections: u64,
@@ -113,7 +114,7 @@ pub struct Second {
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
-    /// What failed, by kind.
+    /// Failures by kind.
     pub failures: Failures,
     /// Time until connected.
     pub connect: Times,
@@ -140,7 +141,7 @@ pub struct Tally {
     pub responses: u64,
     /// Responses that arrived whole and passed all checks.
     pub ok: u64,
-    /// What failed, by kind.
+    /// Failures by kind.
     pub failures: Failures,
     /// Responses by status: index `status - 100`, 500 of them.
     pub statuses: Vec<u64>,
@@ -150,7 +151,7 @@ pub struct Tally {
     pub flows_failed: u64,
     /// Full page loads: the page and all it needs arrived and was right.
     pub pages: u64,
-    /// Page loads of which something failed.
+    /// Page loads with a failure.
     pub pages_failed: u64,
     /// Requests for things that a page needs.
     pub objects: u64,
@@ -207,7 +208,7 @@ pub enum Failure {
     WrongLength,
     /// The connection ended before the content did.
     ShortBody,
-    /// The network is in the way: no route, unreachable.
+    /// A network failure: no route, unreachable.
     Unreachable,
     /// The tester's own: no descriptor, port or memory for another connection.
     Tester,
@@ -253,11 +254,11 @@ pub struct ServerSample {
     pub conntrack: Option<(u64, u64)>,
     /// Its processes, by the program that they run.
     pub programs: Vec<(String, Program)>,
-    /// What the server says of itself, if it is a Millrace.
+    /// The server's own metrics, if it is a Millrace.
     pub own: Option<MillraceSample>,
 }
 
-/// What a Millrace says of itself: how it is at the end of the second, and what happened in it.
+/// A Millrace's own metrics: its state at the end of the second, and the events in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MillraceSample {
     /// Connections open.
@@ -270,9 +271,9 @@ pub struct MillraceSample {
     pub php_waiting: u64,
     /// PHP requests in the second.
     pub php_requests: u64,
-    /// Requests in the second that the page cache answered, fresh or stale.
+    /// Requests in the second that the page cache served, fresh or stale.
     pub cache_hits: u64,
-    /// Those that it could have answered, but did not have the page for.
+    /// Requests that it could have served, but whose page it did not have.
     pub cache_misses: u64,
     /// Requests and connections that were refused in the second because there were too many.
     pub refused: u64,
@@ -289,7 +290,7 @@ pub struct Program {
     pub working: u32,
 }
 
-/// The tester's own limits, and how near it came.
+/// The tester's own limits, and how close it came to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tester {
     /// Processor time in seconds.
@@ -310,7 +311,7 @@ pub struct Tester {
     pub missed: u64,
     /// Peak of the tester's memory in bytes (resident).
     pub memory: u64,
-    /// What held the tester back, in sentences that say what to do; empty: nothing, the figures are the server's.
+    /// What limited the tester, with advice; empty: nothing, the figures are the server's.
     pub bottlenecks: Vec<String>,
 }
 
@@ -425,7 +426,7 @@ impl Failures {
         Failure::ALL.into_iter().map(|kind| (kind, self.of(kind))).filter(|(_, n)| *n > 0)
     }
 
-    /// Adds those of another span.
+    /// Adds the failures of another span.
     pub fn add(&mut self, other: &Failures) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine += theirs;
@@ -499,7 +500,7 @@ impl Tally {
         }
     }
 
-    /// Share of the requests that came to an end which failed: 0.0 to 1.0.
+    /// Share of failed requests among the ended ones: 0.0 to 1.0.
     pub fn failed_share(&self) -> f64 {
         let failed = self.failures.total();
         let ended = self.ok + failed;

@@ -1,12 +1,12 @@
 //! A scenario as plain data: what a user does, not how many of them there are.
 //!
-//! A user picks one of the weighted [`Flow`]s, goes through its [`Step`]s, and picks again. One URL is a flow of one step;
-//! many URLs with weights are many flows of one step; logging in and buying is one flow of many steps. Everything is of one
-//! origin: a load test is of one server.
+//! A user picks one of the weighted [`Flow`]s, does its [`Step`]s, and picks again. One URL is a flow of one step;
+//! many URLs with weights are many flows of one step; logging in and buying is one flow of many steps. All requests
+//! go to one origin: a load test is for one server.
 
 use std::time::Duration;
 
-/// Redirects that are followed one after the other, unless something else is said: pages have one or two, a circle has no end.
+/// Default maximum of redirects in sequence: pages have one or two, a circle has no end.
 pub const MOST_REDIRECTS: u8 = 10;
 
 /// The server under test.
@@ -20,24 +20,23 @@ pub struct Origin {
     pub port: u16,
 }
 
-/// What the users of a run do.
+/// The actions of a run's users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Where all requests go.
     pub origin: Origin,
-    /// What users choose from; at least one.
+    /// The flows to choose from; at least one.
     pub flows: Vec<Flow>,
     /// A replay: which flow starts when, counted from the start, in order of time. Arrivals are these and no others.
     pub timeline: Option<Vec<(Duration, usize)>>,
-    /// Whether users keep the cookies they are given.
+    /// Whether users store cookies.
     pub cookies: bool,
-    /// Whether users come back with what their browser kept: `If-None-Match`, `If-Modified-Since`, and no request at all
-    /// for what is still fresh.
+    /// Whether users have a browser cache: `If-None-Match`, `If-Modified-Since`, and no request for fresh content.
     pub browser_cache: bool,
-    /// Fields of every request, after those of the engine (`Host`, `User-Agent`, `Accept-Encoding`); a field named here
-    /// replaces the engine's, and one without a value is not sent.
+    /// Fields of every request, after the engine's (`Host`, `User-Agent`, `Accept-Encoding`); a field with the same
+    /// name replaces the engine's, and one without a value is not sent.
     pub fields: Vec<(String, String)>,
     /// Parts that differ between two right responses; sameness passes over them.
     pub dynamic: Vec<Dynamic>,
@@ -46,7 +45,7 @@ pub struct Scenario {
 /// A series of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// How often it is chosen, relative to the others.
     pub weight: u32,
@@ -54,20 +53,20 @@ pub struct Flow {
     pub steps: Vec<Step>,
 }
 
-/// A request, what is checked of the response, and what is taken out of it.
+/// A request, the checks of its response, and the values taken out of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is asked for.
+    /// The request.
     pub request: Request,
-    /// Whether what the page needs is fetched too, as a browser would: a full page load.
+    /// Whether the page's parts are fetched too, as a browser would: a full page load.
     pub page: bool,
-    /// What must hold of the response.
+    /// The checks of the response.
     pub checks: Vec<Check>,
     /// Values for later steps.
     pub extract: Vec<Extract>,
     /// How long the user thinks afterwards: between these two, evenly.
     pub think: Option<(Duration, Duration)>,
-    /// How many redirects are followed, one after the other; `None`: those of a page, as a browser would.
+    /// How many redirects to follow in sequence; `None`: as for a page, like a browser.
     pub redirects: Option<u8>,
 }
 
@@ -84,7 +83,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// What must hold of a response. Without a status check, a status of 200-399 is right.
+/// A check of a response. Without a status check, a status of 200-399 is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The status is one of these.
@@ -111,9 +110,9 @@ pub struct Extract {
 pub enum Place {
     /// In the content, between these two texts; the first such place.
     Between {
-        /// What stands before it.
+        /// The text before it.
         before: String,
-        /// What stands after it.
+        /// The text after it.
         after: String,
     },
     /// In the content, where this expression matches first: its first group, or all of it.
@@ -132,13 +131,13 @@ impl Pattern {
     /// Reads `text`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The parser's error.
     pub fn new(text: &str) -> Result<Pattern, regex_lite::Error> {
         let limited = regex_lite::RegexBuilder::new(text).size_limit(1 << 20).build();
         limited.map(Pattern)
     }
 
-    /// What it takes out of `content`: its first group, or, without groups, all that it matches.
+    /// The value in `content`: the first group, or, without groups, the whole match.
     pub fn take<'a>(&self, content: &'a str) -> Option<&'a str> {
         let groups = self.0.captures(content)?;
         groups.get(1).or_else(|| groups.get(0)).map(|found| found.as_str())
@@ -161,9 +160,9 @@ impl Eq for Pattern {}
 /// A part of pages that differs each time: from the end of one text to the start of the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dynamic {
-    /// What stands before it.
+    /// The text before it.
     pub before: String,
-    /// What stands after it; empty: to the end of the line.
+    /// The text after it; empty: to the end of the line.
     pub after: String,
 }
 
@@ -173,7 +172,7 @@ impl Scenario {
         Scenario::weighted(origin, vec![(1, target.to_owned())])
     }
 
-    /// Many targets, each chosen as often as its weight says.
+    /// Several targets, chosen in proportion to their weights.
     pub fn weighted(origin: Origin, targets: Vec<(u32, String)>) -> Scenario {
         let name = match targets.as_slice() {
             [(_, only)] => only.clone(),
@@ -203,13 +202,13 @@ impl Flow {
 }
 
 impl Step {
-    /// A request of which nothing special is expected.
+    /// A request without special expectations.
     pub fn new(request: Request) -> Step {
         Step { request, page: false, checks: Vec::new(), extract: Vec::new(), think: None, redirects: None }
     }
 
-    /// How many redirects are followed; `None`: the response to the request is what counts, whatever it is. A step that
-    /// checks for a redirect wants to see it.
+    /// How many redirects to follow; `None`: the response to the request itself counts, whatever it is. A step that
+    /// checks for a redirect needs to see it.
     pub fn follows(&self) -> Option<u8> {
         let wants_it = self.checks.iter().any(
             |check| matches!(check, Check::Status(all) if all.iter().any(|status| is_redirect(*status))),
@@ -219,13 +218,13 @@ impl Step {
     }
 }
 
-/// Whether a response of this status may say where to go on (RFC 9110 section 15.4).
+/// Whether a response with this status may redirect (RFC 9110 section 15.4).
 pub fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 impl std::fmt::Display for Origin {
-    /// As in a URL: a port that goes without saying is left out.
+    /// As in a URL: without the default port.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (scheme, usual) = if self.tls { ("https", 443) } else { ("http", 80) };
         if self.host.contains(':') {

@@ -1,10 +1,11 @@
-//! Addresses of what is asked for: `http` and `https` URLs (RFC 3986), cut into what a connection and a request need.
+//! Requested addresses: `http` and `https` URLs (RFC 3986), split into the parts that a connection and a request
+//! need.
 
 use std::fmt;
 
 use crate::scenario::Origin;
 
-/// The longest URL that is taken, bytes: what servers and browsers take, too.
+/// Maximum length of a URL, bytes, as in servers and browsers.
 pub const LONGEST: usize = 8192;
 
 /// An absolute `http` or `https` URL without fragment and user.
@@ -16,7 +17,7 @@ pub struct Url {
     pub target: String,
 }
 
-/// Why something is no URL that can be asked for.
+/// Why a URL can't be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotUrl {
     /// Another scheme than http and https, or none.
@@ -62,8 +63,8 @@ impl Url {
         Ok(Url { origin: Origin { tls: is_secure, host, port }, target: clean_target(target) })
     }
 
-    /// What a reference in a document at `self` leads to (RFC 3986, 5.2, and the white space that HTML allows); `None` for
-    /// what is no http or https URL, for an empty reference, and for one to a place in the document itself.
+    /// The target of a reference in a document at `self` (RFC 3986, 5.2, and the white space that HTML allows);
+    /// `None` if it is not an http or https URL, empty, or a place in the document itself.
     pub fn join(&self, reference: &str) -> Option<Url> {
         let reference: String = reference.trim_matches(is_html_space).replace(['\t', '\n', '\r'], "");
         let without_fragment = reference.split('#').next().unwrap_or_default();

@@ -9,13 +9,13 @@ use millrace_wire::response::Response;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// A reload starts new PHP hosts before it answers.
+/// A reload starts new PHP hosts before the server responds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Prints what the server does.
+/// Prints the server's status.
 ///
 /// # Errors
-/// When no server answers.
+/// When no server responds.
 pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
     let answer = ask(args, "GET", if json { "/status.json" } else { "/status" }, b"")?;
     if answer.status != 200 {
@@ -24,10 +24,10 @@ pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
     say(answer.text().trim_end())
 }
 
-/// Has the server read its configuration again.
+/// Makes the server read its configuration again.
 ///
 /// # Errors
-/// When no server answers, or the configuration is wrong: then the old one stays in force.
+/// When no server responds, or the configuration is invalid: then the old one stays in force.
 pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
     let answer = ask(args, "POST", "/reload", b"")?;
     if answer.status != 200 {
@@ -36,10 +36,10 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
     say(answer.text().trim_end())
 }
 
-/// Asks the server that is meant.
+/// Sends a request to the selected server.
 ///
 /// # Errors
-/// When none answers.
+/// When none responds.
 pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
     let address = find(args)?;
     let ask = HttpRequest { method, target, fields: &[], body };

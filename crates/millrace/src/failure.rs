@@ -1,4 +1,4 @@
-//! What a command says when it can't go on: what is wrong, and what to do next.
+//! A command's failure: what is wrong, and what to do next.
 
 use std::fmt;
 
@@ -21,14 +21,14 @@ impl Failure {
         &self.what
     }
 
-    /// Adds what else is known; may have several lines.
+    /// Adds further information; may have several lines.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds advice.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -51,7 +51,7 @@ impl fmt::Display for Failure {
 
 /// Attaches a sentence to an I/O error.
 pub trait Explain<T> {
-    /// Turns the error into a [`Failure`] that reads `what: error`.
+    /// Turns the error into a [`Failure`] with the text `what: error`.
     fn or_fail(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// No answer that is asked for here comes near this; bytes.
+/// Maximum length of a response, bytes; real ones are far shorter.
 const ANSWER_LIMIT: usize = 64 << 20;
 
 /// One request.
@@ -24,11 +24,11 @@ pub struct HttpRequest<'a> {
     pub body: &'a [u8],
 }
 
-/// Sends `ask` to the server at `address` and waits for the whole answer.
+/// Sends `ask` to the server at `address` and waits for the complete response.
 ///
 /// # Errors
-/// Whatever connecting, writing and reading report; `TimedOut` when the answer isn't complete after `patience`;
-/// `InvalidData` when it isn't HTTP, or cut short.
+/// Errors of connecting, writing and reading; `TimedOut` if the response is incomplete after `patience`;
+/// `InvalidData` if it isn't HTTP, or is truncated.
 pub fn exchange(
     address: &Address,
     host: &str,

@@ -1,6 +1,6 @@
-//! The command line of Millrace: reads arguments, calls the crates that do the work, says what came of it.
+//! The command line of Millrace: reads arguments, calls the crates that do the work, prints the results.
 //!
-//! Exit status: 0 done, 1 it didn't work (the reason and the next step are on standard error), 2 wrong use.
+//! Exit status: 0 success, 1 failure (the reason and the next step are on standard error), 2 wrong use.
 
 mod admin;
 mod args;

@@ -9,10 +9,10 @@ use crate::serve::say;
 /// Bytes of a form; the admin address takes 64 KB. Longer lists go in several.
 const FORM_BYTES: usize = 48 << 10;
 
-/// Purges what is named and prints how many pages that met.
+/// Purges the named pages and prints their number.
 ///
 /// # Errors
-/// When no server answers, or it doesn't know what is meant.
+/// When no server responds, or it rejects the order.
 pub fn purge(args: &PurgeArgs) -> Result<(), Failure> {
     let mut pages = 0;
     for form in forms(args) {
@@ -39,7 +39,7 @@ fn counted(pages: u64) -> String {
     if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") }
 }
 
-/// What is to be sent, in pieces that the admin address takes.
+/// The order, in pieces that the admin address accepts.
 fn forms(args: &PurgeArgs) -> Vec<Vec<u8>> {
     let mut always: Vec<(&str, &str)> = Vec::new();
     always.extend(args.site.as_deref().map(|site| ("site", site)));

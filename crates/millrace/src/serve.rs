@@ -23,7 +23,7 @@ pub fn serve(args: &ConfigArgs) -> Result<(), Failure> {
 /// Prints every problem of a configuration.
 ///
 /// # Errors
-/// When there is one that keeps the server from starting.
+/// When one of them prevents the server's start.
 pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
     let (plan, warnings) = load(&source(args))?;
     print_problems(&warnings);
@@ -32,10 +32,10 @@ pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
     say(&format!("the configuration is valid: {sites}, listening on {}", listeners(&plan)))
 }
 
-/// Explains a setting, or lists those of a section, or all.
+/// Explains a setting, or lists the settings of a section, or all.
 ///
 /// # Errors
-/// When there is none of that name; the failure suggests one.
+/// When there is none with this name; the failure suggests one.
 pub fn explain(setting: Option<&str>) -> Result<(), Failure> {
     match millrace_settings::explain(setting.unwrap_or_default()) {
         Ok(text) => say(text.trim_end()),

@@ -1,60 +1,61 @@
-//! What a request wants of the cache: the key of the page it asks for, or the reason why the cache must keep out of it.
+//! What a request asks of the cache: the key of its page, or the reason why it bypasses the cache.
 //!
 //! # Fields that are not in the key
 //!
-//! PHP sees every field of a request, and the key holds none but what the rules name. So that nobody can put a page
-//! before others that was made for a field of his own:
+//! PHP sees every field of a request, but the key contains only the fields that the rules name. These rules prevent
+//! that a client makes the cache serve others a page made for a field of its own:
 //!
-//! - fields by which applications and frameworks let a proxy change the URL, method, host or scheme (`X-Original-URL`,
-//!   `X-HTTP-Method-Override`, `X-Forwarded-Host` ...), and such as identify a client (`X-API-Key`, `X-WP-Nonce`, `Cart-Token`)
-//!   send the request around the cache, unless they say what the server knows anyway: [`CONCERNS`];
-//! - what the server answers itself from the whole page, and what would make PHP answer with less than that (`Range`,
-//!   `If-*`, `Accept-Encoding`), is withheld when PHP runs for a fill: [`withheld_from_fill`];
-//! - in profile mode so are the clients' wishes about caching, and the cookies that are known to matter to nobody:
-//!   [`write_fill_cookies`];
+//! - fields by which applications and frameworks let a proxy change the URL, method, host or scheme
+//!   (`X-Original-URL`, `X-HTTP-Method-Override`, `X-Forwarded-Host` ...), and fields that identify a client
+//!   (`X-API-Key`, `X-WP-Nonce`, `Cart-Token`), make the request bypass the cache, unless they say what the server
+//!   knows anyway: [`CONCERNS`];
+//! - fields that the server handles itself from the whole page, and that would make PHP send less (`Range`, `If-*`,
+//!   `Accept-Encoding`), are withheld when PHP runs for a fill: [`withheld_from_fill`];
+//! - in profile mode the clients' cache directives are withheld, too, and the cookies that are known to have no
+//!   effect: [`write_fill_cookies`];
 //! - a request with `Accept` for JSON and not for HTML has keys of its own in profile mode;
-//! - the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) is for the application to name in `Vary`.
-//!   Where an application says nothing at all about caching, its profile vouches for it.
-//! - fields for LiteSpeed's cache and for ours are never shown to PHP: [`is_ours_in_request`].
+//! - for the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) the application must send
+//!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
+//! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
 
 use crate::control::Control;
 use crate::key::LONGEST_KEY;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
 
-/// A request, as far as the cache is concerned.
+/// The parts of a request that concern the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a, I> {
-    /// As sent; case counts.
+    /// As sent; case matters.
     pub method: &'a str,
-    /// `http` or `https`, as PHP will see it.
+    /// `http` or `https`, as PHP sees it.
     pub scheme: &'a str,
-    /// What for.
+    /// The requested page.
     pub place: Place<'a>,
-    /// The path as PHP will see it in `REQUEST_URI`, without the query.
+    /// The path as PHP sees it in `REQUEST_URI`, without the query.
     pub raw_path: &'a [u8],
-    /// Whether the host is one of the site's names, or the site has none and takes any.
+    /// Whether the host is one of the site's names, or the site has none and accepts any.
     pub host_is_known: bool,
-    /// Whether content comes with it.
+    /// Whether it has content.
     pub has_content: bool,
     /// Its fields.
     pub fields: I,
 }
 
-/// What a request that may use the cache is like. It is needed again when the answer is there.
+/// Properties of a request that may use the cache. They are needed again when the response has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asking {
-    /// The method is HEAD. A page that is stored answers it. If none is, PHP is asked by GET: the key is the same, and what
-    /// PHP answers to HEAD is no page.
+    /// The method is HEAD. A stored page serves it. If there is none, PHP gets a GET: the key is the same, and PHP's
+    /// response to HEAD is not a page.
     pub head: bool,
-    /// A part is wanted; it is cut from the stored page.
+    /// It asks for a part, which is cut from the stored page.
     pub range: bool,
-    /// It has `Authorization`: standard mode only, and the answer must allow storing (RFC 9111 section 3.5).
+    /// It has `Authorization`: standard mode only, and the response must allow storing (RFC 9111 section 3.5).
     pub authorization: bool,
-    /// Its query is not the one of the key: arguments were dropped or sorted. Only a 200 is stored, for a redirect could
-    /// lead back to the key that it is stored under.
+    /// Its query differs from the key's: arguments were dropped or sorted. Only a 200 is stored, because a redirect
+    /// could lead back to the key under which it is stored.
     pub reduced: bool,
-    /// What the client says about caching; standard mode only.
+    /// The client's cache directives; standard mode only.
     pub wants: Wants,
 }
 
@@ -63,41 +64,42 @@ pub struct Asking {
 pub struct Wants {
     /// Nothing stored may be used without validating.
     pub no_cache: bool,
-    /// The answer is not to be stored.
+    /// The response must not be stored.
     pub no_store: bool,
     /// 504 rather than asking the application.
     pub only_if_cached: bool,
-    /// No older page.
+    /// Maximum age of a page.
     pub max_age: Option<u64>,
-    /// A page that is stale for no longer.
+    /// Maximum time for which the page may have been stale.
     pub max_stale: Option<u64>,
-    /// A page that stays fresh at least so long.
+    /// Minimum time for which the page must stay fresh.
     pub min_fresh: Option<u64>,
 }
 
-/// Why the cache keeps out of a request.
+/// Why a request bypasses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass<'a> {
-    /// It is off for this site.
+    /// The cache is off for this site.
     Off,
     /// Neither GET nor HEAD.
     Method,
     /// A GET with content.
     Content,
-    /// The host is not the site's, or not written as browsers do: in lower case, without the port of the scheme.
+    /// The host is not one of the site's, or not in the form that browsers send: lower case, without the scheme's
+    /// default port.
     Host,
-    /// The path is one that the rules name.
+    /// The path matches a rule.
     Path(&'a str),
-    /// An argument is one that the rules name.
+    /// An argument matches a rule.
     Argument(&'a str),
-    /// A cookie is one that the rules name.
+    /// A cookie matches a rule.
     Cookie {
         /// The pattern that it matches.
         pattern: &'a str,
         /// Its name.
         name: &'a [u8],
     },
-    /// A field that is not in the key could make another page of it; its name in lower case.
+    /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.
     Authorization,
@@ -106,7 +108,7 @@ pub enum Bypass<'a> {
 }
 
 impl Bypass<'_> {
-    /// Every word that [`Bypass::word`] has.
+    /// All words that [`Bypass::word`] returns.
     pub const WORDS: [&'static str; 10] = [
         "off",
         "method",
@@ -120,7 +122,7 @@ impl Bypass<'_> {
         "key-too-long",
     ];
 
-    /// A word for `Cache-Status` and counters. It never changes.
+    /// A word for `Cache-Status` and counters. Stable.
     pub fn word(&self) -> &'static str {
         let at = match self {
             Bypass::Off => 0,
@@ -137,7 +139,7 @@ impl Bypass<'_> {
         Self::WORDS[at]
     }
 
-    /// What exactly it was: a path, argument, cookie or field, as far as it is text.
+    /// The exact cause: a path, argument, cookie or field, if it is text.
     pub fn what(&self) -> Option<&str> {
         match self {
             Bypass::Path(what) | Bypass::Argument(what) | Bypass::Field(what) => Some(what),
@@ -147,11 +149,11 @@ impl Bypass<'_> {
     }
 }
 
-/// Writes the key of the page that is asked for into `key`, which is emptied first, or says why there is none. Does not
-/// allocate if `key` has room.
+/// Writes the key of the requested page into `key`, after clearing it, or returns why there is none. Does not
+/// allocate if `key` has capacity.
 ///
 /// # Errors
-/// The request is to be answered by PHP as if there was no cache.
+/// PHP must serve the request as if there was no cache.
 pub fn ask<'a, I>(rules: &'a Rules, asked: &Asked<'a, I>, key: &mut Vec<u8>) -> Result<Asking, Bypass<'a>>
 where
     I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -181,7 +183,7 @@ where
     if key.len() > LONGEST_KEY { Err(Bypass::KeyTooLong) } else { Ok(asking) }
 }
 
-/// The part of the key that does not depend on fields. Returns whether its query is another than the request's.
+/// The part of the key that does not depend on fields. Returns whether its query differs from the request's.
 fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> bool {
     let place = &asked.place;
     let scheme = if rules.schemes_share { "" } else { asked.scheme };
@@ -198,14 +200,15 @@ fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> boo
     reduced
 }
 
-/// An item of the extra part of a key.
+/// Appends an item to the extra part of a key.
 fn item(key: &mut Vec<u8>, kind: u8, value: &[u8]) {
     key.push(kind);
     key.extend_from_slice(value);
     key.push(0);
 }
 
-/// Whether a host is written as browsers do. Without a branch a byte where it has no port, for every request comes here.
+/// Whether a host has the form that browsers send. Without a branch per byte if it has no port, because every request
+/// passes here.
 fn is_plain_host(host: &str, scheme: &str) -> bool {
     let bytes = host.as_bytes();
     let (odd, colon) = bytes.iter().fold((false, false), |(odd, colon), byte| {
@@ -218,13 +221,13 @@ fn is_plain_host(host: &str, scheme: &str) -> bool {
     !colon || !(host.starts_with(':') || host.contains(".:") || host.ends_with(usual_port))
 }
 
-/// The first argument of a query with which a request bypasses the cache; most of them do something.
+/// The first argument of a query that makes a request bypass the cache; most such arguments trigger an action.
 pub fn bypass_argument<'a>(rules: &'a Rules, query: Option<&[u8]>) -> Option<&'a str> {
     named_argument(&rules.bypass_arguments, query)
 }
 
-/// The first argument that bypasses. Names are compared as they are written: one that is written otherwise has a key of
-/// its own anyway.
+/// The first argument that bypasses. Names are compared in their encoded form: another encoding has its own key
+/// anyway.
 fn named_argument<'a>(patterns: &'a Patterns, query: Option<&[u8]>) -> Option<&'a str> {
     let query = query.filter(|query| !query.is_empty() && !patterns.is_empty())?;
     query.split(|b| matches!(b, b'&' | b';')).find_map(|argument| {
@@ -273,8 +276,8 @@ where
     Ok(())
 }
 
-/// What a proxy that we don't know says about scheme, host and port. PHP may believe it. If it says what we know, it is
-/// of no consequence; another scheme makes another page; anything else is not for the cache.
+/// What an untrusted proxy says about scheme, host and port. PHP may believe it. If it agrees with what the server
+/// knows, it has no effect; another scheme makes another page; anything else bypasses the cache.
 fn told(scheme: &str, host: &str, concern: FieldConcern, value: &[u8], key: &mut Vec<u8>) -> Option<()> {
     let value = std::str::from_utf8(value).ok()?.trim();
     match concern {
@@ -306,14 +309,14 @@ fn told(scheme: &str, host: &str, concern: FieldConcern, value: &[u8], key: &mut
     }
 }
 
-/// Takes the cookies of one field line into account.
+/// Applies the cookies of one field line.
 fn cookies<'a>(rules: &'a Rules, value: &'a [u8], key: &mut Vec<u8>) -> Result<(), Bypass<'a>> {
     if rules.bypass_cookies.is_empty() && rules.key_cookies.is_empty() {
         return Ok(());
     }
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
-        // What is too long to be any cookie of an application may be read by none.
+        // An overlong name can't be a cookie of an application.
         let Some(seen) = as_php_sees(name, &mut room) else { continue };
         if let Some(pattern) = rules.bypass_cookies.find(seen)
             && !rules.is_harmless(seen)
@@ -335,8 +338,9 @@ pub(crate) fn each_cookie(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> 
     })
 }
 
-/// The name of `$_COOKIE` that PHP makes of a cookie's name: `a.b` is `a_b` (main/php_variables.c), so `wordpress.logged.in_x`
-/// logs in as well as `wordpress_logged_in_x`. Older PHP also decodes `%5F`. `None`: too long for `room`.
+/// The name in `$_COOKIE` that PHP derives from a cookie's name: `a.b` becomes `a_b` (main/php_variables.c), so
+/// `wordpress.logged.in_x` is as good for a login as `wordpress_logged_in_x`. Older PHP also decodes `%5F`. `None`:
+/// too long for `room`.
 pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option<&'n [u8]> {
     if name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) {
         return Some(name);
@@ -357,7 +361,7 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
             _ => byte,
         };
         let seen = if matches!(seen, b'.' | b' ' | b'+') { b'_' } else { seen };
-        // Only a bracket that is closed ends a name; what precedes the first of them names the array.
+        // Only a closed bracket ends a name; the part before the first one names the array.
         if seen == b'[' && rest.contains(&b']') || seen == 0 {
             break;
         }
@@ -368,8 +372,8 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
     Some(&room[..length])
 }
 
-/// Appends what PHP should see of a `Cookie` field when it runs for everybody: all but the harmless cookies. If nothing is
-/// appended, the field is to be left out. Returns whether anything was left out.
+/// Appends the part of a `Cookie` field that PHP may see when it runs for a shared page: all but the harmless
+/// cookies. If nothing is appended, the field must be omitted. Returns whether anything was omitted.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
     let harmless = |name: &[u8]| rules.is_harmless(name);
     if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
@@ -386,8 +390,9 @@ pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> boo
     true
 }
 
-/// Whether PHP must not see a request field when it runs for a fill; validators of a stored page are put in their place.
-/// In profile mode also the clients' wishes about caching, which nobody obeys there, and their addresses as others tell them.
+/// Whether PHP must not see a request field when it runs for a fill; the validators of a stored page replace such
+/// fields. In profile mode this includes the clients' cache directives, which are ignored there, and fields with
+/// clients' addresses.
 pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
     const ALWAYS: [&str; 7] = [
         "range",
@@ -399,7 +404,7 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
         "accept-encoding",
     ];
     let is = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
-    // Of whom, in a page for everybody? Unless pages may vary by it.
+    // A client's address doesn't belong in a shared page, unless pages may vary by it.
     const CLIENT: [&str; 9] = [
         "x-forwarded-for",
         "x-real-ip",
@@ -414,14 +419,14 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
     let of_the_client = || is(&CLIENT) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
     let profile = rules.mode == Mode::Profile;
     if rules.faithful {
-        // It sees requests as they came, but for what only statistics want, and whose address it was.
+        // It gets unchanged requests, except arguments for statistics and clients' addresses.
         return profile && of_the_client();
     }
     is(&ALWAYS) || profile && (is(&["cache-control", "pragma", "te"]) || of_the_client())
 }
 
-/// Whether a request field is between caches and us. Clients have no business to send it, and PHP never sees it: the
-/// LiteSpeed Cache plugin would believe it.
+/// Whether a request field is reserved for communication between caches and this server. Clients must not send it,
+/// and PHP never sees it: the LiteSpeed Cache plugin would believe it.
 pub fn is_ours_in_request(name: &str) -> bool {
     let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     begins("x-litespeed-") || begins("x-lscache") || begins("x-litemage") || begins("millrace-")
@@ -438,15 +443,15 @@ impl Wants {
         self.min_fresh = self.min_fresh.max(control.min_fresh);
     }
 
-    /// RFC 9111 section 5.4: `Pragma: no-cache` counts where there is no `Cache-Control`; where there is one it says the
-    /// same or stricter in all clients that send both.
+    /// RFC 9111 section 5.4: `Pragma: no-cache` counts only without `Cache-Control`; clients that send both say the
+    /// same, or something stricter, in `Cache-Control`.
     fn pragma(&mut self, value: &[u8]) {
         self.no_cache |= value.trim_ascii().eq_ignore_ascii_case(b"no-cache");
     }
 
-    /// Whether a page that is `age` old and fresh for `left` more (both in milliseconds; `left` negative if it is stale)
-    /// may be sent without asking the application. Stale pages are judged by this only if `stale_allowed`: the page
-    /// itself does not forbid it.
+    /// Whether a page of age `age` that stays fresh for `left` (both in milliseconds; `left` is negative if it is
+    /// stale) may be sent without asking the application. For stale pages this counts only if `stale_allowed`: the
+    /// page itself does not forbid it.
     pub fn allow(&self, age: u64, left: i64, stale_allowed: bool) -> bool {
         let seconds = |s: u64| s.saturating_mul(1000).min(i64::MAX as u64) as i64;
         let fresh_enough = if left > 0 {
@@ -458,17 +463,18 @@ impl Wants {
     }
 }
 
-/// Whether only JSON will do: scripts ask so, and applications answer them otherwise than browsers.
+/// Whether the client accepts only JSON: scripts do so, and applications respond to them differently than to
+/// browsers.
 fn is_json(accept: &[u8]) -> bool {
     let has = |kind: &str| memchr::memmem::find(accept, kind.as_bytes()).is_some();
-    // Browsers begin so.
+    // Browsers' values begin like this.
     !accept.starts_with(b"text/html") && has("json") && !has("text/html")
 }
 
-/// Class of a client's device, as far as applications tell them apart.
+/// Class of a client's device, as applications distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Neither of the others.
+    /// None of the others.
     Desktop,
     /// A telephone.
     Mobile,
@@ -477,7 +483,8 @@ pub enum Device {
 }
 
 impl Device {
-    /// Told by the `User-Agent` field. What WordPress's `wp_is_mobile()` says yes to is a telephone or a tablet.
+    /// Determined from the `User-Agent` field. Devices for which WordPress's `wp_is_mobile()` is true are telephones
+    /// or tablets.
     pub fn of(agent: &[u8]) -> Device {
         let has = |text: &str| memchr::memmem::find(agent, text.as_bytes()).is_some();
         if has("iPad") || has("Tablet") || has("Silk/") || has("Kindle") || has("Android") && !has("Mobile") {
@@ -500,7 +507,7 @@ impl Device {
     }
 }
 
-/// In what way a request field concerns the cache.
+/// How a request field concerns the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldConcern {
     Cookie,
@@ -510,15 +517,15 @@ enum FieldConcern {
     Range,
     Accept,
     Agent,
-    /// Some application or framework lets it change what is asked for.
+    /// An application or framework lets it change what is requested.
     Override,
-    /// It says who asks, or what for, in a way that pages don't `Vary` by. Standard mode trusts that they do.
+    /// It identifies the client or the purpose, but pages don't `Vary` by it. Standard mode trusts that they do.
     Identity,
-    /// It says by which scheme the client came.
+    /// It names the scheme of the client's request.
     Scheme,
-    /// It says which host the client asked for.
+    /// It names the host of the client's request.
     Host,
-    /// It says which port the client used.
+    /// It names the port of the client's request.
     Port,
 }
 
@@ -583,7 +590,7 @@ fn concern_of(name: &str) -> Option<(&'static str, FieldConcern)> {
     candidates.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// Where in [`CONCERNS`] the names of each length start.
+/// Start in [`CONCERNS`] of the names of each length.
 const STARTS: [u8; 32] = {
     let mut starts = [0; 32];
     let (mut length, mut at) = (0, 0);

@@ -1,10 +1,10 @@
-//! `Cache-Control` and fields in its grammar (RFC 9111 section 5.2), read so that what is unclear is never read as a
+//! `Cache-Control` and fields with its grammar (RFC 9111 section 5.2): anything unclear is never read as a
 //! permission; and the strict dictionaries of targeted fields (RFC 9213).
 
-/// The longest lifetime that is told apart from "for ever", in seconds (RFC 9111 section 1.2.2).
+/// The longest lifetime that differs from "for ever", in seconds (RFC 9111 section 1.2.2).
 pub(crate) const LONGEST: u64 = 1 << 31;
 
-/// Directives of an answer or a request. Times in seconds.
+/// Directives of a response or a request. Times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// `public`
@@ -23,9 +23,9 @@ pub struct Control {
     pub must_understand: bool,
     /// `only-if-cached`
     pub only_if_cached: bool,
-    /// `nonce`: ours; the page has something in it that is good for a limited time.
+    /// `nonce`: Millrace's own; the page contains something that is valid for a limited time.
     pub nonce: bool,
-    /// `fallback`: ours; it counts for no more than what an integration says of every page.
+    /// `fallback`: Millrace's own; it is no stronger than what an integration says about all pages.
     pub fallback: bool,
     /// `max-age`
     pub max_age: Option<u64>,
@@ -35,33 +35,33 @@ pub struct Control {
     pub stale_while_revalidate: Option<u64>,
     /// `stale-if-error` (RFC 5861)
     pub stale_if_error: Option<u64>,
-    /// `max-stale`; without a value: any age.
+    /// `max-stale`; without a value: any time.
     pub max_stale: Option<u64>,
     /// `min-fresh`
     pub min_fresh: Option<u64>,
-    /// Fields that `no-cache="..."` names; lower case. It is about answers that have one of them.
+    /// Fields that `no-cache="..."` names; lower case. Counts for responses with one of these fields.
     pub no_cache_fields: Vec<Box<str>>,
     /// Fields that `private="..."` names; lower case.
     pub private_fields: Vec<Box<str>>,
 }
 
 impl Control {
-    /// Reads one value of the tolerant grammar.
+    /// Reads one value with the tolerant grammar.
     pub fn parse(value: &[u8]) -> Control {
         let mut control = Control::default();
         control.add(value);
         control
     }
 
-    /// Takes in a further line of the same field. Of two values of a directive the smaller counts; one that is no
-    /// number counts as 0 (RFC 9111 section 4.2.1: such an answer is to be considered stale).
+    /// Adds another line of the same field. Of two values of a directive the smaller counts; an invalid number counts
+    /// as 0 (RFC 9111 section 4.2.1: such a response is stale).
     pub fn add(&mut self, value: &[u8]) {
         let mut rest = value;
         loop {
             let end = match end_of_item(rest) {
                 Some(end) => end,
                 None => {
-                    // A quote that is never closed may hide anything.
+                    // An unclosed quote may hide anything.
                     self.no_store = true;
                     return;
                 }
@@ -101,7 +101,7 @@ impl Control {
             8 if is("s-maxage") => smaller(&mut self.s_maxage, number()),
             9 if is("max-stale") => smaller(&mut self.max_stale, text.map_or(LONGEST, |_| number())),
             9 if is("min-fresh") => {
-                // The larger is the stricter.
+                // Here the larger value is stricter.
                 self.min_fresh = self.min_fresh.max(Some(text.and_then(seconds).unwrap_or(LONGEST)));
             }
             14 if is("stale-if-error") => smaller(&mut self.stale_if_error, number()),
@@ -114,8 +114,8 @@ impl Control {
         }
     }
 
-    /// Reads a targeted field (RFC 9213 section 2.2): a dictionary of structured fields. `None`: it breaks the grammar,
-    /// and is to be ignored. A member of the wrong type is ignored alone.
+    /// Reads a targeted field (RFC 9213 section 2.2): a dictionary of structured fields. `None`: it is invalid and
+    /// must be ignored. Of members with the wrong type only the member is ignored.
     pub fn parse_targeted(value: &[u8]) -> Option<Control> {
         let mut control = Control::default();
         for (name, value) in structured::dictionary(value)? {
@@ -142,8 +142,8 @@ impl Control {
         Some(control)
     }
 
-    /// Takes in a line of `Surrogate-Control` (Edge Architecture Specification 1.0): `max-age=60+30` allows 30 seconds of
-    /// staleness; what is meant for another by `;name` is passed over.
+    /// Adds a line of `Surrogate-Control` (Edge Architecture Specification 1.0): `max-age=60+30` allows 30 seconds of
+    /// staleness; directives for another surrogate, by `;name`, are skipped.
     pub fn add_surrogate(&mut self, value: &[u8]) {
         for item in value.split(|b| *b == b',') {
             let mut parts = item.splitn(2, |b| *b == b';');
@@ -162,17 +162,17 @@ impl Control {
         }
     }
 
-    /// Whether it says if, or for how long, the answer may be stored.
+    /// Whether it says if, or for how long, the response may be stored.
     pub fn decides(&self) -> bool {
         self.public || self.no_store || self.private || self.no_cache || self.lifetime().is_some()
     }
 
-    /// Whether it forbids a shared cache to store, or to use without asking.
+    /// Whether it forbids a shared cache to store, or to use without validation.
     pub fn refuses(&self) -> bool {
         self.no_store || self.private || self.no_cache || self.lifetime() == Some(0)
     }
 
-    /// Lifetime for a shared cache in seconds (RFC 9111 section 4.2.1), if it says one.
+    /// Lifetime for a shared cache in seconds (RFC 9111 section 4.2.1), if it contains one.
     pub fn lifetime(&self) -> Option<u64> {
         self.s_maxage.or(self.max_age)
     }
@@ -192,7 +192,7 @@ fn smaller(slot: &mut Option<u64>, value: u64) {
     *slot = Some(slot.map_or(value, |old| old.min(value)));
 }
 
-/// A number of seconds: digits only. Too large ones are "for ever".
+/// A number of seconds: digits only. Too large numbers count as "for ever".
 pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -202,7 +202,7 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
     Some(value.unwrap_or(LONGEST).min(LONGEST))
 }
 
-/// Where the first comma stands that no quotes enclose, or the end. `None`: the quotes are never closed.
+/// The position of the first comma outside of quotes, or the end. `None`: a quote is never closed.
 fn end_of_item(text: &[u8]) -> Option<usize> {
     let mut quoted = false;
     let mut at = 0;
@@ -218,23 +218,23 @@ fn end_of_item(text: &[u8]) -> Option<usize> {
     (!quoted).then_some(text.len())
 }
 
-/// The fields that `no-cache` and `private` are restricted to (sections 5.2.2.4 and 5.2.2.7), if they are.
+/// The fields to which `no-cache` and `private` are restricted (sections 5.2.2.4 and 5.2.2.7), if any.
 fn names(list: Option<&[u8]>) -> Option<Vec<Box<str>>> {
     let names = list?.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
     let names: Vec<_> = names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase().into()).collect();
     (!names.is_empty()).then_some(names)
 }
 
-/// Without its quotes; a pair `\x` inside stays as it is: no directive has a use for one.
+/// Removes the quotes; a pair `\x` inside stays unchanged: no directive needs one.
 fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value)
 }
 
 pub(crate) mod structured {
-    //! As much of RFC 9651 as dictionaries of directives and lists of strings need. Anything that breaks its grammar makes
-    //! the whole field invalid.
+    //! The part of RFC 9651 that dictionaries of directives and lists of strings need. Any violation of the grammar
+    //! makes the whole field invalid.
 
-    /// An item without its parameters, which nobody here reads.
+    /// An item without its parameters, which are not used here.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Item {
         Integer(i64),
@@ -242,11 +242,11 @@ pub(crate) mod structured {
         True,
         False,
         String(Vec<u8>),
-        /// Decimals, tokens, byte sequences, dates, inner lists: legal, and of no use here.
+        /// Decimals, tokens, byte sequences, dates, inner lists: valid, but not used here.
         Other,
     }
 
-    /// A dictionary (section 4.2.2); of two members with one key the later counts.
+    /// A dictionary (section 4.2.2); of two members with the same key the later counts.
     pub fn dictionary(text: &[u8]) -> Option<Vec<(&[u8], Item)>> {
         let mut rest = spaces(text);
         let mut members: Vec<(&[u8], Item)> = Vec::new();
@@ -283,7 +283,7 @@ pub(crate) mod structured {
         &text[text.iter().position(|b| *b != b' ').unwrap_or(text.len())..]
     }
 
-    /// To the next member, or to the end; a comma with nothing behind it is an error.
+    /// Advances to the next member, or to the end; a trailing comma is an error.
     fn next_member(rest: &mut &[u8]) -> Option<()> {
         let blank = |text: &[u8]| text.iter().position(|b| !matches!(b, b' ' | b'\t')).unwrap_or(text.len());
         *rest = &rest[blank(rest)..];

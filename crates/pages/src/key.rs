@@ -1,20 +1,22 @@
-//! What a page is stored under.
+//! The key under which a page is stored.
 //!
-//! Two requests may share a key only if PHP cannot tell them apart by their URL, but for arguments that the site's
-//! rules drop and for the order of differently named arguments. So:
+//! Two requests may share a key only if PHP cannot distinguish them by their URL, except by arguments that the site's
+//! rules drop, and by the order of arguments with different names. So:
 //!
-//! - The path is both normalised, which purges go by, and, where it differs, as it was sent: `REQUEST_URI` shows PHP
-//!   `/%61`, `//a`, `/a;b` and `/a%2Fb` as they are, and WordPress redirects from one to the other. One entry for both
-//!   would be a redirect to itself.
-//! - An argument's bytes are left alone: `+` and `%20`, `a` and `a=` stay different. Upper and lower case of hex digits too.
-//! - Arguments are sorted by the name of the variable that PHP makes of them, `a` for `a[]`, and those of one variable keep
-//!   their order. Where a name is not plain (PHP turns `a.b` into `a_b`, and ends a name at `%00`), nothing is sorted.
-//! - Nothing is dropped or sorted if the query has a `;`, which PHP can be told to take as a separator, or more than
-//!   [`MOST_ARGUMENTS`]: behind its thousandth, PHP does not see an argument at all.
+//! - The path is included in its normalised form, which purges use, and, if it differs, in the form that was sent:
+//!   `REQUEST_URI` shows PHP `/%61`, `//a`, `/a;b` and `/a%2Fb` unchanged, and WordPress redirects from one to the
+//!   other. A common entry for both would be a redirect to itself.
+//! - An argument's bytes are not changed: `+` and `%20`, or `a` and `a=`, stay different. So do upper and lower case
+//!   of hex digits.
+//! - Arguments are sorted by the name of the variable that PHP derives from them, `a` for `a[]`; arguments of one
+//!   variable stay in order. If a name is not plain (PHP turns `a.b` into `a_b`, and ends a name at `%00`), nothing
+//!   is sorted.
+//! - Nothing is dropped or sorted if the query contains a `;`, which PHP can be configured to take as a separator, or
+//!   has more than [`MOST_ARGUMENTS`]: PHP ignores arguments after the thousandth.
 //! - `/a` and `/a?` are different. `/a?utm_source=x` is `/a`.
 //!
-//! [`crate::ask`] sends hosts that are not written in lower case around the cache, with a port that goes without saying, or
-//! that the site does not know.
+//! For [`crate::ask`], requests bypass the cache if their host is not in lower case, has the scheme's default port,
+//! or is unknown to the site.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -26,17 +28,17 @@ use crate::rules::Patterns;
 /// The longest key in bytes; a request with a longer one bypasses the cache.
 pub const LONGEST_KEY: usize = 8192;
 
-/// With more arguments than that a query is left as it is.
+/// A query with more arguments is not changed.
 pub const MOST_ARGUMENTS: usize = 64;
 
-/// The bytes `site NUL scheme NUL host NUL path NUL [? query] [NUL extra]` with their hash. `scheme` is empty where both
-/// schemes share pages. `extra` are items that end in NUL: the path as sent, if it is not normalised, values of cookies,
-/// the class of device, where a site keys by them.
+/// The bytes `site NUL scheme NUL host NUL path NUL [? query] [NUL extra]` with their hash. `scheme` is empty where
+/// both schemes share pages. `extra` contains items that end in NUL: the path as sent, if it is not normalised, and
+/// cookie values and the class of device, if the site's keys include them.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// What is compared.
+    /// The bytes that are compared.
     pub bytes: &'a [u8],
-    /// Of the bytes; the same for equal bytes while this process lives, and another in the next.
+    /// Hash of the bytes; equal for equal bytes in this process, different in the next.
     pub hash: u64,
 }
 
@@ -56,9 +58,9 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Appends `query` without the arguments that `dropped` names, the rest sorted. Returns whether anything changed by that.
+/// Appends `query` without the arguments that `dropped` names, sorted. Returns whether this changed it.
 ///
-/// An empty query stays one; a query of which nothing is left appends nothing, not even its `?`.
+/// An empty query stays empty; a query without remaining arguments appends nothing, not even its `?`.
 pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(arguments) = Arguments::split(dropped, query) else {
         out.push(b'?');
@@ -70,8 +72,8 @@ pub fn write_query(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool 
     out.get(start + 1..) != Some(query)
 }
 
-/// Appends `query` without the arguments that are dropped, in its own order: what PHP should see when it runs for
-/// everybody, so that no value of theirs gets into a page. False, and nothing appended: it may keep the query as it is.
+/// Appends `query` without the dropped arguments, in its own order: what PHP should see when it runs for a shared
+/// page, so that no dropped value gets into the page. False, and nothing appended: the query may stay unchanged.
 pub fn write_kept(dropped: &Patterns, query: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(arguments) = Arguments::split(dropped, query) else { return false };
     if !arguments.any_dropped {
@@ -95,7 +97,7 @@ struct Arguments<'a> {
     sortable: bool,
 }
 
-/// Where an argument stands in its query, and how long the name of the variable is that PHP makes of it.
+/// The position of an argument in its query, and the length of the name of PHP's variable.
 #[derive(Clone, Copy, Default)]
 struct Argument {
     start: u16,
@@ -104,9 +106,9 @@ struct Argument {
 }
 
 impl<'a> Arguments<'a> {
-    /// `None`: to be left as it is.
+    /// `None`: the query must not be changed.
     fn split(dropped: &Patterns, query: &'a [u8]) -> Option<Arguments<'a>> {
-        // What is longer makes the key too long anyway.
+        // A longer query makes the key too long anyway.
         if query.is_empty() || query.len() > LONGEST_KEY || memchr::memchr(b';', query).is_some() {
             return None;
         }
@@ -158,7 +160,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// By insertion: stable, does not allocate, and takes one pass over what is sorted already.
+    /// Insertion sort: stable, without allocation, and one pass over a sorted list.
     fn sort(&mut self) {
         for at in 1..self.count {
             let mut place = at;
@@ -170,7 +172,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The variable that PHP makes of an argument's name; `None` if it is not plain enough to be sure.
+/// The variable that PHP derives from an argument's name; `None` if the name is not plain enough to be sure.
 ///
 /// main/php_variables.c, php_register_variable_ex(): spaces, dots and an opening bracket without a closing one become `_`;
 /// a NUL ends the name.
@@ -217,14 +219,14 @@ mod tests {
             ("b=2&utm_source=x&a=1", "?a=1&b=2"),
             ("b=2&a[]=2&a[]=1", "?a[]=2&a[]=1&b=2"),
             ("b=2&a%5B%5d=2&a[x]=1&a=3", "?a%5B%5d=2&a[x]=1&a=3&b=2"),
-            // Not plain: left in their order.
+            // Not plain: the order stays.
             ("b=2&a.b=1", "?b=2&a.b=1"),
             ("b=1&a[b=2", "?b=1&a[b=2"),
             ("b=1&a%00=2", "?b=1&a%00=2"),
             ("b=1&a+b=2", "?b=1&a+b=2"),
             ("b=1&=2", "?b=1&=2"),
             ("b=1&utm_source=1;a=2", "?b=1&utm_source=1;a=2"),
-            // Only what is written so is dropped.
+            // Only the exact spelling is dropped.
             ("utm%5Fsource=x", "?utm%5Fsource=x"),
             ("a=%2F&b=%2f", "?a=%2F&b=%2f"),
         ] {
@@ -276,10 +278,10 @@ mod tests {
         assert_eq!(kept(""), None);
     }
 
-    /// What stands in brackets, and the value.
+    /// The text in brackets, and the value.
     type Assignment = (Vec<u8>, Vec<u8>);
 
-    /// `$_GET` as PHP makes it, without the inside of arrays: for each variable its assignments in order.
+    /// `$_GET` as PHP makes it, without the inside of arrays: the assignments to each variable in order.
     fn get(query: &str) -> BTreeMap<Vec<u8>, Vec<Assignment>> {
         let mut all: BTreeMap<Vec<u8>, Vec<Assignment>> = BTreeMap::new();
         for argument in query.split('&').filter(|argument| !argument.is_empty()) {
@@ -317,7 +319,7 @@ mod tests {
         out
     }
 
-    /// Short queries out of few parts, so that equal keys are frequent.
+    /// Short queries of few parts, so that equal keys are frequent.
     fn query() -> impl Strategy<Value = String> {
         let name = prop::sample::select(vec![
             "a", "b", "a[]", "a[x]", "a%5B%5D", "a[", "a_", "a.", "a+", "%61", "a%00", "utm_x", "utm_x[]",

@@ -1,7 +1,7 @@
-//! The page cache, without I/O and without a clock: what may be stored, under which key, for how long, who may see
-//! it; and the store that keeps it. The server's `cache` wires it into the path of a request.
+//! The page cache, without I/O and without a clock: what may be stored, under which key, for how long, for which
+//! requests; and the store of pages. The server's `cache` connects it with the path of a request.
 //!
-//! A request's way through the modules:
+//! A request's path through the modules:
 //!
 //! ```text
 //!  request --> ask ----> Key, or a reason to bypass           rules: what a site wants, resolved once
@@ -10,33 +10,32 @@
 //!            store.look(Key)
 //!              |-- Fresh ----------------------------> the page's form for the client's coding (page)
 //!              |-- Stale, with what is allowed ------> the stale page, or wait; one fill runs
-//!              |-- Miss, perhaps a fill runs --------> store.lead() and run PHP, or wait for the one who does
+//!              |-- Miss, perhaps a fill runs --------> store.lead() and run PHP, or wait for the running fill
 //!              '-- Pass (known to be uncacheable) ---> PHP, without waiting
 //!
 //!  PHP's answer --> judge --> Terms: store.store()     notes: what the script said by function calls
-//!              |         '--> refused: store.pass(), so that nobody waits in line for it again
+//!              |         '--> refused: store.pass(), so that later requests do not wait for it
 //!              |-- failed: store.abandon()
 //!              |-- 304: store.freshen()
 //!              '--> Purge: store.purge()               tag: what pages are purged by
 //! ```
 //!
-//! # Who owns what memory
+//! # Ownership of memory
 //!
-//! A [`Pages`] is one shard; each has a byte budget of its own and the server holds it under a mutex. It owns, and counts
-//! against its budget:
+//! A [`Pages`] is one shard; each has its own byte budget, and the server holds it behind a mutex. It owns, and
+//! counts against its budget:
 //!
-//! - the entries (a dense slab of fixed slots), one for each stored variant of a page, each mark "uncacheable" (hit for
-//!   miss) and each list of Vary fields of a page with variants; with each entry its key;
-//! - the index from key hash to slot, the table of tags with their generations, the ghosts of S3-FIFO, the running fills, the
-//!   prefix bans;
+//! - the entries (a dense slab of fixed slots), one for each stored variant of a page, each mark "uncacheable" (hit
+//!   for miss) and each list of Vary fields of a page with variants; and their keys;
+//! - all memory of each stored [`Page`], as [`Page::bytes`] returns it, and the [`Terms`].
 //! - of each [`Page`] that it stores all that [`Page::bytes`] says, and the [`Terms`].
 //!
-//! A `Page` is immutable but for codings added later, and shared by `Arc`: a connection that is sending it keeps it alive
-//! after it was evicted. Such pages count no longer; they belong to their connections. Where memory is short the store puts a
-//! slim one in its place, without the uncoded content ([`Page::slim`]), before it evicts anything.
+//! A `Page` is immutable except for codings added later, and shared by `Arc`: a connection that sends it keeps it
+//! alive after its eviction. Such pages no longer count; they belong to their connections. When memory is short, the
+//! store first replaces pages by slim ones, without the uncoded content ([`Page::slim`]), before it evicts any.
 //!
-//! `F` of `Pages<F>` is the server's handle of a running fill. The store clones it out to those who ask for the same
-//! page, and drops it when the fill ends. A [`Ticket`] belongs to whoever runs the fill, and must be given back.
+//! `F` of `Pages<F>` is the server's handle of a running fill. The store clones it for requests for the same page,
+//! and drops it when the fill ends. A [`Ticket`] belongs to the task that runs the fill, which must give it back.
 
 pub mod ask;
 pub mod control;
@@ -66,5 +65,5 @@ pub use store::{Grace, Hit, Hold, Kept, Lookup, Pages, Select, StoreOutcome, Sto
 pub use tag::{Hardness, Purge, Tag};
 pub use terms::Terms;
 
-/// Wall-clock milliseconds since 1970 that never run backwards while a process lives.
+/// Wall-clock milliseconds since 1970, which never go backwards during a process.
 pub type Millis = u64;

@@ -1,4 +1,5 @@
-//! What a script said to the cache by calling functions: `millrace_tag()`, `millrace_purge()`, `millrace_cache_control()`.
+//! What a script reports to the cache by function calls: `millrace_tag()`, `millrace_purge()`,
+//! `millrace_cache_control()`.
 
 /// Kind of a note; the numbers are those of the NOTE frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +25,17 @@ impl Note {
 pub struct Notes {
     /// Tags, separated by commas.
     pub tags: Vec<u8>,
-    /// Directives; a later call takes the place of an earlier one.
+    /// Directives; a later call replaces an earlier one.
     pub control: Vec<u8>,
-    /// Purges, a line a call.
+    /// Purges, one line per call.
     pub purges: Vec<u8>,
 }
 
-/// The most bytes of notes of a kind that are kept; a script in an endless loop must not take the memory.
+/// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
 const MOST_BYTES: usize = 256 << 10;
 
 impl Notes {
-    /// Takes in a note. False: there are too many of its kind, and this one is lost.
+    /// Adds a note. False: there are too many of its kind, and this one is lost.
     pub fn add(&mut self, note: Note, text: &[u8]) -> bool {
         let (list, separator) = match note {
             Note::Control => {
@@ -54,7 +55,7 @@ impl Notes {
         true
     }
 
-    /// Whether the script said nothing.
+    /// Whether there is no note.
     pub fn is_empty(&self) -> bool {
         self.tags.is_empty() && self.control.is_empty() && self.purges.is_empty()
     }

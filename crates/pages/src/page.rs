@@ -1,4 +1,4 @@
-//! A stored answer: its fields, and its content in each coding that was made so far.
+//! A stored response: its fields, and its content in each coding made so far.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,34 +8,35 @@ use millrace_wire::encoding::{CODINGS, Coding};
 use crate::Millis;
 use crate::store::heap;
 
-/// An answer of the application. Immutable but for codings, which may be added once each.
+/// A response of the application. Immutable except for codings, which may be added once each.
 ///
-/// Where memory is short a page may be kept slim: without its uncoded content, which seldom anybody asks for and which takes
-/// most of it. It is in the Zstandard form, too, and that is the one that is unpacked the fastest.
+/// When memory is short, a page may be slim: without its uncoded content, which is seldom requested and takes most of
+/// the memory. The Zstandard form contains it, too, and is the fastest to unpack.
 #[derive(Debug)]
 pub struct Page {
     /// Status code.
     pub status: u16,
     /// Reason phrase, if it is not the usual one.
     pub reason: Option<Box<str>>,
-    /// `Name: value\r\n` lines of the answer, without what is meant for us and without ETag, Content-Encoding,
-    /// Content-Length, Age, and Vary: Accept-Encoding.
+    /// `Name: value\r
+    /// ` lines of the response, without the ones for the server and without ETag, Content-Encoding, Content-Length,
+    /// Age, and Vary: Accept-Encoding.
     pub fields: Arc<[u8]>,
-    /// The application's own, as it came: for validating with the application.
+    /// The application's own entity-tag, unchanged: for validation with the application.
     pub etag: Option<Box<str>>,
     /// Seconds since 1970.
     pub last_modified: Option<u64>,
-    /// When it came.
+    /// When it arrived.
     pub stored: Millis,
     dated: bool,
-    /// Somebody was sent the uncoded content.
+    /// The uncoded content was sent to a client.
     plain_is_wanted: AtomicBool,
     identity: Form,
     codings: [OnceLock<Option<Form>>; CODINGS.len() - 1],
 }
 
-/// A page in one coding, ready to send. Fields and content lie together: where there are more pages than a processor's
-/// caches hold, each other place in memory costs a hit about as much as all of its instructions.
+/// A page in one coding, ready to send. Fields and content share one allocation: if there are more pages than fit
+/// into the processor's caches, each further access to memory costs a hit about as much as all of its instructions.
 #[derive(Clone, Debug)]
 pub struct Form {
     bytes: Arc<[u8]>,
@@ -43,7 +44,7 @@ pub struct Form {
 }
 
 impl Page {
-    /// A page in no coding but identity.
+    /// A page with only the identity form.
     pub fn new(status: u16, fields: impl Into<Arc<[u8]>>, identity: Form, stored: Millis) -> Page {
         let fields = fields.into();
         let dated = fields.split(|b| *b == b'\n').any(|line| line.starts_with(b"Date: "));
@@ -61,28 +62,29 @@ impl Page {
         }
     }
 
-    /// Whether `Date` is among its fields: the application said when it was made.
+    /// Whether `Date` is among its fields: the application set it.
     pub fn is_dated(&self) -> bool {
         self.dated
     }
 
-    /// Uncoded; every page has it. A slim one has its fields there, and no content.
+    /// The uncoded form; every page has it. A slim page has only its fields there, no content.
     pub fn identity(&self) -> &Form {
         &self.identity
     }
 
-    /// Whether its uncoded content has to be unpacked from the form in [`Coding::Zstd`]. Empty content has no such form.
+    /// Whether its uncoded content must be unpacked from the form in [`Coding::Zstd`]. Empty content has no such
+    /// form.
     pub fn is_slim(&self) -> bool {
         self.identity.body().is_empty() && self.form(Coding::Zstd).is_some()
     }
 
-    /// Whether it can do without its uncoded content: that can be unpacked from another form, and no coding is still to be
-    /// made of it.
+    /// Whether it can become slim: its uncoded content can be unpacked from another form, and no further coding will
+    /// be made from it.
     pub fn can_be_slim(&self) -> bool {
         self.form(Coding::Zstd).is_some() && !CODINGS.into_iter().any(|coding| self.lacks(coding))
     }
 
-    /// The same page without its uncoded content. `None`: it is slim already, or can't be.
+    /// The same page without its uncoded content. `None`: it is already slim, or can't be.
     pub fn slim(&self) -> Option<Page> {
         if self.is_slim() || !self.can_be_slim() {
             return None;
@@ -101,12 +103,12 @@ impl Page {
         })
     }
 
-    /// Whether both are the same answer, slim or not.
+    /// Whether both are the same response, slim or not.
     pub fn is_same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.fields, &other.fields)
     }
 
-    /// Its uncoded content is being sent.
+    /// Notes that its uncoded content is being sent.
     #[inline]
     pub fn note_plain(&self) {
         if !self.plain_is_wanted.load(Ordering::Relaxed) {
@@ -114,12 +116,12 @@ impl Page {
         }
     }
 
-    /// Whether its uncoded content was sent since this was last asked.
+    /// Whether its uncoded content was sent since the last call.
     pub(crate) fn take_plain_is_wanted(&self) -> bool {
         self.plain_is_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// The page in `coding`, if it was made, and if it was worth it.
+    /// The form in `coding`, if it was made and is worthwhile.
     pub fn form(&self, coding: Coding) -> Option<&Form> {
         match coding {
             Coding::Identity => Some(&self.identity),
@@ -127,23 +129,23 @@ impl Page {
         }
     }
 
-    /// Whether nobody has tried yet to make this coding.
+    /// Whether this coding was not tried yet.
     pub fn lacks(&self, coding: Coding) -> bool {
         coding != Coding::Identity && self.codings[coding as usize].get().is_none()
     }
 
-    /// Adds a coding; none: it is not worth it. False if somebody else was first. Tell the store by
+    /// Adds a coding; `None`: it is not worthwhile. False if another thread was first. Tell the store by
     /// [`Pages::grew`](crate::Pages::grew).
     pub fn put_form(&self, coding: Coding, form: Option<Form>) -> bool {
         coding != Coding::Identity && self.codings[coding as usize].set(form).is_ok()
     }
 
-    /// Whether the application could say of it that it has not changed.
+    /// Whether the application can validate it.
     pub fn has_validators(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
 
-    /// All memory that it owns, and itself behind an `Arc`.
+    /// All memory that it owns, including itself in an `Arc`, bytes.
     pub fn bytes(&self) -> usize {
         let codings = self.codings.iter().filter_map(|coding| coding.get()?.as_ref());
         heap(ARC + size_of::<Page>())
@@ -155,10 +157,10 @@ impl Page {
     }
 }
 
-/// How much of a form is fetched before it is copied: of more, the processor sees by itself where the copying goes. Bytes.
+/// Bytes of a form that are prefetched before it is copied: beyond them the processor recognises the access pattern.
 const SOON: usize = 4096;
 
-/// The two counts that an `Arc` adds.
+/// Size of the two counters of an `Arc`.
 pub(crate) const ARC: usize = 2 * size_of::<usize>();
 
 impl Form {
@@ -177,12 +179,12 @@ impl Form {
         &self.bytes[self.head..]
     }
 
-    /// The field lines and, behind them, the content; and how long the former are.
+    /// The field lines and, behind them, the content; and the length of the lines.
     pub fn shared(&self) -> (&Arc<[u8]>, usize) {
         (&self.bytes, self.head)
     }
 
-    /// It will be sent in a moment.
+    /// Prefetches the form, which will be sent in a moment.
     #[inline]
     pub fn prefetch(&self) {
         millrace_sys::prefetch_shared(&self.bytes, SOON);

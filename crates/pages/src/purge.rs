@@ -1,8 +1,9 @@
-//! Which pages an answer purges: what applications say in fields and by functions, and what RFC 9111 section 4.4 asks for.
+//! Which pages a response purges: by fields, by functions, and by RFC 9111 section 4.4.
 //!
 //! # `Millrace-Purge` and `millrace_purge()`
 //!
-//! A list of items, separated by commas; if the first is `soft` or `hard` it says how, else the pages become stale:
+//! A list of items, separated by commas. If the first is `soft` or `hard`, it sets the hardness; otherwise the pages
+//! become stale:
 //!
 //! ```text
 //! post:17, /about/          a tag; a path with any query
@@ -13,13 +14,13 @@
 //! only                      nothing
 //! ```
 //!
-//! A comma in a URL is to be written `%2C`.
+//! A comma in a URL must be written `%2C`.
 //!
 //! # `X-LiteSpeed-Purge`, `X-LiteSpeed-Purge2`
 //!
-//! Groups that a semicolon separates: `public,` or `private,` (for one visitor's own pages, which we don't keep), `stale,`
-//! for soft, then tags, or one URI that begins with `/`. `tag~s` is soft. `*`, the whole site, is always soft: other plugins
-//! send it for little. A tag with a wildcard purges the site.
+//! Groups separated by semicolons: `public,` or `private,` (one visitor's own pages, which Millrace doesn't store),
+//! `stale,` for soft, then tags, or one URI that begins with `/`. `tag~s` is soft. `*`, the whole site, is always
+//! soft, because other plugins send it for small changes. A tag with a wildcard purges the site.
 
 use millrace_wire::path;
 
@@ -29,11 +30,10 @@ use crate::place::Place;
 use crate::rules::{Mode, Rules};
 use crate::{Hardness, Purge, Tag};
 
-/// The most purges that one answer can ask for; beyond it the site is purged instead.
+/// Maximum number of purges in one response; beyond it the whole site is purged.
 pub const MOST_PURGES: usize = 1024;
 
-/// The purges that an answer asks for, in its order and without duplicates. `notes` are taken in too; for those of which
-/// nothing else is known yet, use [`noted`].
+/// The purges of a response, in order and without duplicates. `notes` are included; for notes alone, use [`noted`].
 pub fn purges<'a, F>(
     rules: &Rules,
     place: &Place<'_>,
@@ -46,7 +46,7 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])>,
 {
     let mut list = List::new(rules, place);
-    // RFC 9110 section 9.2.1, and the other safe methods of the registry. Any other may have changed something.
+    // RFC 9110 section 9.2.1, and the other safe methods of the registry. All others may have changed something.
     let safe = matches!(
         method,
         "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PRI" | "PROPFIND" | "REPORT" | "SEARCH" | "QUERY"
@@ -71,15 +71,15 @@ where
     list.finish()
 }
 
-/// The purges of notes alone: those that come while a script runs, or after its answer.
+/// The purges of notes alone: while a script runs, or after its response.
 pub fn noted(rules: &Rules, place: &Place<'_>, notes: &[u8]) -> Vec<(Purge, Hardness)> {
     let mut list = List::new(rules, place);
     list.notes(notes);
     list.finish()
 }
 
-/// What an item of the grammar above stands for, for commands and for the HTTP method PURGE. `place` is the site and the host
-/// that paths without one are for.
+/// The purge for an item of the grammar above, for commands and for the HTTP method PURGE. `place` has the site and
+/// the host of paths without one.
 pub fn item(rules: &Rules, place: &Place<'_>, item: &[u8]) -> Option<Purge> {
     List::new(rules, place).item(item.trim_ascii())
 }
@@ -88,9 +88,9 @@ struct List<'a> {
     rules: &'a Rules,
     place: &'a Place<'a>,
     found: Vec<(Purge, Hardness)>,
-    /// What RFC 9111 section 4.4 invalidates without a word of the application.
+    /// Purges by RFC 9111 section 4.4, without the application's order.
     implied: Vec<Purge>,
-    /// The application names all that it has changed (`only`).
+    /// The application names all changes (`only`).
     only: bool,
 }
 
@@ -100,7 +100,7 @@ impl<'a> List<'a> {
     }
 
     fn push(&mut self, what: Purge, how: Hardness) {
-        // Long lists are left to `finish`: to compare all with all takes too long.
+        // `finish` handles long lists: comparing all pairs would take too long.
         if self.found.len() <= MOST_PURGES && !self.found.contains(&(what.clone(), how)) {
             self.found.push((what, how));
         }
@@ -158,7 +158,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// A path, with a query or a `*` behind it.
+    /// A path, optionally followed by a query or `*`.
     fn url(&self, host: &str, url: &[u8]) -> Option<Purge> {
         let site = self.place.site;
         let mut normal = Vec::new();
@@ -239,7 +239,7 @@ impl<'a> List<'a> {
         self.implied.push(Purge::Tag(tag));
     }
 
-    /// `Location` and `Content-Location`, of the same origin only.
+    /// `Location` and `Content-Location`, only of the same origin.
     fn location(&mut self, value: &[u8]) {
         let (host, path) = match value {
             [b'/', b'/', ..] => match host_and_path(&[b"http:", value].concat()) {
@@ -273,11 +273,11 @@ impl<'a> List<'a> {
         self.implied.push(Purge::Tag(tag));
     }
 
-    /// A relative reference, from the folder of the request's path (RFC 3986 section 5.2.3).
+    /// A relative reference, resolved from the folder of the request's path (RFC 3986 section 5.2.3).
     fn relative(&self, reference: &[u8]) -> Vec<u8> {
         let path = self.place.path;
         let folder = &path[..path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1)];
-        // The path is decoded, and it will be decoded once more.
+        // The path is decoded, and will be decoded again.
         let mut whole = Vec::with_capacity(folder.len() + reference.len());
         for byte in folder {
             match byte {
@@ -291,8 +291,9 @@ impl<'a> List<'a> {
         whole
     }
 
-    /// "Invalidate" is to remove, or to demand validation. In profile mode the application's own purges do that, and anybody
-    /// can POST to a front page: there the page becomes stale, and is renewed behind the visitors' backs.
+    /// To "invalidate" is to remove, or to require validation. In profile mode the application's own purges do the
+    /// former, and any client can POST to a front page: there the page becomes stale, and is renewed in the
+    /// background.
     fn invalidation(&self) -> Hardness {
         if self.rules.mode == Mode::Profile { Hardness::Soft } else { Hardness::Hard }
     }

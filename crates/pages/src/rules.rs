@@ -1,9 +1,8 @@
-//! What a site wants of the cache, resolved once when the configuration is read.
+//! A site's cache settings, resolved once when the configuration is read.
 //!
-//! [`Rules::standard`] obeys the application's answers and nothing else, as RFC 9111 has it for a shared cache.
-//! [`Rules::profile`] adds what is known of an application that says little about itself: lifetimes by kind, what makes a
-//! request a visitor's own, arguments that matter to nobody but statistics. An application's data are put in by the
-//! settings.
+//! [`Rules::standard`] obeys only the application's responses, as RFC 9111 requires of a shared cache.
+//! [`Rules::profile`] adds knowledge about an application that says little about itself: lifetimes by kind, what
+//! makes a page personal, arguments that only serve statistics. The settings supply the application's data.
 
 use crate::Millis;
 
@@ -11,29 +10,29 @@ use crate::Millis;
 const SECOND: Millis = 1000;
 const HOUR: Millis = 3600 * SECOND;
 
-/// No page with a WordPress nonce in it lives longer: a nonce is good for 12 to 24 hours.
+/// Maximum life of a page with a WordPress nonce: a nonce is valid for 12 to 24 hours.
 pub const NONCE_LIFE: Millis = 10 * HOUR;
 
-/// Which rules count.
+/// Which rules apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The cache is off for this site.
     #[default]
     Off,
-    /// The answer's own fields, as RFC 9111 says.
+    /// The response's own fields, according to RFC 9111.
     Standard,
-    /// Those, and what the profile of the application adds. What clients say about caching is ignored.
+    /// The same, plus what the application's profile adds. Clients' cache directives are ignored.
     Profile,
 }
 
 /// The rules of a site.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Which rules count.
+    /// Which rules apply.
     pub mode: Mode,
     /// http and https share pages.
     pub schemes_share: bool,
-    /// Names of arguments that PHP may see but that don't tell pages apart.
+    /// Names of arguments that PHP may see but that don't distinguish pages.
     pub dropped_arguments: Patterns,
     /// A request with such an argument bypasses the cache; of `a[b]` the name is `a`.
     pub bypass_arguments: Patterns,
@@ -41,46 +40,47 @@ pub struct Rules {
     pub bypass_cookies: Patterns,
     /// A request for such a path bypasses the cache.
     pub bypass_paths: Paths,
-    /// Cookies that scripts in the browser set for themselves; of no consequence, and not shown to PHP when it runs for
-    /// everybody: [`Rules::is_harmless`].
+    /// Cookies that scripts in the browser set for themselves; ignored, and not passed to PHP when it runs for a
+    /// shared page: [`Rules::is_harmless`].
     pub harmless_cookies: Patterns,
-    /// Cookies that the site itself names, to bypass or to key by: they matter here, even if they are harmless elsewhere.
+    /// Cookies that the site's settings name, for bypasses or keys: they matter here, even if they are harmless
+    /// elsewhere.
     pub chosen_cookies: Patterns,
     /// Pages differ by the values of these cookies.
     pub key_cookies: Patterns,
     /// Pages differ by the class of device.
     pub key_device: bool,
-    /// What a page with `Vary: Cookie` differs by.
+    /// The cookies by which a page with `Vary: Cookie` differs.
     pub vary_cookies: VaryCookies,
-    /// Names of request fields that pages may vary by, besides `Accept-Encoding`; a page that varies by another is not
-    /// stored. Of no consequence in standard mode, where all are allowed.
+    /// Names of request fields by which pages may vary, besides `Accept-Encoding`; a page that varies by another one
+    /// is not stored. Not used in standard mode, where all are allowed.
     pub vary_fields: Patterns,
-    /// For how long a page is fresh about which the application says nothing.
+    /// How long a page is fresh if the application says nothing.
     pub lifetimes: Lifetimes,
-    /// What may be done with a page that is no longer fresh.
+    /// How stale pages may be used.
     pub grace: Bounds,
-    /// No page is fresh for longer.
+    /// Maximum time for which a page is fresh.
     pub longest_life: Millis,
-    /// The largest content that is stored, in bytes.
+    /// Maximum content that is stored, bytes.
     pub largest_page: usize,
-    /// For how long it is remembered that a page was uncacheable.
+    /// How long to remember that a page is uncacheable.
     pub remember_refusal: Millis,
     /// Whether the fields of LiteSpeed's cache are obeyed.
     pub litespeed: bool,
-    /// PHP sees each request as it came, also when it runs for everybody, but for clients' addresses and harmless cookies:
-    /// nothing is known of the application, and most of its pages may not be stored at all.
+    /// PHP sees unchanged requests, even when it runs for a shared page, except clients' addresses and harmless
+    /// cookies: the application is unknown, and most of its pages may be uncacheable.
     pub faithful: bool,
-    /// What in the content betrays a nonce: such a page lives [`NONCE_LIFE`] at most.
+    /// Texts in the content that indicate a nonce: such a page lives [`NONCE_LIFE`] at most.
     pub nonce_marks: Vec<Box<str>>,
-    /// Paths (in the same form as [`Rules::bypass_paths`]) of sitemaps, of feeds, of the REST interface.
+    /// Paths (in the same form as [`Rules::bypass_paths`]) of sitemaps.
     pub sitemap_paths: Paths,
-    /// See [`Rules::sitemap_paths`].
+    /// Paths of feeds.
     pub feed_paths: Paths,
-    /// See [`Rules::sitemap_paths`].
+    /// Paths of the REST API.
     pub rest_paths: Paths,
 }
 
-/// Lifetimes by kind of answer, in milliseconds; 0: not stored.
+/// Lifetimes by kind of response, in milliseconds; 0: not stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
     /// 200 with HTML.
@@ -89,28 +89,28 @@ pub struct Lifetimes {
     pub feed: Millis,
     /// 200 for a sitemap.
     pub sitemap: Millis,
-    /// 200 from the REST interface.
+    /// 200 from the REST API.
     pub rest: Millis,
     /// 200 with anything else.
     pub other: Millis,
     /// 301, 308.
     pub redirect: Millis,
-    /// 404, 410. Also the most that a function call can ask for, for these.
+    /// 404, 410. Also the maximum that a function call can set for these.
     pub not_found: Millis,
 }
 
 /// How long stale pages may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// While a new one is fetched, if the application does not say (RFC 5861 section 3).
+    /// During a fill, if the application does not say (RFC 5861 section 3).
     pub while_revalidating: Millis,
-    /// If the application fails, if it does not say (RFC 5861 section 4).
+    /// If the application fails and has not said anything (RFC 5861 section 4).
     pub on_error: Millis,
-    /// The most that the application can ask for.
+    /// Maximum that the application can set.
     pub most: Millis,
 }
 
-/// Which cookies a page with `Vary: Cookie` differs by.
+/// The cookies by which a page with `Vary: Cookie` differs.
 #[derive(Clone, Debug)]
 pub enum VaryCookies {
     /// Only these: an application whose session cookies are known.
@@ -156,7 +156,8 @@ impl Rules {
         }
     }
 
-    /// What holds for any application: nothing is stored that it does not allow, but the rest is as visitors want it.
+    /// Rules for any application: nothing is stored that it forbids, and otherwise visitors get cached pages where
+    /// possible.
     pub fn profile() -> Rules {
         Rules {
             mode: Mode::Profile,
@@ -175,17 +176,17 @@ impl Rules {
 }
 
 impl Rules {
-    /// Whether a cookie of this name (as PHP sees it) is of no consequence here.
+    /// Whether a cookie of this name (as PHP sees it) is ignored here.
     pub fn is_harmless(&self, name: &[u8]) -> bool {
         self.harmless_cookies.matches(name) && !self.chosen_cookies.matches(name)
     }
 }
 
-/// By this cookie the LiteSpeed Cache plugins tell kinds of visitors apart, each with pages of its own: commenters, roles,
-/// languages and currencies. LiteSpeed's servers have it in every key.
+/// The cookie by which the LiteSpeed Cache plugins distinguish kinds of visitors, each with its own pages:
+/// commenters, roles, languages and currencies. LiteSpeed's servers include it in every key.
 pub const LITESPEED_COOKIE: &str = "_lscache_vary";
 
-/// Arguments that advertisers and mailers hang on links for their statistics.
+/// Arguments that advertisers and mailers add to links for their statistics.
 pub const STATISTICS_ARGUMENTS: &[&str] = &[
     "utm_*",
     "fbclid",
@@ -250,7 +251,7 @@ pub const STATISTICS_ARGUMENTS: &[&str] = &[
     "zanpid",
 ];
 
-/// Cookies that hold a session in PHP or in a framework.
+/// Session cookies of PHP and frameworks.
 pub const SESSION_COOKIES: &[&str] = &[
     "PHPSESSID",
     "*session*",
@@ -263,7 +264,8 @@ pub const SESSION_COOKIES: &[&str] = &[
     "laravel_*",
 ];
 
-/// Cookies of analytics, advertising and consent, which scripts in the browser read, and the server's own of the waiting room.
+/// Cookies of analytics, advertising and consent, which scripts in the browser read, and the server's own of the
+/// waiting room.
 pub const HARMLESS_COOKIES: &[&str] = &[
     "millrace_place",
     "_ga",
@@ -332,7 +334,7 @@ pub const HARMLESS_COOKIES: &[&str] = &[
     "has_js",
 ];
 
-/// Fields that a page may vary by. The values of most are normalised (see [`crate::vary`]).
+/// Fields by which a page may vary. The values of most are normalised (see [`crate::vary`]).
 pub const VARY_FIELDS: &[&str] = &[
     "accept",
     "accept-language",
@@ -354,11 +356,11 @@ pub const VARY_FIELDS: &[&str] = &[
 /// Names, each exact or with a `*` at its start, end or both.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
-    /// Those that say what a name begins with.
+    /// Patterns that begin with text.
     rooted: Vec<Pattern>,
-    /// Bytes that one of `rooted` begins with, a bit each.
+    /// First bytes of `rooted`, one bit each.
     first: [u64; 4],
-    /// Those with a `*` at the start.
+    /// Patterns that begin with `*`.
     loose: Vec<Pattern>,
 }
 
@@ -371,14 +373,14 @@ struct Pattern {
 }
 
 impl Patterns {
-    /// The patterns as written; empty ones are passed over.
+    /// The patterns as written; empty ones are ignored.
     pub fn new<S: AsRef<str>>(written: impl IntoIterator<Item = S>) -> Patterns {
         let mut patterns = Patterns::default();
         patterns.extend(written);
         patterns
     }
 
-    /// Adds to them.
+    /// Adds patterns.
     pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
         for written in written {
             let written = written.as_ref();
@@ -397,12 +399,12 @@ impl Patterns {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there is no pattern.
     pub fn is_empty(&self) -> bool {
         self.rooted.is_empty() && self.loose.is_empty()
     }
 
-    /// A pattern that `name` matches, as written. Case counts.
+    /// A pattern that `name` matches, as written. Case matters.
     pub fn find(&self, name: &[u8]) -> Option<&str> {
         let first = *name.first()?;
         let mut found = None;
@@ -414,7 +416,7 @@ impl Patterns {
             .map(|pattern| &*pattern.written)
     }
 
-    /// Whether one matches.
+    /// Whether a pattern matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.find(name).is_some()
     }
@@ -422,12 +424,12 @@ impl Patterns {
 
 impl Pattern {
     fn begins(&self, name: &[u8]) -> bool {
-        // The first byte tells most names apart without a call.
+        // The first byte rules out most names without a call.
         name[0] == self.text[0]
             && name.strip_prefix(&*self.text).is_some_and(|rest| self.open_end || rest.is_empty())
     }
 
-    /// Names are short: to look at each place takes less time than to prepare a search.
+    /// Names are short: comparing at each position is faster than preparing a search.
     fn is_in(&self, name: &[u8]) -> bool {
         match self.open_end {
             true => self.text.is_empty() || name.windows(self.text.len()).any(|window| window == &*self.text),
@@ -436,14 +438,15 @@ impl Pattern {
     }
 }
 
-/// Paths in the grammar of the settings: `/a` with all below it, `/a*` whatever begins so, `*/a` at any depth, `*a*` anywhere.
+/// Paths in the grammar of the settings: `/a` with all below it, `/a*` all that begin with `/a`, `*/a` at any depth,
+/// `*a*` anywhere.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     /// From the root.
     rooted: Vec<PathPattern>,
     /// From any slash.
     deep: Vec<PathPattern>,
-    /// Bytes behind the slash with which one of `deep` begins, a bit each.
+    /// Bytes behind the slash with which one of `deep` begins, one bit each.
     first: [u64; 4],
     /// From anywhere.
     loose: Vec<PathPattern>,
@@ -465,7 +468,7 @@ impl Paths {
         paths
     }
 
-    /// Adds to them.
+    /// Adds paths.
     pub fn extend<S: AsRef<str>>(&mut self, written: impl IntoIterator<Item = S>) {
         for written in written {
             let written = written.as_ref();
@@ -485,7 +488,7 @@ impl Paths {
         }
     }
 
-    /// The first that a normalised path matches, as written.
+    /// The first pattern that matches a normalised path, as written.
     pub fn find(&self, path: &[u8]) -> Option<&str> {
         let found = self.rooted.iter().find(|pattern| pattern.begins(path));
         let found = found.or_else(|| if self.deep.is_empty() { None } else { self.find_deep(path) });
@@ -504,7 +507,7 @@ impl Paths {
 }
 
 impl PathPattern {
-    /// Whether `path` is it, or lies below it.
+    /// Whether `path` equals it or lies below it.
     fn begins(&self, path: &[u8]) -> bool {
         path.strip_prefix(&*self.text).is_some_and(|rest| self.open_end || matches!(rest, [] | [b'/', ..]))
     }

@@ -1,28 +1,28 @@
-//! What an answer says about the cache's part in it: `Cache-Status` (RFC 9211), and the fields that tools look for.
+//! What a response says about the cache: `Cache-Status` (RFC 9211), and the fields that tools read.
 
 use millrace_wire::decimal;
 
 use crate::Millis;
 
-/// Our name in `Cache-Status`.
+/// Millrace's name in `Cache-Status`.
 pub const NAME: &str = "millrace";
 
 /// Why a request went to the application (RFC 9211 section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// The cache kept out of it.
+    /// The cache was bypassed.
     Bypass,
-    /// The method.
+    /// The method can't be served from the cache.
     Method,
     /// No page was stored for the URL.
     UriMiss,
-    /// No page was stored for such a request.
+    /// No page was stored for this variant.
     VaryMiss,
     /// A page was stored, but it is stale.
     Stale,
-    /// A page was stored, but the client did not want it.
+    /// A page was stored, but the request asks for a new one.
     Request,
-    /// The answer is known to be one that is not stored.
+    /// The response is known to be uncacheable.
     Miss,
 }
 
@@ -40,20 +40,20 @@ impl Forward {
     }
 }
 
-/// One answer's story.
+/// The cache status of one response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status<'a> {
-    /// Why it was asked for; none: it is a hit.
+    /// Why the application was asked; `None`: it is a hit.
     pub forward: Option<Forward>,
-    /// The status of the application's answer, where it is another than that which is sent: 304.
+    /// The status of the application's response, if it differs from the sent one: 304.
     pub forward_status: Option<u16>,
     /// Remaining freshness in milliseconds; negative if it is stale.
     pub ttl: Option<i64>,
-    /// The answer was stored.
+    /// The response was stored.
     pub stored: bool,
-    /// It was another request's answer.
+    /// It was the response to another request.
     pub collapsed: bool,
-    /// A word of [`crate::Bypass`], [`crate::Refusal`], or of our own.
+    /// A word of [`crate::Bypass`], [`crate::Refusal`], or of the server.
     pub detail: Option<&'a str>,
 }
 
@@ -63,7 +63,7 @@ impl Status<'_> {
         Status { ttl: Some(ttl_left), ..Status::default() }
     }
 
-    /// An answer from the application.
+    /// A response from the application.
     pub fn forwarded(why: Forward) -> Status<'static> {
         Status { forward: Some(why), ..Status::default() }
     }
@@ -96,8 +96,8 @@ impl Status<'_> {
         }
     }
 
-    /// The value of `X-LiteSpeed-Cache`. The LiteSpeed Cache plugin's crawler puts a page on its black list if the field is
-    /// missing; so it says `miss` of what was stored, and nothing of what bypassed.
+    /// The value of `X-LiteSpeed-Cache`. The LiteSpeed Cache plugin's crawler blacklists pages without this field; so
+    /// it is `miss` for stored pages, and absent after a bypass.
     pub fn litespeed(&self) -> Option<&'static str> {
         match self.forward {
             None => Some("hit"),
@@ -106,10 +106,10 @@ impl Status<'_> {
         }
     }
 
-    /// The value of `X-Cache`, which WordPress's Site Health and many tools look for.
+    /// The value of `X-Cache`, which WordPress's Site Health and many tools read.
     pub fn x_cache(&self) -> &'static str {
         match (self.forward, self.ttl) {
-            // A lifetime is told only of what was stored before.
+            // Only a previously stored page has a lifetime.
             (None, Some(..=0)) | (Some(Forward::Stale), Some(_)) => "STALE",
             (None, _) => "HIT",
             (Some(Forward::Bypass | Forward::Method), _) => "BYPASS",
@@ -118,7 +118,7 @@ impl Status<'_> {
     }
 }
 
-/// The value of `Age` (RFC 9111 section 5.1) of a page that is so many milliseconds old.
+/// The value of `Age` (RFC 9111 section 5.1) for a page of this age in milliseconds.
 pub fn age(age: Millis, out: &mut Vec<u8>) {
     number(out, b"", (age / 1000).min(1 << 31) as i64);
 }
@@ -131,7 +131,7 @@ fn number(out: &mut Vec<u8>, before: &[u8], value: i64) {
     decimal::push(value.unsigned_abs(), out);
 }
 
-/// As a token where it is one, else as a string (RFC 9651 section 3.3); what neither can hold is left out.
+/// As a token if possible, otherwise as a string (RFC 9651 section 3.3); other text is left out.
 fn write_detail(detail: &str, out: &mut Vec<u8>) {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b);
     if detail.starts_with(|c: char| c.is_ascii_alphabetic()) && detail.bytes().all(token) {

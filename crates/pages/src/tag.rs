@@ -1,12 +1,13 @@
-//! What pages are purged by.
+//! Tags, by which pages are purged.
 
 use crate::Key;
 use crate::place::Place;
 
-/// The name of a group of pages of one site: 64 bits of a hash that is the same in every process, for it goes to disk.
+/// The name of a group of pages of one site: 64 bits of a hash that is the same in every process, because it is
+/// stored on disk.
 ///
-/// Every page carries implicit tags: the whole site; host and path; host, path and query. Named tags are what the
-/// application says.
+/// Every page carries implicit tags: the whole site; host and path; host, path and query. The application sets named
+/// tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
@@ -16,17 +17,17 @@ impl Tag {
         Tag::of(b's', &[site.as_bytes()])
     }
 
-    /// Every page of a path, whatever its query. `host` as in [`Place`], `path` normalised.
+    /// All pages of a path, with any query. `host` as in [`Place`], `path` normalised.
     pub fn path(site: &str, host: &str, path: &[u8]) -> Tag {
         Tag::of(b'p', &[site.as_bytes(), host.as_bytes(), path])
     }
 
-    /// The page of a path and query, in all its variants. `query` as keys have it: with its `?`, empty if there is none.
+    /// The page of a path and query, in all its variants. `query` as in keys: with its `?`, or empty.
     pub fn url(site: &str, host: &str, path: &[u8], query: &[u8]) -> Tag {
         Tag::of(b'u', &[site.as_bytes(), host.as_bytes(), path, query])
     }
 
-    /// What the application calls a group of pages.
+    /// A group of pages that the application has named.
     pub fn named(site: &str, name: &[u8]) -> Tag {
         Tag::of(b'n', &[site.as_bytes(), name])
     }
@@ -45,7 +46,7 @@ impl Tag {
         for part in parts {
             hash = part_hash(hash, part);
         }
-        // 0 is left free for whoever needs a tag that nothing has.
+        // 0 is reserved as a tag that no page has.
         Tag(mix(hash, FINAL).max(1))
     }
 }
@@ -54,14 +55,14 @@ const SEED: u64 = 0x243f_6a88_85a3_08d3;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const FINAL: u64 = 0x1319_8a2e_0370_7344;
 
-/// One step: what a 128-bit product folds to.
+/// One step: folds a 128-bit product.
 fn mix(hash: u64, word: u64) -> u64 {
     let product =
         u128::from(hash ^ word.wrapping_mul(FACTOR) ^ FINAL) * u128::from(FACTOR ^ hash.rotate_left(32));
     (product as u64) ^ (product >> 64) as u64 ^ hash.rotate_left(17)
 }
 
-/// The length goes first, so that what belongs to one part never counts as another's.
+/// The length goes first, so that parts never run into each other.
 fn part_hash(hash: u64, part: &[u8]) -> u64 {
     let mut hash = mix(hash, part.len() as u64);
     for chunk in part.chunks(8) {
@@ -79,11 +80,11 @@ pub enum Purge {
     Everything,
     /// All pages that carry the tag.
     Tag(Tag),
-    /// All pages whose path begins so.
+    /// All pages whose path begins with this one.
     Prefix {
         /// Name of the site.
         site: Box<str>,
-        /// Only of this host; none: of every host of the site.
+        /// Only this host; `None`: all hosts of the site.
         host: Option<Box<str>>,
         /// As in keys: normalised.
         path: Box<[u8]>,
@@ -91,7 +92,7 @@ pub enum Purge {
 }
 
 impl Purge {
-    /// Whether a prefix purge is about the page of this key. [`Purge::Tag`] says no: keys don't tell tags.
+    /// Whether a prefix purge covers the page with this key. False for [`Purge::Tag`]: keys don't contain tags.
     pub fn covers(&self, key: Key<'_>) -> bool {
         match self {
             Purge::Everything => true,
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn tags_are_the_same_in_every_process() {
-        // They are on people's disks: if this fails, the format of the files has to change with it.
+        // They are stored on disk: if this fails, the format of the files must change, too.
         assert_eq!(Tag::site("a").0, 5567773420255879662);
         assert_eq!(Tag::named("a.test", b"post:17").0, 5192067874509286097);
     }

@@ -1,10 +1,10 @@
-//! For how long a page may be used, for whom, and by which tags it is purged.
+//! How long a page may be used, for which requests, and its tags.
 
 use crate::page::ARC;
 use crate::store::heap;
 use crate::{Millis, Tag};
 
-/// The most tags a page may carry.
+/// Maximum number of tags of a page.
 pub const MOST_TAGS: usize = 256;
 
 /// What was decided when a page was stored or validated.
@@ -12,24 +12,24 @@ pub const MOST_TAGS: usize = 256;
 pub struct Terms {
     /// Freshness lifetime (RFC 9111 section 4.2.1).
     pub ttl: Millis,
-    /// Age when it came: the `Age` field, apparent age (RFC 9111 section 4.2.3).
+    /// Age on arrival: the `Age` field, apparent age (RFC 9111 section 4.2.3).
     pub age: Millis,
-    /// For how long after `ttl` it may be used while a new one is fetched (RFC 5861 section 3).
+    /// How long after `ttl` it may be used during a fill (RFC 5861 section 3).
     pub stale_while_revalidate: Millis,
-    /// For how long after `ttl` it may be used if the application fails or is overloaded (RFC 5861 section 4).
+    /// How long after `ttl` it may be used if the application fails or is overloaded (RFC 5861 section 4).
     pub stale_if_error: Millis,
     /// It is stored, but validated each time.
     pub no_cache: bool,
-    /// It is never used stale.
+    /// It is never used when stale.
     pub must_revalidate: bool,
-    /// Names of the request fields that it depends on, in lower case, without accept-encoding; empty: one variant.
+    /// Names of the request fields on which it depends, in lower case, without accept-encoding; empty: one variant.
     pub vary: Box<[Box<str>]>,
     /// Implicit and named, without duplicates; at most [`MOST_TAGS`].
     pub tags: Box<[Tag]>,
 }
 
 impl Terms {
-    /// All memory that they own, and themselves behind an `Arc`.
+    /// All memory that they own, including themselves in an `Arc`, bytes.
     pub fn bytes(&self) -> usize {
         heap(ARC + size_of::<Terms>())
             + heap(size_of_val(&*self.vary))

@@ -1,25 +1,25 @@
-//! Pages that vary: what a `Vary` field means, and what of a request tells variants apart.
+//! Pages that vary: the meaning of a `Vary` field, and the values of a request that distinguish variants.
 //!
-//! Values are normalised where that changes nothing for the application, so that a page has a few variants and not one
-//! for every browser.
+//! Values are normalised where that makes no difference to the application, so that a page has a few variants instead
+//! of one per browser.
 
 use crate::ask::{Device, as_php_sees, each_cookie};
 use crate::rules::{Mode, Rules, VaryCookies};
 
-/// Begins the name of one cookie in [`crate::Terms::vary`], where LiteSpeed's `X-LiteSpeed-Vary: cookie=NAME` asked for it.
+/// Prefix of one cookie's name in [`crate::Terms::vary`], from LiteSpeed's `X-LiteSpeed-Vary: cookie=NAME`.
 const ONE_COOKIE: &str = "cookie=";
 
-/// The names of a `Vary` field, or why a page that has it is not stored.
+/// The names of a `Vary` field, or why a page with it is not stored.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Lower case, sorted, without accept-encoding.
     pub names: Vec<Box<str>>,
-    /// `*`, or a name that the rules don't allow.
+    /// `*`, or a name that the rules forbid.
     pub refused: bool,
 }
 
 impl Names {
-    /// Takes in the value of a `Vary` field (RFC 9110 section 12.5.5).
+    /// Adds the value of a `Vary` field (RFC 9110 section 12.5.5).
     pub fn add(&mut self, rules: &Rules, value: &[u8]) {
         for name in value.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()) {
             let Ok(name) = std::str::from_utf8(name) else {
@@ -37,7 +37,7 @@ impl Names {
         }
     }
 
-    /// Takes in the value of `X-LiteSpeed-Vary`: `cookie=a, cookie=b`. Other items say nothing about a request.
+    /// Adds the value of `X-LiteSpeed-Vary`: `cookie=a, cookie=b`. Other items don't depend on the request.
     pub fn add_litespeed(&mut self, value: &[u8]) {
         for item in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
             let Some(name) = item.strip_prefix(ONE_COOKIE.as_bytes()).map(<[u8]>::trim_ascii) else {
@@ -59,8 +59,8 @@ impl Names {
     }
 }
 
-/// Appends the normalised value that a request has for a name of [`crate::Terms::vary`]. A field that is missing appends
-/// nothing; one that is there but empty a byte.
+/// Appends the normalised value of a request for a name of [`crate::Terms::vary`]. A missing field appends nothing;
+/// an empty one appends one byte.
 pub fn select<'a, I>(rules: &Rules, fields: I, name: &str, out: &mut Vec<u8>)
 where
     I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -82,7 +82,7 @@ where
     }
 }
 
-/// Those cookies that count, in their order.
+/// The cookies that count, in order.
 fn cookies(rules: &Rules, one: Option<&str>, value: &[u8], out: &mut Vec<u8>) {
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
@@ -100,12 +100,12 @@ fn cookies(rules: &Rules, one: Option<&str>, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A field whose lines may be joined by commas (RFC 9110 section 5.3; RFC 9111 section 4.1 allows to compare them joined, and
-/// without the white space around members).
+/// A field whose lines may be joined by commas (RFC 9110 section 5.3; RFC 9111 section 4.1 permits to compare them
+/// joined, and without the white space around members).
 fn list<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for value in values {
         let mut quoted = false;
-        // Only white space beside a comma outside of quotes means nothing.
+        // White space has no meaning only beside a comma outside of quotes.
         for member in value.split(|b| {
             quoted ^= *b == b'"';
             *b == b',' && !quoted
@@ -116,7 +116,7 @@ fn list<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The kinds of content that applications choose by: newer image formats, JSON, HTML.
+/// The content types by which applications choose: newer image formats, JSON, HTML.
 fn kinds<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
     for (kind, word) in
         [("text/html", "html,"), ("json", "json,"), ("image/webp", "webp,"), ("image/avif", "avif,")]
@@ -127,11 +127,11 @@ fn kinds<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) 
     }
 }
 
-/// The most languages that are put in order; a longer list is taken as it is.
+/// Maximum number of languages that are sorted; a longer list is used unchanged.
 const MOST_LANGUAGES: usize = 16;
 
-/// Languages by preference, in lower case: those of equal weight sorted and separated by commas, with a semicolon before
-/// less liked ones. `en, de` is `de, EN`; `en;q=0.9` behind another is `en;q=0.5`.
+/// Languages by preference, in lower case: languages of equal weight are sorted and separated by commas, with a
+/// semicolon before less preferred ones. `en, de` equals `de, EN`; `en;q=0.9` after another equals `en;q=0.5`.
 fn languages<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
     let mut found = [(0u16, &b""[..]); MOST_LANGUAGES];
     let mut count = 0;

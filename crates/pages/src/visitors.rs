@@ -1,8 +1,8 @@
 //! Which visitors PHP has found to be logged in, to have a cart, or to be anonymous: a table of cookies, as a value.
 //!
-//! A cookie's name proves nothing: `wordpress_logged_in_x=1` is sent by whoever likes to. So each run of PHP reports what
-//! it found, and the table holds that for each *concerned* cookie - one whose name matches a pattern that the site knows -
-//! under a keyed hash of its name and value:
+//! A cookie's name proves nothing: any client can send `wordpress_logged_in_x=1`. So each run of PHP reports what it
+//! found, and the table stores that for each *concerned* cookie - one whose name matches a pattern that the site
+//! knows - under a keyed hash of its name and value:
 //!
 //! ```text
 //!            report: login, cart, session ----------> Proven      has priority, goes to PHP
@@ -11,19 +11,20 @@
 //!            no report about this cookie ----------> Unjudged     goes to PHP, without priority
 //! ```
 //!
-//! A request is proven by any one of its cookies, and anonymous only if all of them are. Each cookie counts for itself,
-//! because the others change: WooCommerce changes `woocommerce_cart_hash` with each step, `/wp-admin/` is sent one more.
+//! One proven cookie makes a request proven; it is anonymous only if all of its cookies are. Each cookie counts for
+//! itself, because the others change: WooCommerce changes `woocommerce_cart_hash` with each step, `/wp-admin/` gets
+//! an additional one.
 //!
 //! # What an attacker must not achieve
 //!
-//! - *Pushing proven visitors out*: proven logins, proven carts and sessions, and all the rest have shelves of their own,
-//!   each bounded, each a clock.
-//! - *A page of the cache for a visitor who has just put something into the cart*: `Anonymous` is taken from a run only if no
-//!   run that changes something ([`Visitors::begin`]) had the same cookie at the same time, nor did another run find
-//!   something meanwhile; and while one that changes something runs, it does not hold.
-//! - *Priority by a cookie that is valid no more*: [`ReportNote::Forget`] removes all that is proven for a user, also what runs
-//!   that have begun before are yet to report. Other keys of the site (salts in wp-config.php) empty the table.
-//! - *Learning something*: only keyed hashes are held; the key is random in each process.
+//! - *Evicting proven visitors*: proven logins, proven carts and sessions, and all the rest have separate shelves,
+//!   each bounded, each with CLOCK eviction.
+//! - *Serving a cached page to a visitor who has just put something into the cart*: a run's `Anonymous` counts only
+//!   if no run that changes something ([`Visitors::begin`]) had the same cookie at the same time, and no other run
+//!   found something meanwhile; and it is suspended while a run that changes something is in progress.
+//! - *Priority by an expired cookie*: [`ReportNote::Forget`] removes all that is proven for a user, including what
+//!   runs that have already begun will still report. Other keys of the site (salts in wp-config.php) clear the table.
+//! - *Learning something*: the table contains only keyed hashes; the key is random in each process.
 
 mod cookies;
 mod report;
@@ -39,7 +40,7 @@ use shelf::{CookieEntry, Shelf};
 
 use crate::Millis;
 
-/// Why a visitor goes before others.
+/// Why a visitor has priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Logged in to the application.
@@ -55,38 +56,38 @@ pub enum Proof {
 pub enum CookieState {
     /// PHP has found that it is genuine.
     Proven(Proof),
-    /// The visitor sees pages of his own, which is no merit: a commenter, a notice that waits.
+    /// The visitor sees personal pages without having priority: a commenter, a pending notice.
     Own,
-    /// PHP has looked at it, and it means nothing.
+    /// PHP has checked it, and it means nothing.
     Anonymous,
-    /// PHP has run with it and said nothing of it.
+    /// PHP has run with it and said nothing about it.
     Unjudged,
 }
 
-/// What a request's cookies say of its visitor.
+/// What a request's cookies say about its visitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody has asked: PHP runs elsewhere (php-fpm), or the request is the server's own.
+    /// Not determined: PHP runs elsewhere (php-fpm), or the request is the server's own.
     #[default]
     Unasked,
-    /// A visitor like any: without concerned cookies, or with such as give no priority.
+    /// An ordinary visitor: without concerned cookies, or only with ones that give no priority.
     Visitor,
     /// Proven.
     Known(Proof),
-    /// Has concerned cookies, all of which mean nothing.
+    /// Has concerned cookies, all without meaning.
     Anonymous,
     /// Has a concerned cookie that PHP has not seen yet.
     Unproven,
 }
 
-/// How long and how much is remembered.
+/// Time limits and size of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Cookies on each shelf.
+    /// Maximum number of cookies on each shelf.
     pub most: usize,
-    /// How long a proof holds.
+    /// How long a proof is valid.
     pub proven: Millis,
-    /// How long it holds that a cookie means nothing.
+    /// How long the result that a cookie means nothing is valid.
     pub anonymous: Millis,
 }
 
@@ -97,9 +98,9 @@ pub struct VisitorUsage {
     pub logins: usize,
     /// Proven carts and sessions.
     pub carts: usize,
-    /// Cookies of anonymous visitors, and such that PHP said nothing of.
+    /// Cookies of anonymous visitors, and cookies about which PHP said nothing.
     pub others: usize,
-    /// How many were pushed out by others.
+    /// Number of evicted cookies.
     pub evicted: u64,
 }
 
@@ -108,18 +109,18 @@ pub struct VisitorUsage {
 pub struct Run {
     /// When it began, in the order of all runs of the table.
     number: u64,
-    /// What it proves counts as found at this time.
+    /// The time at which its proofs count as found.
     sworn: u64,
     is_write: bool,
     begun: Millis,
 }
 
-/// Runs with a cookie that are not over.
+/// Running requests with a cookie.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     runs: u32,
     writers: u32,
-    /// When something was last changed or found: what a run that began before that says of nothing is too old.
+    /// When something was last changed or found: a run that began earlier and reports nothing is outdated.
     touched: u64,
 }
 
@@ -131,23 +132,23 @@ pub struct Visitors {
     carts: Shelf,
     others: Shelf,
     running: HashMap<Print, Running>,
-    /// What runs and changes are numbered by.
+    /// Numbers runs and changes.
     sequence: u64,
-    /// Users whose log-ins were lately forgotten, and when.
+    /// Users whose logins were lately forgotten, with the time.
     forgotten: Vec<(u64, u64)>,
-    /// Log-ins that runs prove which began before that are not believed, whoever it is.
+    /// Login proofs of runs that began before this are ignored, for all users.
     floor: u64,
     /// Installations of the application that have reported.
     installs: Vec<Install>,
-    /// Sessions of PHP are kept where a worker can't look them up: only a started one proves anything.
+    /// PHP's sessions are stored where a worker can't look them up: only a started one proves anything.
     elsewhere: bool,
 }
 
-/// A site has fewer installations of an application.
+/// Maximum number of installations of an application in a site.
 const MOST_INSTALLS: usize = 16;
 
-/// Users of whom it is remembered that their log-ins were forgotten. So many others have to log in or out while a run lasts for
-/// what it proves to be lost.
+/// Maximum number of users whose forgotten logins are remembered. This many others must log in or out during a run
+/// before its proof is lost.
 const MOST_FORGOTTEN: usize = 256;
 
 impl Visitors {
@@ -168,7 +169,7 @@ impl Visitors {
         }
     }
 
-    /// Takes over other limits; a table of another size begins empty.
+    /// Sets the limits; a table of another size starts empty.
     pub fn set_limits(&mut self, limits: Limits) {
         if limits.most != self.limits.most {
             self.clear();
@@ -177,7 +178,7 @@ impl Visitors {
         self.limits = limits;
     }
 
-    /// What cookies say of their visitor.
+    /// What cookies say about their visitor.
     pub fn look(&mut self, cookies: &Cookies, now: Millis) -> Standing {
         let (mut proof, mut unknown, mut all_anonymous) = (None, !cookies.is_whole(), cookies.is_whole());
         for cookie in cookies.iter() {
@@ -203,7 +204,7 @@ impl Visitors {
         self.running.get(&print).is_some_and(|running| running.writers > 0)
     }
 
-    /// What is known of a cookie. What was known too long ago is no forgery, either.
+    /// What is known about a cookie. A result that has expired does not make it a forgery.
     fn state(&mut self, print: Print, now: Millis) -> Option<CookieState> {
         let entry = self.shelves().into_iter().find_map(|shelf| shelf.get(print))?;
         Some(if now < entry.until { entry.state } else { CookieState::Unjudged })
@@ -217,7 +218,7 @@ impl Visitors {
         self.shelves().into_iter().for_each(|shelf| shelf.remove(print));
     }
 
-    /// PHP is about to run with these cookies; `is_write`: it may change what they mean.
+    /// PHP is about to run with these cookies; `is_write`: it may change their meaning.
     pub fn begin(&mut self, cookies: &Cookies, is_write: bool, now: Millis) -> Run {
         self.sequence += 1;
         let number = self.sequence;
@@ -232,8 +233,8 @@ impl Visitors {
         Run { number, sworn: number, is_write, begun: now }
     }
 
-    /// What was proven for this user, or for all (0), is forgotten: a log-in, a log-out, another password. Of the `run` that
-    /// says so what it finds itself counts.
+    /// Forgets what was proven for this user, or for all (0): after a login, a logout, a new password. What the
+    /// reporting `run` itself finds still counts.
     pub fn forget(&mut self, user: u64, run: &mut Run) {
         self.sequence += 1;
         run.sworn = self.sequence;
@@ -249,14 +250,14 @@ impl Visitors {
         self.forgotten.push((user, self.sequence));
     }
 
-    /// A run is over, and has reported this; nothing if it died.
+    /// A run is over, and has reported this; `None` if it died.
     pub fn end(&mut self, cookies: &Cookies, run: &Run, report: Option<&Report>, key: &PrintKey) {
         if let Some(report) = report {
             self.learn(report);
         }
         for cookie in cookies.iter() {
             let found = match report {
-                // Who has several cookies of a name: PHP has seen one of them.
+                // If there are several cookies with one name, PHP has seen only one of them.
                 Some(report) if cookies.is_whole() => report.of(cookie, &self.installs, self.elsewhere),
                 _ => Some(CookieState::Unjudged),
             };
@@ -269,7 +270,7 @@ impl Visitors {
         }
     }
 
-    /// Other keys, or the first word of another installation.
+    /// Learns other keys, or an installation that reports for the first time.
     fn learn(&mut self, report: &Report) {
         if let Some(install) = report.install().filter(|install| !self.installs.contains(install)) {
             if self.installs.iter().any(|known| known.end == install.end) {
@@ -289,7 +290,7 @@ impl Visitors {
         }
     }
 
-    /// Takes in what was found out about a cookie; nothing: it is to be forgotten. `confirmed`: the report is about it.
+    /// Stores a result about a cookie; `None` removes it. `confirmed`: the report is about this cookie.
     fn settle(&mut self, print: Print, run: &Run, found: Option<CookieState>, confirmed: bool, user: u64) {
         let Some(state) = found else {
             self.remove(print);
@@ -318,7 +319,7 @@ impl Visitors {
                 let holds = match known {
                     None => false,
                     Some(CookieState::Proven(_)) => true,
-                    // A script that knows nothing of cookies says nothing of them.
+                    // A script that knows nothing about cookies reports nothing about them.
                     Some(_) => state == CookieState::Unjudged && !run.is_write && !confirmed,
                 };
                 if !holds {
@@ -329,12 +330,12 @@ impl Visitors {
         }
     }
 
-    /// What is recorded, also if it is out of date.
+    /// The stored result, even if it has expired.
     fn recorded(&mut self, print: Print) -> Option<CookieState> {
         self.shelves().into_iter().find_map(|shelf| shelf.get(print)).map(|entry| entry.state)
     }
 
-    /// Whether nothing was changed or found since `run` began but by itself, and nothing is being changed.
+    /// Whether nothing but `run` itself has changed or found anything since it began, and no change is in progress.
     fn is_untouched(&self, print: Print, run: &Run) -> bool {
         let own = u32::from(run.is_write);
         self.running.get(&print).is_some_and(|now| now.touched <= run.number && now.writers <= own)
@@ -381,13 +382,13 @@ impl Visitors {
         }
     }
 
-    /// When the log-ins of a user were last forgotten.
+    /// When the logins of a user were last forgotten.
     fn forgotten_at(&self, user: u64) -> u64 {
         let own = self.forgotten.iter().find(|(known, _)| *known == user).map_or(0, |(_, when)| *when);
         own.max(self.floor)
     }
 
-    /// Forgets everything that was found, also what runs are yet to find.
+    /// Forgets all results, including those of current runs.
     fn clear(&mut self) {
         self.sequence += 1;
         self.floor = self.sequence;

@@ -1,6 +1,6 @@
-//! Random operations on the store, compared with a simple reference. `MILLRACE_MODEL_CASES` says how many cases of up to
-//! 400 operations; `MILLRACE_MODEL_CASES=20000 cargo test --release -p millrace-pages --test model_test` are about four
-//! million.
+//! Random operations on the store, compared with a simple reference. `MILLRACE_MODEL_CASES` sets the number of cases
+//! with up to 400 operations each; `MILLRACE_MODEL_CASES=20000 cargo test --release -p millrace-pages --test
+//! model_test` are about four million.
 
 mod model;
 

@@ -1,4 +1,4 @@
-//! The store's promises, one story each. What they leave out, the model test covers.
+//! The store's guarantees, one test each. The model test covers the rest.
 
 use std::sync::Arc;
 
@@ -157,13 +157,13 @@ fn a_purge_lifts_a_mark() {
             assert_eq!(matches!(look(&mut store, "/a/b", T), Lookup::Miss(None)), lifts, "{what:?}");
             store.verify();
         }
-        // What is purged while the fill runs is not marked: it may be another thing now.
+        // A page that is purged during the fill is not marked: it may have changed.
         let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
         store.purge(&Purge::Everything, how);
         assert!(!store.pass(ticket, tags(&[1]), T + 1000));
         assert!(matches!(look(&mut store, "/a/b", T), Lookup::Miss(None)));
     }
-    // A page takes the place of a mark, and a mark that of a page; their tags go with them.
+    // A page replaces a mark, and a mark replaces a page; their tags go with them.
     let ticket = store.lead(key(&bytes), &mut no_fields, "marks");
     assert!(store.pass(ticket, tags(&[1, 2]), T + 1000));
     put(&mut store, "/a/b", page(1), terms(&[2, 3]));
@@ -183,7 +183,7 @@ fn whoever_comes_after_a_purge_does_not_wait_for_what_was_purged() {
     assert!(matches!(look(&mut store, "/", T), Lookup::Miss(None)));
     let new = store.lead(key(&bytes), &mut no_fields, "new");
     assert!(matches!(look(&mut store, "/", T), Lookup::Miss(Some("new"))));
-    // The old one comes in last, and changes nothing.
+    // The old one arrives last, and changes nothing.
     let made = page(2);
     assert_eq!(store.store(new, &mut no_fields, made.clone(), terms(&[]), T), StoreOutcome::Fresh);
     assert_eq!(store.store(old, &mut no_fields, page(1), terms(&[]), T), StoreOutcome::Superseded);
@@ -201,7 +201,7 @@ fn a_purge_while_a_fill_runs_counts_for_what_it_brings() {
             let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
             assert_eq!(store.purge(&what, how), 0);
             assert_eq!(store.store(ticket, &mut no_fields, validated(1), terms(&[5]), T), stored, "{what:?}");
-            // The next fill is not concerned.
+            // The next fill is not affected.
             assert_eq!(put(&mut store, "/a/b", page(1), terms(&[5])), StoreOutcome::Fresh);
             store.verify();
         }
@@ -232,7 +232,7 @@ fn tags_without_pages_are_forgotten() {
     store.purge(&Purge::Everything, Hardness::Hard);
     assert!(is_missing(&mut store, "/"));
     assert_eq!(store.usage().tags, 0);
-    // While something is on its way they are remembered, and no longer.
+    // While a page may still arrive they are remembered, but no longer.
     let hold = store.hold();
     for tag in 100..200 {
         store.purge(&Purge::Tag(Tag(tag)), Hardness::Soft);
@@ -260,7 +260,7 @@ fn prefixes_are_checked_when_pages_are_found_and_forgotten_when_all_were() {
     while store.sweep(1, T) {}
     assert_eq!((store.usage().pages, store.usage().bans), (1, 0));
 
-    // Too many at once are applied at once.
+    // Beyond the maximum they are applied at once.
     for n in 0..=MOST_BANS {
         put(&mut store, "/c", page(1), terms(&[]));
         store.purge(&prefix(None, &format!("/c{}", "x".repeat(n % 2))), Hardness::Hard);
@@ -336,13 +336,13 @@ fn what_grows_is_counted() {
     assert!(page.put_form(Coding::Gzip, Some(Form::new(b"", &[0; 100_000]))));
     store.grew(key(&bytes), &page);
     assert!((100_000..100_200).contains(&(store.usage().bytes - before)));
-    // Not stored any more: nothing to count.
+    // No longer stored: nothing to count.
     put(&mut store, "/", self::page(1), terms(&[]));
     store.grew(key(&bytes), &page);
     store.verify();
 }
 
-/// A page with every coding made, each a tenth of it.
+/// A page in every coding, each a tenth of its size.
 fn coded(length: usize) -> Arc<Page> {
     let page = page(length);
     for coding in CODINGS {
@@ -369,7 +369,7 @@ fn pages_get_slim_before_they_have_to_go() {
         assert!(page.identity().body().is_empty());
         assert_eq!(page.form(Coding::Zstd).unwrap().body(), [1; 10_000]);
     }
-    // None can be made slimmer than slim.
+    // None can become slimmer.
     for n in 20..100 {
         put(&mut store, &format!("/{n}"), coded(100_000), terms(&[]));
     }
@@ -412,7 +412,7 @@ fn where_little_is_left_a_page_gets_slim_as_soon_as_it_can() {
         store.grew(key(&bytes), &page);
     }
     assert_eq!((store.usage().slimmed, store.usage().evicted), (1, 0));
-    // The same answer, by either piece of memory.
+    // The same response, in either allocation.
     assert!(store.kept(key(&bytes), &page).unwrap().page.is_slim());
     store.verify();
 }

@@ -34,7 +34,7 @@ pub trait Disk {
     /// The text of a file.
     ///
     /// # Errors
-    /// Those of reading a file; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
+    /// The errors of reading a file; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
     /// The path without links and `..`, if it exists.
     fn real(&self, path: &Path) -> Option<PathBuf>;

@@ -7,14 +7,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts `command` with each descriptor at its number, left open by exec. They stay open here, and reach no other
-/// child that is started meanwhile.
+/// Starts `command` with each descriptor at its number, left open by exec. They stay open here, and no other child
+/// that is started meanwhile inherits them.
 ///
 /// # Errors
 /// The program can't be started (as [`Command::spawn`]), or no descriptor is left.
 ///
 /// # Panics
-/// If a number is below 3: those are `Command`'s own business.
+/// If a number is below 3: `Command` manages these itself.
 pub fn give_descriptors(mut command: Command, descriptors: Vec<(OwnedFd, RawFd)>) -> io::Result<Child> {
     assert!(descriptors.iter().all(|(_, number)| *number > 2), "0, 1 and 2 are set by Command");
     let highest = descriptors.iter().map(|(_, number)| *number).max().unwrap_or(2);

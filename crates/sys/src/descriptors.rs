@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::RawFd;
 
-/// Gives the calling thread a descriptor table of its own (`unshare(CLONE_FILES)`): a copy of the present one. From then on
-/// no lock is shared with other threads when it opens and closes, and the limit of descriptors counts for it alone.
+/// Gives the calling thread its own descriptor table (`unshare(CLONE_FILES)`), a copy of the current one. From then
+/// on it shares no lock with other threads for opening and closing, and the limit of descriptors counts for it alone.
 ///
-/// A descriptor that this thread opens afterwards means nothing in other threads, and theirs mean nothing here: what was
-/// open before must be used only for as long as both sides leave it open.
+/// Descriptors that this thread opens afterwards mean nothing in other threads, and theirs mean nothing here: earlier
+/// ones may be used only while both sides leave them open.
 ///
 /// # Errors
 /// The kernel has no memory for it, or a sandbox forbids it.
@@ -17,8 +17,8 @@ pub fn own_descriptor_table() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The same, and closes there all but the descriptors of `keep`: what other threads close is then closed, and not held open by the
-/// copy. The calling thread must not use any other that it knew before.
+/// The same, and closes all descriptors there but `keep`, so that the copy does not hold open what other threads
+/// close. The calling thread must not use any other descriptor that it knew before.
 ///
 /// # Errors
 /// As [`own_descriptor_table`].
@@ -38,7 +38,8 @@ pub fn own_descriptor_table_of(keep: &[RawFd]) -> io::Result<()> {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: no pointers. It concerns this thread's table alone, of which the caller says that nothing else is used.
+    // SAFETY: no pointers. It affects only this thread's table, and the caller guarantees that no other descriptor is
+    // used.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if done != 0 {
         // Before Linux 5.9.

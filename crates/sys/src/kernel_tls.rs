@@ -1,9 +1,9 @@
-//! TLS records that the kernel enciphers and deciphers (the upper layer protocol `tls` of TCP sockets; Linux's
-//! Documentation/networking/tls.rst). The handshake is somebody else's: the kernel is given keys.
+//! TLS records encrypted and decrypted by the kernel (the upper layer protocol `tls` of TCP sockets; Linux's
+//! Documentation/networking/tls.rst). The caller does the handshake and passes the keys to the kernel.
 //!
-//! The order is: [`attach`], [`set_keys`] for [`Direction::Receive`] and [`Direction::Send`]. From then on writes to the socket, sendfile
-//! included, are plaintext that leaves as records of application data; other kinds of records are sent by [`send_record`], and
-//! everything is read by [`receive_record`].
+//! The order is: [`attach`], then [`set_keys`] for [`Direction::Receive`] and [`Direction::Send`]. From then on
+//! writes to the socket, including sendfile, are plaintext sent as records of application data; [`send_record`] sends
+//! other types of records, and [`receive_record`] reads all types.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::option;
 
-/// Bytes that what an option takes has at most: `struct tls12_crypto_info_aes_gcm_256`.
+/// Maximum size of an option's value, bytes: `struct tls12_crypto_info_aes_gcm_256`.
 const MOST_BYTES: usize = 56;
 
 /// States of TCP in which something can be sent (`net/tcp_states.h` of Linux).
@@ -42,25 +42,26 @@ pub enum Cipher {
     Chacha20Poly1305,
 }
 
-/// What is enciphered or deciphered.
+/// The direction of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What leaves.
+    /// Sent data.
     Send,
-    /// What comes.
+    /// Received data.
     Receive,
 }
 
 /// Keys of one direction, and where it stands.
 pub struct Keys<'a> {
-    /// What has been agreed on.
+    /// The negotiated version.
     pub version: Version,
     /// With it.
     pub cipher: Cipher,
     /// As long as the cipher wants it.
     pub key: &'a [u8],
-    /// For AES-GCM of TLS 1.2: the implicit part of the nonce, then the explicit part of the next record that is sent; the kernel adds
-    /// 1 for each record (RFC 5288 section 3). Otherwise what the number of the record is added to by XOR (RFC 8446 section 5.3).
+    /// For AES-GCM in TLS 1.2: the implicit part of the nonce, then the explicit part of the next record sent; the
+    /// kernel adds 1 for each record (RFC 5288 section 3). Otherwise the value that is combined with the record's
+    /// number by XOR (RFC 8446 section 5.3).
     pub iv: [u8; 12],
     /// The number of the next record.
     pub sequence: u64,
@@ -75,12 +76,12 @@ pub struct Record {
     pub length: usize,
 }
 
-/// What has come to a TCP socket to be sent, counted in bytes of its stream.
+/// Data given to a TCP socket for sending, in bytes of its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// What the other side has acknowledged since the connection began.
+    /// Acknowledged by the other side since the connection began.
     pub acknowledged: u64,
-    /// What it has not.
+    /// Not acknowledged yet.
     pub queued: u64,
     /// Neither side has ended that direction.
     pub goes_on: bool,
@@ -104,10 +105,10 @@ pub fn set_keys(socket: impl AsFd, direction: Direction, keys: &Keys<'_>) -> io:
     option::set(socket, libc::SOL_TLS, name(direction), &bytes[..length])
 }
 
-/// The number of the next record that the kernel will make for what is sent.
+/// The number of the next record that the kernel will send.
 ///
 /// # Errors
-/// The direction has no keys, or the kernel does not tell of this cipher (before Linux 5.16).
+/// The direction has no keys, or the kernel does not report it for this cipher (before Linux 5.16).
 pub fn next_record(socket: impl AsFd, cipher: Cipher) -> io::Result<u64> {
     let mut bytes = Zeroizing::new([0u8; MOST_BYTES]);
     let length = layout(cipher).length();
@@ -117,7 +118,7 @@ pub fn next_record(socket: impl AsFd, cipher: Cipher) -> io::Result<u64> {
     Ok(u64::from_be_bytes(sequence))
 }
 
-/// Sends a record of another kind than application data, after what was written before; all of it or nothing.
+/// Sends a record of another type than application data, after earlier written data; all of it or nothing.
 ///
 /// # Errors
 /// As send(2).
@@ -125,8 +126,8 @@ pub fn send_record(socket: impl AsFd, kind: u8, content: &[u8]) -> io::Result<()
     let mut control = Control::default();
     let mut piece = libc::iovec { iov_base: content.as_ptr().cast_mut().cast(), iov_len: content.len() };
     let mut message = message(&mut piece, &mut control);
-    // SAFETY: CMSG_SPACE only computes. CMSG_FIRSTHDR gives the start of `control`, which is aligned for a header and has room for
-    // one with its byte; that is what is written. The kernel only reads what `piece` points to.
+    // SAFETY: CMSG_SPACE only computes. CMSG_FIRSTHDR returns the start of `control`, which is aligned for a header
+    // and has room for one with its byte; only these are written. The kernel only reads what `piece` points to.
     let sent = unsafe {
         message.msg_controllen = libc::CMSG_SPACE(1) as usize;
         let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -151,12 +152,14 @@ pub fn receive_record(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Record
     let mut control = Control::default();
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut message = message(&mut piece, &mut control);
-    // SAFETY: the kernel writes into `buffer` and `control` no more than the lengths in `message` say, and both outlive the call.
+    // SAFETY: the kernel writes no more into `buffer` and `control` than the lengths in `message`, and both outlive
+    // the call.
     let read = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
     if read < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has set msg_controllen to what it has written; a header that is whole is followed by its byte.
+    // SAFETY: the kernel has set msg_controllen to the length it has written; a complete header is followed by its
+    // byte.
     let kind = unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         let is_ours = !header.is_null()
@@ -167,10 +170,11 @@ pub fn receive_record(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Record
     Ok(Record { kind, length: read as usize })
 }
 
-/// How much a TCP socket has been given to send. Never too much: what is acknowledged meanwhile may be missing.
+/// How much data a TCP socket has been given for sending. Never too high: data acknowledged during the call may be
+/// missing.
 ///
 /// # Errors
-/// It is no TCP socket.
+/// It is not a TCP socket.
 pub fn sent(socket: impl AsFd) -> io::Result<Sent> {
     let info = option::tcp_info(&socket)?;
     let mut queued: libc::c_int = 0;
@@ -200,7 +204,8 @@ fn message(piece: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message
 }
 
-/// What the kernel's structures have behind version and cipher (two bytes each), in bytes: `iv`, `key`, `salt`, `rec_seq`.
+/// The fields of the kernel's structures after version and cipher (two bytes each), in bytes: `iv`, `key`, `salt`,
+/// `rec_seq`.
 struct Layout {
     number: u16,
     iv: usize,

@@ -1,7 +1,8 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
-//! descriptor tables of threads, options of sockets, TLS in the kernel, how a thread is scheduled, and what the processor fetches beforehand.
+//! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching.
 //!
-//! Every `unsafe` block says in a SAFETY sentence why it is sound; what this crate offers is safe to call.
+//! Every `unsafe` block says in a SAFETY sentence why it is sound; the public functions of this crate are safe to
+//! call.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks, missing_docs)]

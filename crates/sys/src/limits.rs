@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the number of descriptors that the process may open as far as it may: to `wanted` where it is privileged,
-/// else to the hard limit. Returns what is allowed now; `u64::MAX`: no limit. Never lowers it.
+/// Raises the process's limit of descriptors as far as permitted: to `wanted` if it is privileged, otherwise to the
+/// hard limit. Returns the new limit; `u64::MAX`: no limit. Never lowers it.
 ///
 /// # Errors
 /// The kernel refuses even the hard limit.

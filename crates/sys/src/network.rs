@@ -15,21 +15,21 @@ pub fn choose_port_when_connecting(socket: impl AsFd) -> io::Result<()> {
     option::set(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on.to_ne_bytes())
 }
 
-/// What the kernel holds for a socket, bytes (`SO_MEMINFO`).
+/// The kernel's memory for a socket, bytes (`SO_MEMINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketMemory {
-    /// Of what has come and was not read.
+    /// For received data that was not read.
     pub receiving: u64,
-    /// Of what was written and has not arrived.
+    /// For written data that has not arrived.
     pub sending: u64,
-    /// Not bytes: what it had to drop. For a socket that listens: attempts to connect.
+    /// Number of dropped packets, not bytes. For a listening socket: connection attempts.
     pub dropped: u32,
 }
 
-/// What the kernel holds for a socket.
+/// The kernel's memory for a socket.
 ///
 /// # Errors
-/// It is none, or of a kind that the kernel does not tell about.
+/// It is not a socket, or its kind is not supported.
 pub fn socket_memory(socket: impl AsFd) -> io::Result<SocketMemory> {
     // sock_diag(7): SK_MEMINFO_RMEM_ALLOC, _RCVBUF, _WMEM_ALLOC, _SNDBUF, _FWD_ALLOC, _WMEM_QUEUED, _OPTMEM, _BACKLOG, _DROPS.
     let mut values = [[0; 4]; 9];

@@ -21,7 +21,7 @@ pub fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &[u8
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option into `value`; what the kernel does not fill stays as it is.
+/// Reads an option into `value`; parts that the kernel does not fill stay unchanged.
 ///
 /// # Errors
 /// As getsockopt(2).
@@ -34,14 +34,14 @@ pub fn get(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the kernel tells of a TCP socket; what it does not know is 0.
+/// The kernel's information about a TCP socket; unknown values are 0.
 ///
 /// # Errors
-/// It is no TCP socket.
+/// It is not a TCP socket.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
     // SAFETY: `tcp_info` is made of integers alone: all zeros are one.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the bytes are those of `info`, which is borrowed as long as they are; whatever is written to them is integers.
+    // SAFETY: the bytes belong to `info`, which stays borrowed as long as they are used; they are only integers.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut((&raw mut info).cast(), size_of::<libc::tcp_info>()) };
     get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, bytes)?;

@@ -1,21 +1,20 @@
-//! Telling the processor what will be read soon.
+//! Prefetches memory that will be read soon.
 
 use std::sync::Arc;
 
 /// Of the caches' lines on every x86-64 processor.
 const LINE: usize = 64;
-/// What an `Arc` holds before the value: its two counts.
+/// Size of the two counters of an `Arc`, before its value.
 const COUNTS: usize = 2 * size_of::<usize>();
 
-/// Has the processor fetch the first `most` bytes of a value, while it goes on. For memory that is needed in a moment and most
-/// likely in no cache: several places are then waited for at once rather than one after the other. Does nothing on
-/// processors other than x86-64.
+/// Prefetches the first `most` bytes of a value without waiting. For memory that is needed in a moment and is most
+/// likely not in a cache: several places are then loaded in parallel. Does nothing on processors other than x86-64.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T, most: usize) {
     lines(std::ptr::from_ref(value).cast(), size_of_val(value).min(most));
 }
 
-/// The same for a value that is shared: its counts are fetched, too, for who reads it will most likely clone it.
+/// The same for a shared value: its counters are prefetched, too, because the reader will most likely clone it.
 #[inline]
 pub fn prefetch_shared<T: ?Sized>(value: &Arc<T>, most: usize) {
     let start = Arc::as_ptr(value).cast::<u8>().wrapping_sub(COUNTS);

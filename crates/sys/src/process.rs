@@ -5,15 +5,15 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags};
 
-/// A process known by its number; held by a descriptor where the kernel has those (Linux 5.3), so that a signal never
-/// reaches a later process with the same number.
+/// A process by its ID; held by a descriptor if the kernel supports that (Linux 5.3), so that a signal never reaches
+/// a later process with the same ID.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
     descriptor: Option<OwnedFd>,
 }
 
-/// What a process can be told.
+/// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// To end at once, whatever it is doing (SIGKILL).

@@ -29,15 +29,15 @@ impl SharedWords {
     pub fn create(name: &str, bytes: usize) -> io::Result<SharedWords> {
         let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;
-        // Nobody who has the descriptor can shrink the file: an access past its end would be SIGBUS.
+        // No holder of the descriptor can shrink the file: an access past its end would be SIGBUS.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         SharedWords::map(file, bytes)
     }
 
-    /// The memory behind a descriptor that came from [`SharedWords::create`] in another process.
+    /// The memory behind a descriptor from [`SharedWords::create`] in another process.
     ///
     /// # Errors
-    /// Not such a descriptor (`InvalidInput`), or the mapping fails.
+    /// It is not such a descriptor (`InvalidInput`), or the mapping fails.
     pub fn open(file: OwnedFd) -> io::Result<SharedWords> {
         let seals = rustix::fs::fcntl_get_seals(&file)?;
         if !seals.contains(SealFlags::SHRINK) {

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 /// None that is known.
 pub fn block_signals() -> io::Result<()> {
     let mut all = MaybeUninit::uninit();
-    // SAFETY: `all` is filled by the first call before the second reads it; the old mask is not asked for.
+    // SAFETY: the first call fills `all` before the second reads it; the old mask is not requested.
     let error = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut())

@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), as strict as [`crate::head`]: a size that is not plain hex, an
-//! extension that is not one, a bare LF or a trailer that is no field end the connection.
+//! invalid extension, a bare LF or an invalid trailer field ends the connection.
 //!
-//! Extensions and trailers are checked and passed over: nothing behind this module uses them, and a recipient may
-//! ignore both (sections 7.1.1 and 7.1.2).
+//! Extensions and trailers are checked and skipped: nothing behind this module uses them, and a recipient may ignore
+//! both (sections 7.1.1 and 7.1.2).
 
 use std::{fmt, io};
 
@@ -11,7 +11,7 @@ use crate::head::is_token_char;
 /// Digits of a chunk size: 15 hex digits are 2^60 bytes, far from overflow.
 const MOST_SIZE_DIGITS: u8 = 15;
 
-/// Bytes of extensions in one chunk header. Nobody uses them but to exhaust parsers.
+/// Maximum length of the extensions in one chunk header, bytes. Their only use is to exhaust parsers.
 const MOST_EXTENSION_BYTES: u16 = 256;
 
 /// Bytes of all trailer fields together.
@@ -20,7 +20,7 @@ const MOST_TRAILER_BYTES: usize = 8 * 1024;
 /// Fields in a trailer section.
 const MOST_TRAILERS: usize = 32;
 
-/// Where the coded text was broken off, and what is expected next.
+/// Where the coded text was interrupted, and what is expected next.
 ///
 /// ```text
 ///   Size --";" or space--> Extension --CR--> SizeLf --LF--> Data --all--> DataCr -> DataLf -> Size
@@ -57,10 +57,11 @@ enum ChunkState {
     Done,
 }
 
-/// Where in the extensions of a chunk: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (section 7.1.1).
+/// The position in the extensions of a chunk: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`
+/// (section 7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Space behind a size or a value: only another extension can follow.
+    /// Space after a size or a value: only another extension may follow.
     Gap,
     /// Before a name.
     Begin,
@@ -78,8 +79,9 @@ enum Part {
 }
 
 impl Part {
-    /// What follows `byte`; `None`: it must not stand here. Bytes beyond ASCII stand nowhere: a quoted string could hold them,
-    /// but no program sends them, and two that read them differently disagree about where a request ends.
+    /// The part after `byte`; `None`: the byte is invalid here. Bytes beyond ASCII are always invalid: a quoted
+    /// string could contain them, but no program sends them, and two servers that read them differently disagree
+    /// about where a request ends.
     fn after(self, byte: u8) -> Option<Part> {
         let is_space = matches!(byte, b' ' | b'\t');
         Some(match self {
@@ -108,7 +110,7 @@ impl Part {
     }
 }
 
-/// Why bytes are not HTTP/1: the rule that they break. A server answers 400, and the connection ends.
+/// Why bytes are not HTTP/1: the violated rule. A server responds with 400, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -126,11 +128,11 @@ impl From<Malformed> for io::Error {
     }
 }
 
-/// Takes a chunked text apart, whatever pieces it comes in.
+/// Decodes a chunked text that arrives in any pieces.
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: ChunkState,
-    /// The trailer line that has begun.
+    /// The incomplete trailer line.
     line: Vec<u8>,
     trailer_bytes: usize,
     trailers: usize,
@@ -149,8 +151,8 @@ impl ChunkedDecoder {
         self.state == ChunkState::Done
     }
 
-    /// Reads from the start of `input`. Returns how many bytes it took and which of them are content; call again
-    /// with the rest until it takes nothing or [`ChunkedDecoder::is_done`].
+    /// Reads from the start of `input`. Returns how many bytes it took and which of them are content; call again with
+    /// the rest until it takes nothing or [`ChunkedDecoder::is_done`].
     ///
     /// # Errors
     /// [`Malformed`]: the text is not chunked as RFC 9112 says.
@@ -252,7 +254,7 @@ fn check_trailer(line: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends `content` to `out` as one chunk; nothing for empty content, which would be the last chunk.
+/// Appends `content` to `out` as one chunk; nothing for empty content, because an empty chunk would be the last one.
 pub fn encode(content: &[u8], out: &mut Vec<u8>) {
     if content.is_empty() {
         return;

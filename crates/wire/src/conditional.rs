@@ -1,10 +1,10 @@
-//! Conditional requests: what the `If-*` fields say about a representation that is there (RFC 9110 section 13).
+//! Conditional requests: the meaning of the `If-*` fields for an existing representation (RFC 9110 section 13).
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The conditions of one request. A field that comes in several lines is joined, as section 5.3 allows; dates are not
-/// lists, so a second one makes the field invalid, and it is ignored as section 13.1.3 says.
+/// The conditions of one request. A field in several lines is joined, as section 5.3 allows; dates are not lists, so
+/// a second one makes the field invalid, and it is ignored as section 13.1.3 says.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions<'a> {
     if_match: Option<Cow<'a, [u8]>>,
@@ -14,12 +14,12 @@ pub struct Conditions<'a> {
     if_range: Option<Cow<'a, [u8]>>,
 }
 
-/// What a representation is compared by.
+/// The validators of a representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
     /// Its entity-tag, quotes included, without `W/`; empty: it has none.
     pub etag: &'a str,
-    /// Whether that is a weak one (`W/`).
+    /// Whether the entity-tag is weak (`W/`).
     pub etag_is_weak: bool,
     /// `Last-Modified`, whole seconds since 1970.
     pub modified: u64,
@@ -28,10 +28,10 @@ pub struct Validators<'a> {
     pub modified_is_strong: bool,
 }
 
-/// What the conditions come to.
+/// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Answer as if there were none.
+    /// Respond as without conditions.
     Proceed,
     /// 304
     NotModified,
@@ -40,9 +40,9 @@ pub enum Outcome {
 }
 
 impl<'a> Conditions<'a> {
-    /// Takes in a field of the request; returns whether it is one of these.
+    /// Adds a field of the request; returns whether it is a condition.
     pub fn add(&mut self, name: &str, value: &'a [u8]) -> bool {
-        // The length is a cheap guard: no common field has the same one and begins alike.
+        // The length is a cheap guard: no other common field has the same length and the same start.
         let slot = match name.len() {
             8 if name.eq_ignore_ascii_case("if-match") => &mut self.if_match,
             8 if name.eq_ignore_ascii_case("if-range") => &mut self.if_range,
@@ -62,7 +62,7 @@ impl<'a> Conditions<'a> {
         true
     }
 
-    /// Whether there are none but perhaps `If-Range`.
+    /// Whether there are no conditions, except perhaps `If-Range`.
     pub fn is_empty(&self) -> bool {
         self.if_match.is_none()
             && self.if_none_match.is_none()
@@ -70,15 +70,15 @@ impl<'a> Conditions<'a> {
             && self.if_unmodified_since.is_none()
     }
 
-    /// Whether one of the entity-tags of `If-None-Match` is known to be meant for this representation. `*` and a
-    /// missing field are `false`.
+    /// Whether one of the entity-tags of `If-None-Match` names this representation. `*` and a missing field are
+    /// `false`.
     pub fn names(&self, etag: &str) -> bool {
         self.if_none_match
             .as_deref()
             .is_some_and(|list| list != b"*" && any_tag(list, |tag| tag.is_weakly(etag)))
     }
 
-    /// Conditions that outlive the request.
+    /// An owned copy, which outlives the request.
     pub fn into_owned(self) -> Conditions<'static> {
         let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
         Conditions {
@@ -142,7 +142,7 @@ impl Tag<'_> {
     }
 }
 
-/// Whether `is_it` holds for a tag of the list. What isn't an entity-tag is passed over up to the next comma.
+/// Whether `is_it` holds for a tag of the list. Anything that is not an entity-tag is skipped up to the next comma.
 fn any_tag(mut list: &[u8], is_it: impl Fn(Tag<'_>) -> bool) -> bool {
     loop {
         list = trim_list(list);
@@ -167,7 +167,7 @@ fn trim_list(list: &[u8]) -> &[u8] {
     &list[start..]
 }
 
-/// The entity-tag at the start of `text`, and what follows it. A comma may stand inside the quotes.
+/// The entity-tag at the start of `text`, and the rest. A comma may be inside the quotes.
 fn tag(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
     let (weak, text) = match text.strip_prefix(b"W/") {
         Some(rest) => (true, rest),
@@ -189,9 +189,9 @@ fn seconds(value: &[u8]) -> Option<u64> {
     date.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs())
 }
 
-/// Seconds since 1970 as `Last-Modified` and `Date` have them: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Seconds since 1970 in the format of `Last-Modified` and `Date`: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn http_date(seconds: u64) -> String {
-    // The format ends with the year 9999; a file from later is said to be from its last second.
+    // The format ends with the year 9999; later files get its last second.
     const LAST: u64 = 253_402_300_799;
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
 }
@@ -262,12 +262,12 @@ mod tests {
     #[test]
     fn precedence() {
         let table: &[(&[(&str, &str)], Outcome)] = &[
-            // An entity-tag silences the date of its kind.
+            // An entity-tag overrides the date of its kind.
             (&[("If-Match", TAG), ("If-Unmodified-Since", BEFORE)], Proceed),
             (&[("If-Match", "\"y\""), ("If-Unmodified-Since", DATE)], Failed),
             (&[("If-None-Match", "\"y\""), ("If-Modified-Since", DATE)], Proceed),
             (&[("If-None-Match", TAG), ("If-Modified-Since", BEFORE)], NotModified),
-            // 412 goes before 304.
+            // 412 precedes 304.
             (&[("If-None-Match", TAG), ("If-Match", "\"y\"")], Failed),
             (&[("If-None-Match", TAG), ("If-Unmodified-Since", BEFORE)], Failed),
             (&[("If-None-Match", TAG), ("If-Match", TAG)], NotModified),

@@ -1,5 +1,5 @@
-//! Numbers in decimal digits. They stand in every answer and in every request for PHP, and formatting by `write!` costs
-//! ten times as much.
+//! Numbers in decimal digits. Every response and every request for PHP contains some, and formatting by `write!`
+//! costs ten times as much.
 
 /// Appends a number.
 pub fn push(number: u64, out: &mut Vec<u8>) {
@@ -8,7 +8,8 @@ pub fn push(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[..length]);
 }
 
-/// Writes a number to the start of `out`, which has room for it (20 bytes hold any); returns how many digits it has.
+/// Writes a number to the start of `out`, which must have room (20 bytes are enough for any); returns its number of
+/// digits.
 pub fn write(number: u64, out: &mut [u8]) -> usize {
     let length = number.checked_ilog10().unwrap_or(0) as usize + 1;
     let mut rest = number;

@@ -1,4 +1,4 @@
-//! Which content codings a client takes, and which it likes best: `Accept-Encoding` (RFC 9110 section 12.5.3).
+//! Which content codings a client accepts, and which it prefers: `Accept-Encoding` (RFC 9110 section 12.5.3).
 
 /// A content coding that Millrace can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub enum Coding {
     Identity,
 }
 
-/// Every coding; of two that a client likes equally, the first is taken: the smaller result.
+/// All codings; of equally preferred ones the first is used: the smaller result.
 pub const CODINGS: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
 impl Coding {
@@ -40,8 +40,8 @@ impl Coding {
     }
 }
 
-/// What a client said about codings. The default is that of a client that said nothing: as the RFC has it, it takes
-/// anything; but those that don't say so can't read anything, so it gets no coding.
+/// The codings that a client accepts. The default is for a client that sends no field: according to the RFC it
+/// accepts anything, but such clients often can't decode anything, so it gets no coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accept {
     /// Weight in thousandths of each of [`CODINGS`], if it was named.
@@ -58,8 +58,8 @@ impl Accept {
         accept
     }
 
-    /// Takes in a further field line of the same request. A member that breaks the grammar is passed over; of two
-    /// members with one name the later counts.
+    /// Adds another field line of the same request. An invalid member is skipped; of two members with the same name
+    /// the later counts.
     pub fn add(&mut self, value: &[u8]) {
         for member in value.split(|b| *b == b',') {
             let mut parts = member.splitn(2, |b| *b == b';');
@@ -73,20 +73,20 @@ impl Accept {
         }
     }
 
-    /// Weight of a coding, 0 to 1000; 0: not acceptable. `identity` is acceptable unless it was excluded, but
-    /// liked less than all that was named.
+    /// Weight of a coding, 0 to 1000; 0: not acceptable. `identity` is acceptable unless it was excluded, but less
+    /// preferred than all named codings.
     pub fn weight(&self, coding: Coding) -> u16 {
         let said = self.weights[coding as usize].or(self.others);
         said.unwrap_or(if coding == Coding::Identity { UNSAID_IDENTITY } else { 0 }).min(1000)
     }
 
-    /// Whether the client takes `coding`.
+    /// Whether the client accepts `coding`.
     pub fn takes(&self, coding: Coding) -> bool {
         self.weight(coding) > 0
     }
 
-    /// Of `codings` the one that the client likes best, of equals the first; `None`: it takes none of them, or likes
-    /// [`Coding::Identity`] better.
+    /// The coding of `codings` that the client prefers, of equals the first; `None`: it accepts none of them, or
+    /// prefers [`Coding::Identity`].
     pub fn best_of(&self, codings: &[Coding]) -> Option<Coding> {
         let least = self.weight(Coding::Identity).max(1);
         let liked = codings.iter().rev().filter(|coding| self.weight(**coding) >= least);
@@ -94,7 +94,7 @@ impl Accept {
         liked.copied().max_by_key(|coding| self.weight(*coding))
     }
 
-    /// The codings that the client takes, the best first; those that it likes less than none at all come after
+    /// The codings that the client accepts, the best first; codings that it likes less than none follow
     /// [`Coding::Identity`].
     pub fn by_preference(&self) -> impl Iterator<Item = Coding> + use<> {
         let mut order = CODINGS;
@@ -105,7 +105,7 @@ impl Accept {
     }
 }
 
-/// Smaller than any weight that can be named.
+/// Below any weight that can be set.
 const UNSAID_IDENTITY: u16 = 1;
 
 /// `q=0.5` in thousandths, at least 1 unless it is 0 (RFC 9110 section 12.4.2). `None` for anything else.
@@ -123,7 +123,7 @@ fn weight(parameter: &[u8]) -> Option<u16> {
         thousandths = thousandths * 10 + u16::from(digits.get(place).map_or(0, |digit| digit - b'0'));
     }
     match whole {
-        // Weight 0.001 is the same number as UNSAID_IDENTITY; a named coding comes before it by its place.
+        // Weight 0.001 is the same number as UNSAID_IDENTITY; a named coding precedes it by its position.
         b'0' => Some(thousandths),
         b'1' if thousandths == 0 => Some(1000),
         _ => None,

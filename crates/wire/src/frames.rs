@@ -1,4 +1,4 @@
-//! The frames between the server, a PHP worker and the PHP host: the one place where they are defined.
+//! The frames between the server, a PHP worker and the PHP host, defined only here.
 //!
 //! `php/c/frames.h` is generated from the constants of this file ([`c_header`]) and committed; a test compares the two.
 //!
@@ -12,7 +12,7 @@
 //!
 //! Integers are in the machine's own byte order: both ends are on one machine.
 //!
-//! | who writes | kinds | here |
+//! | sender | kinds | here |
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`RequestFrame`] builds it, [`ParsedFrame`] reads it (for tests and stand-ins) |
 //! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`FrameDecoder`] reads them, [`answer`] writes them (stand-ins) |
@@ -246,12 +246,12 @@ impl FrameHeader {
     }
 }
 
-/// Why bytes are no frame. The peer has a bug or its memory is broken: its connection is of no more use.
+/// Why bytes are not a frame. The peer has a bug or its memory is corrupted: its connection is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// A kind that this end does not take.
+    /// A kind that this end does not accept.
     Kind(u8),
-    /// A payload longer than its kind may be, or shorter than its content says.
+    /// A payload longer than its kind permits, or shorter than its content requires.
     Length {
         /// The kind of the frame.
         kind: u8,
@@ -260,13 +260,13 @@ pub enum FrameError {
     },
     /// A status code outside 200 to 999.
     Status(u16),
-    /// A field of the answer with an illegal name, or with NUL, CR or LF in its value.
+    /// A field of the response with an invalid name, or with NUL, CR or LF in its value.
     Field,
-    /// A NOTE about something else than `NOTE_*`.
+    /// A NOTE with an unknown `NOTE_*`.
     Note(u16),
     /// A NOTE with NUL, CR or LF in its text.
     NoteText,
-    /// A frame that may not stand here: content before a head, a second head, anything after the end.
+    /// A frame in the wrong place: content before a head, a second head, anything after the end.
     Order(u8),
     /// A text that is not UTF-8 or not of the form `key=value`.
     Text,
@@ -292,7 +292,7 @@ impl std::fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 /// A value does not fit into a REQUEST: a name over 64 KiB, or more variables or body than [`VARIABLES_MAX`] and
-/// [`INLINE_BODY_MAX`] allow. The client's doing: answer 431 or 413.
+/// [`INLINE_BODY_MAX`] allow. The client causes this: respond with 431 or 413.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTooLong;
 

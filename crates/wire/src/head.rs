@@ -1,9 +1,9 @@
-//! HTTP/1 request heads: `httparse` for the grammar, and here the rules it leaves to its user - the ones where
-//! request smuggling lives (RFC 9112 sections 2.2, 3, 5, 6 and 11.2). What is ambiguous is refused, never guessed.
+//! HTTP/1 request heads: `httparse` for the grammar, and here the rules that it leaves to its user, which prevent
+//! request smuggling (RFC 9112 sections 2.2, 3, 5, 6 and 11.2). Anything ambiguous is refused, never guessed.
 //!
 //! A [`Head`] owns its bytes and refers to them by spans, so that it outlives the read buffer without a copy per
-//! value, and is reused from request to request without an allocation. What is asked for as text - method, authority, names
-//! of fields - is kept as text: going through the fields checks no bytes again.
+//! value, and is reused for the next request without an allocation. Method, authority and names of fields are stored
+//! as text: iterating over the fields does not validate bytes again.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -11,16 +11,16 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-/// Most fields that a head can be allowed to have; bounds the setting `http.head_fields`.
+/// Maximum of the setting `http.head_fields`.
 pub const MOST_FIELDS: usize = 256;
 
-/// Longest method that is read. None that is in use is half as long.
+/// Maximum length of a method, bytes. Real ones are less than half as long.
 const METHOD_BYTES: usize = 32;
 
-/// Empty lines before a request line that are passed over (RFC 9112 section 2.2 asks for at least one).
+/// Maximum number of empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one).
 const LEADING_EMPTY_LINES: usize = 2;
 
-/// What a request head may be at most.
+/// Limits of a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Request line and fields, bytes.
@@ -31,25 +31,25 @@ pub struct Limits {
     pub target: usize,
 }
 
-/// The parts of an HTTP/2 request that are no fields.
+/// The parts of an HTTP/2 request that are not fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// `:method`
     pub method: &'a str,
-    /// `:authority`; empty if it is not there.
+    /// `:authority`; empty if it is missing.
     pub authority: &'a str,
     /// `:path`; empty for CONNECT.
     pub path_query: &'a str,
-    /// The request does not end with its head.
+    /// Content follows the head.
     pub has_content: bool,
 }
 
-/// Why a head is not answered by its resource.
+/// Why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// 400, with the rule that was broken.
+    /// 400, with the violated rule.
     Bad(&'static str),
-    /// 411: an HTTP/1.0 request with content has to say its length.
+    /// 411: an HTTP/1.0 request with content must state its length.
     LengthRequired,
     /// 414: the target is longer than [`Limits::target`].
     TargetTooLong,
@@ -57,9 +57,10 @@ pub enum Refusal {
     Expectation,
     /// 431: the head is larger, or has more fields, than [`Limits`] allow.
     TooLarge,
-    /// 421: a target with `https` that came without encryption (RFC 9110 section 7.4). Only its reader knows how it came.
+    /// 421: a target with `https` over an unencrypted connection (RFC 9110 section 7.4). Only the caller knows the
+    /// connection.
     Misdirected,
-    /// 501: the method is longer than any that is known (RFC 9112 section 3).
+    /// 501: the method is longer than any known one (RFC 9112 section 3).
     Method,
     /// 501: a transfer coding other than chunked.
     TransferCoding,
@@ -68,7 +69,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The status code of the answer.
+    /// The status code of the response.
     pub fn status(self) -> u16 {
         match self {
             Refusal::Bad(_) => 400,
@@ -82,7 +83,7 @@ impl Refusal {
         }
     }
 
-    /// The broken rule in words, for the error log.
+    /// The violated rule as text, for the error log.
     pub fn rule(self) -> &'static str {
         match self {
             Refusal::Bad(rule) => rule,
@@ -116,7 +117,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As `SERVER_PROTOCOL` has it.
+    /// The value of `SERVER_PROTOCOL`.
     pub fn text(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",
@@ -126,18 +127,18 @@ impl Version {
     }
 }
 
-/// How the content that follows a head is delimited (RFC 9112 section 6).
+/// How the content after a head is delimited (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Nothing follows.
     None,
-    /// That many bytes follow; may be 0, which differs from `None` in that the client said so.
+    /// This many bytes follow; 0 differs from `None` in that the client has stated it.
     Length(u64),
     /// Chunked transfer coding.
     Chunked,
 }
 
-/// Start and end of something in the bytes of a head, or in its words.
+/// Start and end of a part of a head's bytes, or of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     start: u32,
@@ -152,16 +153,16 @@ struct Field {
     value: Span,
 }
 
-/// A request head that obeys every rule of this module.
+/// A request head that obeys all rules of this module.
 #[derive(Clone, Debug)]
 pub struct Head {
     bytes: Vec<u8>,
     target: Span,
     /// Path and query of the target, without scheme and authority.
     path_query: Span,
-    /// Where its path ends: at the `?`, or at its end.
+    /// The end of its path: at the `?`, or at its end.
     path_end: u32,
-    /// Method, names and authority, one after the other.
+    /// Method, names and authority in sequence.
     words: String,
     method: Span,
     authority: Span,
@@ -195,12 +196,12 @@ impl Default for Head {
 }
 
 impl Head {
-    /// Reads one head from the start of `input` into `self`, whose earlier content is forgotten.
+    /// Reads one head from the start of `input` into `self`, replacing its contents.
     ///
-    /// `Ok(None)`: `input` ends before the head does. `Ok(Some(n))`: the head took `n` bytes of `input`.
+    /// `Ok(None)`: the head is incomplete. `Ok(Some(n))`: the head took `n` bytes of `input`.
     ///
     /// # Errors
-    /// The connection can't go on after a [`Refusal`]: where the next request begins is unknown.
+    /// After a [`Refusal`] the connection can't continue: the start of the next request is unknown.
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
         let skipped = leading_empty_lines(input);
         let input = &input[skipped..];
@@ -212,12 +213,12 @@ impl Head {
         Ok(Some(skipped + length))
     }
 
-    /// Puts an HTTP/2 request (RFC 9113 section 8.3), whose parts have come separately, into `self`, whose earlier content is
-    /// forgotten. The rules are those of [`parse`](Self::parse), so that nothing behind it can tell the protocols apart.
-    /// `has_content`: something follows.
+    /// Fills `self` with an HTTP/2 request (RFC 9113 section 8.3), whose parts are separate, replacing its contents.
+    /// The rules are the same as in [`parse`](Self::parse), so that later code need not distinguish the protocols.
+    /// `has_content`: content follows.
     ///
     /// # Errors
-    /// As there; other requests of the connection are not concerned.
+    /// As in `parse`; other requests of the connection are not affected.
     pub fn assemble<'a>(
         &mut self,
         parts: &Parts<'_>,
@@ -243,7 +244,7 @@ impl Head {
         let mut host = None;
         for (name, value) in fields {
             match name {
-                // `:authority` stands for it (RFC 9113 section 8.3.1).
+                // `:authority` replaces it (RFC 9113 section 8.3.1).
                 "host" if host.is_some() => return Err(Refusal::Bad("repeated Host")),
                 "host" => {
                     host = Some(value);
@@ -284,7 +285,7 @@ impl Head {
         Ok(())
     }
 
-    /// Forgets all but the memory.
+    /// Clears everything but keeps the memory.
     fn clear(&mut self) {
         self.bytes.clear();
         self.words.clear();
@@ -297,7 +298,7 @@ impl Head {
         *self = Head { bytes, words, fields, ..Head::default() };
     }
 
-    /// The authority of `:authority`, or of `Host` where that is absent; both have to agree.
+    /// The authority from `:authority`, or from `Host` if that is missing; both must agree.
     fn settle_authority(&mut self, authority: &str, host: Option<&[u8]>) -> Result<(), Refusal> {
         let said = match (authority, host) {
             ("", None) => return Err(Refusal::Bad("missing Host")),
@@ -309,7 +310,7 @@ impl Head {
         if !is_authority(said) {
             return Err(Refusal::Bad("illegal :authority"));
         }
-        // It is ASCII: it was checked.
+        // It is ASCII, as checked before.
         self.authority = self.word(std::str::from_utf8(said).unwrap_or(""));
         Ok(())
     }
@@ -321,7 +322,7 @@ impl Head {
         Span { start, end: self.bytes.len() as u32 }
     }
 
-    /// Builds a head of HTTP/2 from parts that need no check: for requests that the server makes itself.
+    /// Builds an HTTP/2 head from parts that need no check: for the server's own requests.
     pub fn from_parts<'a>(
         method: &str,
         authority: &str,
@@ -339,8 +340,8 @@ impl Head {
         head
     }
 
-    /// The same request with another method and path and query, and without content: only the fields that `keeps` says,
-    /// by their names, and those of `more` behind them.
+    /// The same request with another method, path and query, and without content: only the fields that `keeps`
+    /// accepts by name, followed by `more`.
     pub fn rewritten(
         &self,
         method: &str,
@@ -359,7 +360,8 @@ impl Head {
         head
     }
 
-    /// Gives every field of this name the value that `change` makes of it; `None`: it stays. Returns whether any was changed.
+    /// Replaces the value of every field with this name by the result of `change`; `None`: it stays. Returns whether
+    /// any was changed.
     pub fn change(&mut self, name: &str, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> bool {
         let mut changed = false;
         for at in 0..self.fields.len() {
@@ -395,20 +397,20 @@ impl Head {
         self.text(Span { end: self.path_end, ..self.path_query })
     }
 
-    /// The query, as sent, without `?`; `None` if there is no `?`.
+    /// The query as sent, without `?`; `None` if there is no `?`.
     pub fn query(&self) -> Option<&[u8]> {
         let Span { end, .. } = self.path_query;
         (self.path_end < end).then(|| self.text(Span { start: self.path_end + 1, end }))
     }
 
-    /// Host and port that the request is for: of an absolute-form target, else of the Host field. Empty for an
-    /// HTTP/1.0 request without either. Host characters only (RFC 3986 section 3.2.2), not lower-cased.
+    /// Host and port of the request: from an absolute-form target, otherwise from the Host field. Empty for an
+    /// HTTP/1.0 request without either. Only valid host characters (RFC 3986 section 3.2.2), case unchanged.
     pub fn authority(&self) -> &str {
         self.said(self.authority)
     }
 
-    /// Whether the target is in absolute form with the scheme `https`: such a request must have come over a secured connection
-    /// (RFC 9110 section 7.4).
+    /// Whether the target is in absolute form with the scheme `https`: such a request must come over a secured
+    /// connection (RFC 9110 section 7.4).
     pub fn names_https(&self) -> bool {
         self.names_https
     }
@@ -423,7 +425,7 @@ impl Head {
         self.framing
     }
 
-    /// Whether the client wants the connection kept (RFC 9112 section 9.3).
+    /// Whether the client wants a keep-alive connection (RFC 9112 section 9.3).
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
@@ -438,7 +440,7 @@ impl Head {
         self.fields.iter().map(|f| (self.said(f.name), self.text(f.value)))
     }
 
-    /// The value of the first field with this name, which is compared without case.
+    /// The value of the first field with this name; case is ignored.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|f| self.said(f.name).eq_ignore_ascii_case(name)).map(|f| self.text(f.value))
     }
@@ -452,7 +454,7 @@ impl Head {
         &self.bytes[span.start as usize..span.end as usize]
     }
 
-    /// An authority as a word; `None`: it is none.
+    /// An authority as a word; `None`: it is invalid.
     fn checked(&mut self, span: Span) -> Option<Span> {
         let start = self.words.len() as u32;
         let text = &self.bytes[span.start as usize..span.end as usize];
@@ -481,9 +483,9 @@ impl Head {
         Span { start, end: self.bytes.len() as u32 }
     }
 
-    /// The lines of the head. A query with bytes that are not UTF-8, as old clients send them, is read with these bytes
-    /// percent-encoded: the parser takes only text, and a script decodes both to the same. It is no longer then than any
-    /// other target may be.
+    /// The lines of the head. A query that is not UTF-8, as old clients send it, is read with these bytes
+    /// percent-encoded: the parser accepts only text, and a script decodes both to the same bytes. The result must
+    /// not exceed the maximum length of a target.
     fn read_grammar(&mut self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
         let Err(refusal) = self.read_lines(input, limits) else { return Ok(()) };
         let encoded = with_ascii_query(input).ok_or(refusal)?;
@@ -512,7 +514,7 @@ impl Head {
         self.target = span(request.path.unwrap_or("").as_bytes());
         self.version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
         for field in request.headers.iter() {
-            // An absent value comes as a static empty string, which lies outside `input`.
+            // An absent value is a static empty string, which is outside of `input`.
             let value = if field.value.is_empty() { Span::default() } else { span(field.value) };
             let name = self.word(field.name);
             self.fields.push(Field { name, value });
@@ -561,14 +563,14 @@ impl Head {
         Ok(authority)
     }
 
-    /// This is where the request leads to; many ask for the path alone.
+    /// Sets the path and query; many callers need the path alone.
     fn lead_to(&mut self, path_query: Span) {
         self.path_query = path_query;
         let mark = memchr::memchr(b'?', self.text(path_query));
         self.path_end = mark.map_or(path_query.end, |at| path_query.start + at as u32);
     }
 
-    /// Fields that decide where the request goes and where it ends. `absolute`: the authority that the target has.
+    /// Fields that determine the destination and the end of the request. `absolute`: the authority of the target.
     fn read_fields(&mut self, absolute: Option<Span>) -> Result<(), Refusal> {
         let mut seen = Seen::default();
         for index in 0..self.fields.len() {
@@ -601,7 +603,7 @@ impl Head {
     }
 }
 
-/// What the fields of one head have said so far.
+/// What the fields of one head have set so far.
 #[derive(Default)]
 struct Seen {
     host: Option<Span>,
@@ -632,8 +634,8 @@ impl Seen {
         }
     }
 
-    /// One field with digits only. A list of equal lengths, which RFC 9110 section 8.6 lets a recipient accept, is
-    /// refused like any other repetition.
+    /// A field that must contain only digits. A list of equal lengths, which RFC 9110 section 8.6 lets a recipient
+    /// accept, is refused like any other repetition.
     fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.length.is_some() {
             return Err(Refusal::Bad("repeated Content-Length"));
@@ -689,41 +691,41 @@ fn leading_empty_lines(input: &[u8]) -> usize {
 
 const BEYOND_ASCII: Refusal = Refusal::Bad("the path of the request target contains non-ASCII bytes");
 
-/// A target without its query. That is the script's business: browsers sent it in a page's own encoding for years, and
-/// some programs do.
+/// A target without its query, which only the script interprets: for years browsers sent it in the page's own
+/// encoding, and some programs still do.
 fn before_query(target: &[u8]) -> &[u8] {
     &target[..memchr::memchr(b'?', target).unwrap_or(target.len())]
 }
 
-/// Refuses what does not begin with a method as soon as that is seen: a TLS hello on a port without TLS would be waited for
-/// until time is up.
+/// Refuses input that does not begin with a method as early as possible: otherwise a TLS hello on a port without TLS
+/// would be held until the timeout.
 fn check_method(input: &[u8]) -> Result<(), Refusal> {
     let start = &input[..input.len().min(METHOD_BYTES + 1)];
     match start.iter().position(|b| !is_token_char(*b)) {
         None if start.len() > METHOD_BYTES => Err(Refusal::Method),
         None => Ok(()),
-        // An empty line more, or one of which the line feed has not come.
+        // Another empty line, or one whose line feed has not arrived.
         Some(0) if input[0] == b'\r' && (input.len() == 1 || input[1] == b'\n') => Ok(()),
         Some(end) if end > 0 && input[end] == b' ' => Ok(()),
-        // A line that ends there is told from one with other characters by the grammar.
+        // The grammar distinguishes a line that ends here from one with other characters.
         Some(end) if end > 0 && matches!(input[end], b'\r' | b'\n') => Ok(()),
         Some(_) => Err(Refusal::Bad("illegal character in the method")),
     }
 }
 
-/// Whether a byte can stand in a method, or in the name of a field: `tchar` (RFC 9110 section 5.6.2).
+/// Whether a byte is valid in a method, or in the name of a field: `tchar` (RFC 9110 section 5.6.2).
 pub(crate) fn is_token_char(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Length of the head at the start of `input` with its empty line, `None` if it is not there yet.
+/// Length of the head at the start of `input` with its empty line; `None` if it is incomplete.
 ///
-/// Line ends are checked here because httparse takes a bare LF for one.
+/// Line ends are checked here because httparse accepts a bare LF.
 fn head_length(input: &[u8], limits: &Limits) -> Result<Option<usize>, Refusal> {
     let window = &input[..input.len().min(limits.bytes)];
     let first = memchr::memchr(b'\n', window);
     match first {
-        // An empty line more than are passed over: the grammar has a word for it.
+        // One more empty line than are skipped: the grammar reports it.
         Some(1) if window[0] == b'\r' => return Ok(Some(2)),
         Some(end) if end == 0 || window[end - 1] != b'\r' => return Err(BARE_LF),
         end => check_target_length(&window[..end.unwrap_or(window.len())], limits)?,
@@ -744,7 +746,7 @@ static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"
 
 const BARE_LF: Refusal = Refusal::Bad("a line of the header section ends with a bare LF");
 
-/// Whether a line feed follows something else than a carriage return. In one pass without a branch a byte: a browser's head
+/// Whether a line feed follows anything but a carriage return. One pass without a branch per byte: a browser's head
 /// has a dozen lines and more.
 fn has_bare_lf(text: &[u8]) -> bool {
     let pairs = text.iter().zip(text.iter().skip(1));
@@ -761,7 +763,8 @@ fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Refusal> {
     if end - start - 1 > limits.target { Err(Refusal::TargetTooLong) } else { Ok(()) }
 }
 
-/// The head with the query's bytes above 127 percent-encoded, if its request line is not UTF-8 for them alone.
+/// The head with the query's bytes above 127 percent-encoded, if only these prevent its request line from being
+/// UTF-8.
 fn with_ascii_query(input: &[u8]) -> Option<Vec<u8>> {
     let line = input.split(|b| *b == b'\r').next()?;
     std::str::from_utf8(line).err()?;
@@ -834,7 +837,7 @@ fn is_authority(text: &[u8]) -> bool {
         }
 }
 
-/// Bytes of a host that is no IPv6 address.
+/// Bytes of a host that is not an IPv6 address.
 const IN_HOST: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

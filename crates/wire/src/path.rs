@@ -1,12 +1,12 @@
-//! From the path of a request target to the path of a file: decoded once, dot segments removed, slashes merged.
+//! Converts the path of a request target to the path of a file: decoded once, dot segments removed, slashes merged.
 //!
 //! After this module a path starts with `/`, has no empty segment, no `.` and no `..`, and no NUL. It is bytes, not
 //! text: file names need not be UTF-8, and an over-long UTF-8 sequence never turns into a dot or a slash.
 
-/// Why a path leads nowhere; the answer is 400.
+/// Why a path is invalid; the response is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPath {
-    /// `%` that two hex digits do not follow.
+    /// `%` without two hex digits.
     PercentEncoding,
     /// `%00`
     Nul,
@@ -34,7 +34,7 @@ pub fn normalise(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {
     remove_segments(path)
 }
 
-/// Whether nothing has to be done: the common case, one pass and no branch a byte.
+/// Whether it is already normalised: the usual case, in one pass without a branch per byte.
 fn is_plain(raw: &[u8]) -> bool {
     let pairs = raw.iter().zip(raw.iter().skip(1));
     let odd = pairs.fold(0, |odd, (before, byte)| {

@@ -1,4 +1,4 @@
-//! Which bytes of a representation a client wants: `Range` (RFC 9110 section 14).
+//! The requested bytes of a representation: `Range` (RFC 9110 section 14).
 
 /// Bytes `start..end` of a representation; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl ByteSpan {
         format!("bytes {}-{}/{length}", self.start, self.end - 1)
     }
 
-    /// Whether the two have bytes in common or no byte between them.
+    /// Whether the two overlap or are adjacent.
     fn touches(self, other: ByteSpan) -> bool {
         self.start <= other.end && other.start <= self.end
     }
@@ -30,27 +30,26 @@ impl ByteSpan {
     }
 }
 
-/// What a `Range` field asks of a representation.
+/// The meaning of a `Range` field for a representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All of it: the field is malformed, has another unit, or asks for more than an honest client would.
+    /// All of it: the field is invalid, has another unit, or requests more than an honest client would.
     Whole,
     /// One part.
     One(ByteSpan),
-    /// Two or more parts, in the order asked for; none touches another.
+    /// Two or more parts in the requested order; none touches another.
     Several(Vec<ByteSpan>),
-    /// Nothing that is there: 416.
+    /// Nothing that exists: 416.
     Nothing,
 }
 
-/// Ranges that a client may ask for at once. Players and readers of large documents ask for a handful; a request for
-/// thousands is an attack on the server (RFC 9110 section 14.2).
+/// Maximum number of ranges. Players and readers of large documents request a handful; a request for thousands is an
+/// attack on the server (RFC 9110 section 14.2).
 pub const MOST_RANGES: usize = 16;
 
 /// Reads the value of a `Range` field for a representation of `length` bytes.
 ///
-/// Ranges that touch become one. More than [`MOST_RANGES`], or more bytes in all than there are, is answered with the
-/// whole.
+/// Adjacent ranges become one. More than [`MOST_RANGES`], or more bytes in total than the length, give the whole.
 pub fn wanted(value: &[u8], length: u64) -> Wanted {
     let Some(members) = members(value) else { return Wanted::Whole };
     let mut spans: Vec<ByteSpan> = Vec::new();
@@ -81,12 +80,12 @@ pub fn wanted(value: &[u8], length: u64) -> Wanted {
     }
 }
 
-/// Whether `value` asks for bytes at all, well-formed or not.
+/// Whether `value` requests bytes at all, valid or not.
 pub fn is_bytes(value: &[u8]) -> bool {
     members(value).is_some()
 }
 
-/// The members after `bytes=`; empty ones are passed over (RFC 9110 section 5.6.1.2).
+/// The members after `bytes=`; empty ones are skipped (RFC 9110 section 5.6.1.2).
 fn members(value: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let (unit, rest) = value.split_at_checked(6)?;
     let list = unit.eq_ignore_ascii_case(b"bytes=").then_some(rest)?;
@@ -126,7 +125,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
     (first <= last).then_some(Spec::From { first, last })
 }
 
-/// Digits; more than fit are past the end of any file.
+/// Digits; a number too large counts as beyond the end of any file.
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -135,12 +134,13 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0, digit))
 }
 
-/// Joins spans that touch, each into the first that it touches, so that the order asked for stays.
+/// Joins adjacent spans, each with the first that it touches, so that the requested order stays.
 fn coalesce(spans: Vec<ByteSpan>) -> Vec<ByteSpan> {
     let mut out: Vec<ByteSpan> = Vec::with_capacity(spans.len());
     for mut span in spans {
         let mut place = out.len();
-        // A joined span may reach a third one: until none touches. At most MOST_RANGES spans, so this is short.
+        // A joined span may touch a third one: repeat until none touches. At most MOST_RANGES spans, so this is
+        // short.
         while let Some(touched) = out.iter().position(|other| other.touches(span)) {
             span = span.join(out.remove(touched));
             place = place.min(touched);
@@ -228,7 +228,7 @@ mod tests {
             ("bytes=0-4,3-9", One(span(0, 10))),
             ("bytes=50-60,0-1,55-70", Several(vec![span(50, 71), span(0, 2)])),
             ("bytes=0-1,4-5,2-3", One(span(0, 6))),
-            // More than there is.
+            // More than the length.
             ("bytes=0-,0-", Whole),
             ("bytes=0-60,30-99", Whole),
         ];
@@ -280,7 +280,7 @@ mod tests {
                 _ => format!("{}-{}", a.min(b), a.max(b)),
             }).collect();
             let result = wanted(format!("bytes={}", specs.join(", ")).as_bytes(), length);
-            // What is asked for alone is in the answer to all.
+            // Each part of a request alone is contained in the response to all.
             let covers = |spans: &[ByteSpan]| specs.iter().all(|spec| match wanted(format!("bytes={spec}").as_bytes(), length) {
                 One(one) => spans.iter().any(|s| s.start <= one.start && one.end <= s.end),
                 _ => true,

@@ -1,7 +1,7 @@
-//! HTTP/1 responses out of bytes (RFC 9112 sections 4, 6 and 7), in whatever pieces they come.
+//! HTTP/1 responses (RFC 9112 sections 4, 6 and 7), arriving in any pieces.
 //!
-//! [`Reader`] takes one response after the other apart and copies nothing: the load tester reads with it. [`Collector`] puts
-//! one response together, for a client that makes one request per connection. Interim responses (1xx) are passed over.
+//! [`Reader`] parses responses in sequence and copies nothing: the load tester uses it. [`Collector`] collects one
+//! response, for a client that makes one request per connection. Interim responses (1xx) are skipped.
 
 use std::mem::{MaybeUninit, take};
 
@@ -11,10 +11,10 @@ use crate::chunked::{ChunkedDecoder, Malformed};
 
 /// Fields in a head.
 const MOST_FIELDS: usize = 128;
-/// Bytes of a head; a longer one is refused.
+/// Maximum length of a head, bytes; a longer one is refused.
 const MOST_HEAD_BYTES: usize = 48 << 10;
 
-/// Reads one response after the other.
+/// Reads responses in sequence.
 ///
 /// ```text
 ///   Head --length--> Length --all--> Head        Head --neither--> ToEnd --end of the connection--> (no more)
@@ -32,7 +32,7 @@ enum Phase {
     /// This many bytes of content are left.
     Length(u64),
     Chunked(Box<ChunkedDecoder>),
-    /// Content is all that comes.
+    /// All following bytes are content.
     ToEnd,
 }
 
@@ -41,7 +41,7 @@ enum Phase {
 pub enum Item<'a> {
     /// The head of a final response: the bytes just taken.
     Head(Outline),
-    /// Some of the content, still in its content coding.
+    /// Part of the content, still in its content coding.
     Content(&'a [u8]),
     /// The response is complete.
     End,
@@ -54,13 +54,13 @@ pub struct Outline {
     pub status: u16,
     /// Whether another request may follow on this connection.
     pub keep_alive: bool,
-    /// Bytes of content, if the head says so.
+    /// Length of the content in bytes, if the head states it.
     pub length: Option<u64>,
 }
 
 impl Reader {
-    /// Reads from the start of `input`: how many bytes it took, and what they are. If it takes nothing and returns no item,
-    /// it needs more: call again with the same bytes and those that follow.
+    /// Reads from the start of `input`; returns how many bytes it took, and what they are. If it takes nothing and
+    /// returns no item, it needs more: call again with the same and the following bytes.
     ///
     /// # Errors
     /// [`Malformed`]: the bytes are not HTTP/1, or their framing is ambiguous.
@@ -95,7 +95,7 @@ impl Reader {
         }
     }
 
-    /// Whether the end of the connection completes the response rather than cutting it short.
+    /// Whether the end of the connection completes the response instead of truncating it.
     pub fn may_end(&self) -> bool {
         matches!(self.phase, Phase::ToEnd)
     }
@@ -141,7 +141,7 @@ impl Reader {
     }
 }
 
-/// The length of the head at the start of `input`, and its parts; `None`: it is not complete.
+/// The length of the head at the start of `input`, and its parts; `None`: it is incomplete.
 fn parse<'h, 'b>(
     input: &'b [u8],
     room: &'h mut [MaybeUninit<Header<'b>>],
@@ -154,7 +154,7 @@ fn parse<'h, 'b>(
     })
 }
 
-/// What the fields of a head declare about content and connection (RFC 9112 sections 6 and 9.3).
+/// What the fields of a head state about content and connection (RFC 9112 sections 6 and 9.3).
 struct Declared {
     length: Option<u64>,
     chunked: bool,
@@ -165,7 +165,7 @@ impl Declared {
     fn by(is_http11: bool, fields: &[Header<'_>]) -> Result<Declared, Malformed> {
         let mut declared = Declared { length: None, chunked: false, keep_alive: is_http11 };
         for field in fields {
-            // Compared only where the length fits: this runs for every field of every response.
+            // Compared only if the length fits: this runs for every field of every response.
             match field.name.len() {
                 14 if field.name.eq_ignore_ascii_case("content-length") => {
                     let length = decimal(field.value).ok_or(Malformed("Content-Length is not a number"))?;
@@ -194,7 +194,7 @@ impl Declared {
         if declared.chunked && declared.length.is_some() {
             return Err(Malformed("both Content-Length and Transfer-Encoding are present"));
         }
-        // HTTP/1.0 has no transfer codings: what came in between may not have understood this one (section 6.1).
+        // HTTP/1.0 has no transfer codings: an intermediary may not have understood this one (section 6.1).
         declared.keep_alive &= is_http11 || !declared.chunked;
         Ok(declared)
     }
@@ -208,7 +208,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
-/// Names and values of the fields of a head, in order; none if it is not a head.
+/// Names and values of the fields of a head, in order; empty if it is invalid.
 pub fn fields(head: &[u8]) -> Vec<(&str, &[u8])> {
     let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     match parse(head, &mut room) {
@@ -228,12 +228,12 @@ pub fn field(head: &[u8], name: &str) -> Option<String> {
     values(head, name).next().map(|value| String::from_utf8_lossy(value).trim().to_owned())
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// Status code.
     pub status: u16,
-    /// The head as it came, with its empty line: see [`fields`].
+    /// The head as received, with its empty line: see [`fields`].
     pub head: Vec<u8>,
     /// The content, without transfer coding and still in its content coding.
     pub content: Vec<u8>,
@@ -245,19 +245,19 @@ impl Response {
         field(&self.head, name)
     }
 
-    /// The content as text; what is not UTF-8 is replaced.
+    /// The content as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.content).into_owned()
     }
 }
 
-/// Puts the response to one request together.
+/// Collects the response to one request.
 #[derive(Debug)]
 pub struct Collector {
     reader: Reader,
     is_head_request: bool,
     most: usize,
-    /// What has come and is not taken: the start of a head.
+    /// Received bytes that are not processed: the start of a head.
     pending: Vec<u8>,
     response: Response,
 }
@@ -269,10 +269,10 @@ impl Collector {
         Collector { reader, is_head_request, most, pending, response }
     }
 
-    /// Takes what has come; the response, once it is complete. What comes after it is dropped.
+    /// Takes received bytes; returns the response once it is complete. Later bytes are dropped.
     ///
     /// # Errors
-    /// [`Malformed`]: as [`Reader::read`] has it, or the content is too long.
+    /// [`Malformed`]: as in [`Reader::read`], or the content is too long.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<Response>, Malformed> {
         self.pending.extend_from_slice(bytes);
         let mut used = 0;
@@ -297,10 +297,10 @@ impl Collector {
         Ok(None)
     }
 
-    /// The connection has ended: the response, if that completes it.
+    /// The connection has ended: returns the response, if that completes it.
     ///
     /// # Errors
-    /// [`Malformed`]: the response is missing or was cut short.
+    /// [`Malformed`]: the response is missing or truncated.
     pub fn end(self) -> Result<Response, Malformed> {
         match self.reader.may_end() {
             true => Ok(self.response),
@@ -422,7 +422,7 @@ mod tests {
         assert!(read(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes(), usize::MAX).is_err());
     }
 
-    /// Collects out of pieces that end at `cuts`.
+    /// Collects from pieces that end at `cuts`.
     fn collect(text: &[u8], cuts: [usize; 2], is_head_request: bool) -> Result<Response, Malformed> {
         let mut collector = Collector::new(is_head_request, 100);
         for piece in [&text[..cuts[0]], &text[cuts[0]..cuts[1]], &text[cuts[1]..]] {

@@ -1,4 +1,4 @@
-//! Seconds out of what the threads hand over; stages and stop rules out of seconds.
+//! Combines the threads' reports into seconds, and applies stages and stop rules.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Collector {
         }
     }
 
-    /// Takes what a thread hands over. True: a second is complete.
+    /// Takes a thread's report. True: a second is complete.
     pub fn take(&mut self, report: Report, run: &mut Run) -> bool {
         let Report { thread, second, tally, gauges, notes, is_last } = report;
         for note in notes {
@@ -66,7 +66,7 @@ impl Collector {
             .filter(|thread| !self.ended[*thread])
             .map(|thread| self.next[thread])
             .min()
-            // What is left when all have ended is for `finish`.
+            // `finish` handles what is left when all have ended.
             .unwrap_or(self.closed);
         let before = self.closed;
         while self.closed < complete {
@@ -75,7 +75,7 @@ impl Collector {
         self.closed > before
     }
 
-    /// The last second, and what the run was like as a whole.
+    /// Completes the last second and the totals of the run.
     pub fn finish(&mut self, run: &mut Run) {
         let now = self.shared.clock.now();
         let planned = self.shared.duration;
@@ -143,7 +143,7 @@ impl Collector {
             self.window.pop_front();
         }
         if run.end.is_none() && length == 1.0 && self.window.len() == most {
-            // Users who can't connect were wanted, but are not there.
+            // Users who can't connect are part of the intended load, but not present.
             let load = match self.shared.plan.arrivals {
                 ArrivalModel::Closed => wanted.min(open.users as f64),
                 ArrivalModel::Open => wanted,
@@ -174,7 +174,7 @@ impl Collector {
         index.min(run.stages.len() - 1)
     }
 
-    /// Whether the tester itself was what held things back.
+    /// Determines whether the tester itself was the bottleneck.
     fn weigh(&mut self, run: &mut Run) {
         let bottlenecks = limits::bottlenecks(run, &self.shared, self.busy_seconds);
         let tester = &mut run.tester;

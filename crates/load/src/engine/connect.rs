@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Where connections come from and go to.
+/// Source and destination of connections.
 #[derive(Clone, Debug)]
 pub struct Route {
     target: SocketAddr,
@@ -23,7 +23,7 @@ pub enum Lack {
     Ports,
     /// No memory.
     Memory,
-    /// The network says no.
+    /// A network error.
     Network(Errno),
 }
 
@@ -33,10 +33,10 @@ impl Route {
         Route { target, sources, next: 0 }
     }
 
-    /// Begins to connect: when the socket can be written to, [`outcome`] says what came of it.
+    /// Begins to connect: when the socket becomes writable, [`outcome`] returns the result.
     ///
     /// # Errors
-    /// What the tester has too little of.
+    /// The resource that the tester lacks.
     pub fn connect(&mut self) -> Result<OwnedFd, Lack> {
         let tries = self.sources.len().max(1);
         let mut lack = Lack::Ports;
@@ -74,10 +74,10 @@ impl Route {
     }
 }
 
-/// What came of a connection that was begun.
+/// The result of a connection attempt.
 ///
 /// # Errors
-/// Why there is none.
+/// Why it failed.
 pub fn outcome(socket: &OwnedFd) -> Result<(), Errno> {
     match sockopt::socket_error(socket) {
         Ok(result) => result,
@@ -85,14 +85,14 @@ pub fn outcome(socket: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Addresses of the loopback network, the same number for each thread, for so many connections to one address and port; none
-/// where the ports of one address suffice.
+/// Addresses of the loopback network, the same number for each thread, for this many connections to one address and
+/// port; empty if the ports of one address are enough.
 pub fn loopback_sources(target: SocketAddr, connections: u64, threads: u64, ports: u64) -> Vec<IpAddr> {
     if !matches!(target.ip(), IpAddr::V4(ip) if ip.is_loopback()) || connections <= ports / 3 {
         return Vec::new();
     }
-    // The kernel looks through every other port before it takes one of the rest: beyond half of them, each connection takes it a
-    // millisecond. So only 40 % of an address's ports are used.
+    // The kernel tries every other port first: when more than half of the ports are in use, each connection takes it
+    // a millisecond. So only 40 % of an address's ports are used.
     let each = connections.div_ceil(threads).div_ceil((ports * 2 / 5).max(1));
     (0..(threads * each).min(60_000))
         .map(|n| IpAddr::V4(Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + n as u32)))

@@ -1,11 +1,11 @@
-//! A connection: requests go in, finished ones come out. While it is idle it owns no buffer.
+//! A connection: sends requests, returns finished ones. While it is idle it owns no buffer.
 //!
 //! ```text
 //!   Connecting --> Handshaking (TLS) --> Open --> gone
 //! ```
 //!
-//! It knows nothing of users and scenarios. What a thread lends it for an event is [`Lent`]; what is finished is put
-//! there, and the thread looks at it afterwards.
+//! It knows nothing about users and scenarios. A thread lends it [`Lent`] for an event; it puts finished requests
+//! there, and the thread handles them afterwards.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -24,16 +24,16 @@ use super::transport::{Broken, Transport};
 use crate::record::{Failure, Tally};
 use crate::scenario::is_redirect;
 
-/// A connection closed after so long without a request is not the server's failure, but how keep-alive works: the request
-/// goes to a new one. Nanoseconds.
+/// If a connection is closed after this idle time, the server has not failed: keep-alive works this way, and the
+/// request goes to a new connection. Nanoseconds.
 const KEEP_ALIVE_RACE: u64 = 1_000_000_000;
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub struct Pending {
-    /// What was asked for.
+    /// The request.
     pub what: Rc<Prepared>,
-    /// Whose it is.
+    /// Its user.
     pub user: u32,
     /// Which of the users that had this number.
     pub user_generation: u32,
@@ -45,42 +45,42 @@ pub struct Pending {
     pub due: u64,
     /// When it was given to the connection.
     pub sent: u64,
-    /// When the first byte of its response came; 0: not yet.
+    /// When the first byte of its response arrived; 0: not yet.
     pub first: u64,
 }
 
-/// A request that has come to its end.
+/// A request that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// The request.
     pub pending: Pending,
     /// The connection it went over.
     pub connection: u32,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: RequestOutcome,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum RequestOutcome {
     /// The response is complete.
     Whole {
         /// Status code.
         status: u16,
-        /// What is wrong with it.
+        /// Why it failed.
         failure: Option<Failure>,
-        /// When its last byte came, nanoseconds from the start.
+        /// When its last byte arrived, nanoseconds from the start.
         last: u64,
-        /// Head and content, if the request keeps them.
+        /// Head and content, if the request stores them.
         kept: Option<Box<Kept>>,
     },
     /// There is no response, or only a part of one.
     Failed(Failure),
-    /// The server closed the connection as it may; the request goes to another one.
+    /// The server closed the connection, as it may; the request goes to another one.
     Again,
 }
 
-/// A response that a user wants to look into.
+/// A response that a user needs to read.
 #[derive(Debug)]
 pub struct Kept {
     /// The head's bytes, as in HTTP/1.1.
@@ -89,26 +89,26 @@ pub struct Kept {
     pub content: Vec<u8>,
 }
 
-/// What a thread lends to its connections.
+/// The resources that a thread lends to its connections.
 #[derive(Debug)]
 pub struct Lent {
-    /// What was read goes here.
+    /// Buffer for reading.
     pub buffer: Box<[u8]>,
-    /// What is finished.
+    /// Finished requests.
     pub finished: VecDeque<Finished>,
-    /// States of busy connections that nobody uses.
+    /// Unused states of busy connections.
     #[expect(clippy::vec_box, reason = "they go in and out of connections as boxes")]
     pub spare: Vec<Box<Busy>>,
-    /// What is counted.
+    /// Counters.
     pub tally: Box<Tally>,
     /// The time.
     pub clock: Clock,
-    /// What people should know, each once.
+    /// Notes for the report, each once.
     pub notes: Vec<String>,
 }
 
 impl Lent {
-    /// Says something to people, unless something was said lately: what fails may fail a million times.
+    /// Adds a note, unless another was added lately: an error may occur a million times.
     pub fn note(&mut self, say: impl FnOnce() -> String) {
         if self.notes.is_empty() {
             self.notes.push(say());
@@ -116,11 +116,11 @@ impl Lent {
     }
 }
 
-/// What a connection needs only while requests are under way.
+/// The part of a connection that exists only while requests are in progress.
 #[derive(Debug, Default)]
 pub struct Busy {
     pending: VecDeque<Pending>,
-    /// What waits to be sent.
+    /// Unsent data.
     out: Vec<u8>,
     reader: Reader,
     /// Bytes of a head that is not complete.
@@ -169,7 +169,7 @@ pub struct Connection {
     pub waiting_since: u64,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It does.
@@ -205,7 +205,7 @@ impl Connection {
         self.stage != ConnectionStage::Open
     }
 
-    /// How many requests are under way.
+    /// Number of requests in progress.
     pub fn load(&self) -> usize {
         match &self.http2 {
             Some(http2) => http2.load(),
@@ -232,7 +232,7 @@ impl Connection {
         busy.pending.push_back(pending);
     }
 
-    /// Sends what can be sent.
+    /// Sends as much as possible.
     pub fn flush(&mut self, lent: &mut Lent) -> Life {
         if self.stage == ConnectionStage::Connecting {
             return Life::Alive;
@@ -243,7 +243,7 @@ impl Connection {
         let Some(busy) = &mut self.busy else { return Life::Alive };
         match self.transport.write(&mut busy.out, &mut lent.tally.bytes_out) {
             Ok(()) => Life::Alive,
-            // What the server said before it closed may still be there to be read.
+            // The server's last bytes before it closed may still be readable.
             Err(Broken::Closed | Broken::Reset) if self.stage == ConnectionStage::Open => {
                 self.read(true, lent)
             }
@@ -282,7 +282,7 @@ impl Connection {
         waits || self.http2.as_ref().is_some_and(|http2| !http2.out.is_empty())
     }
 
-    /// HTTP/2 goes on with what has come, and what has been asked for.
+    /// HTTP/2 processes received data and new requests.
     fn go_on(&mut self, lent: &mut Lent) -> Life {
         let Some(http2) = &mut self.http2 else { return Life::Alive };
         let result = http2.go_on(self.key, lent);
@@ -325,7 +325,7 @@ impl Connection {
         Life::Gone
     }
 
-    /// Gives back what only a busy connection needs. Called when what has finished was looked at.
+    /// Returns what only a busy connection needs. Called after its finished requests were handled.
     pub fn rest(&mut self, lent: &mut Lent) {
         let is_idle = self
             .busy
@@ -386,8 +386,8 @@ impl Connection {
         life
     }
 
-    /// Reads until nothing is there. A read that doesn't fill the buffer has emptied the socket: the kernel tells when there
-    /// is more (edge-triggered), except of an end that it has told already.
+    /// Reads until nothing is available. A read that doesn't fill the buffer has emptied the socket: the kernel
+    /// reports new data (edge-triggered), except an end that it has already reported.
     fn read_into(&mut self, buffer: &mut [u8], is_last: bool, lent: &mut Lent) -> Life {
         loop {
             let carried = self.busy.as_mut().map_or(0, |busy| {
@@ -445,7 +445,7 @@ impl Connection {
         self.fail(failure, lent)
     }
 
-    /// Takes what was read apart.
+    /// Parses received data.
     fn feed(&mut self, mut input: &[u8], lent: &mut Lent) -> Life {
         if let Some(http2) = &mut self.http2 {
             http2.receive(input);
@@ -507,7 +507,7 @@ impl Connection {
         Life::Alive
     }
 
-    /// The server closes after this response, as it said: what was sent behind it goes to another connection.
+    /// The server closes after this response, as announced: later requests go to another connection.
     fn fail_rest(&mut self, lent: &mut Lent) -> Life {
         if let Some(mut busy) = self.busy.take() {
             for pending in busy.pending.drain(..) {
@@ -544,7 +544,7 @@ pub fn judged(
     let status = response.status;
     let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
     match pending.what.follows.filter(|_| is_redirect(status)) {
-        // The response that is asked for is still to come.
+        // The final response is still to come.
         Some(1..) => return RequestOutcome::Whole { status, failure: None, last, kept: Some(keep()) },
         Some(0) => {
             if notes.is_empty() {
@@ -564,12 +564,12 @@ pub fn judged(
     RequestOutcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
 }
 
-/// Something came that nobody asked for: servers say 408 before they close an idle connection, and nothing else.
+/// Unrequested data: servers send 408 before they close an idle connection, and nothing else.
 fn on_unasked(input: &[u8]) -> Life {
     if input.is_empty() { Life::Alive } else { Life::Gone }
 }
 
-/// Something came after the end of the last response: its length was wrong.
+/// Data after the end of the last response: its length was wrong.
 fn on_surplus(input: &[u8], connection: u32, lent: &mut Lent) -> Life {
     let is_timeout = input.starts_with(b"HTTP/1.1 408") || input.starts_with(b"HTTP/1.0 408");
     if !is_timeout
@@ -582,7 +582,7 @@ fn on_surplus(input: &[u8], connection: u32, lent: &mut Lent) -> Life {
     Life::Gone
 }
 
-/// What an error of the network is.
+/// The failure for a network error.
 pub fn failure_of(errno: Errno) -> Failure {
     match errno {
         Errno::CONNREFUSED => Failure::Refused,

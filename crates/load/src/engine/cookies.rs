@@ -5,7 +5,7 @@ use std::time::SystemTime;
 /// Cookies that a site may set for a user.
 const MOST: usize = 100;
 
-/// What a user was given.
+/// A user's cookies.
 #[derive(Clone, Debug, Default)]
 pub struct Jar(Vec<Cookie>);
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-/// No page comes near this; bytes. What a server sends is not trusted.
+/// Maximum length of content, bytes; no real page is so long, and a server is not trusted.
 const MOST: u64 = 256 << 20;
 
 /// Takes `content` out of the coding that `Content-Encoding` names. `None`: it is not that, or the coding is unknown.

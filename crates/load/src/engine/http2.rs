@@ -1,7 +1,7 @@
-//! HTTP/2 by the h2 crate, without a runtime: bytes go in, what is ready is looked at, bytes come out.
+//! HTTP/2 by the h2 crate, without a runtime: bytes go in, results are polled, bytes come out.
 //!
-//! h2 wants a stream to read from and write to, and wakers. It gets a pair of buffers ([`Pipe`]) and a waker that does nothing:
-//! whenever the socket has something, everything of the connection is polled until nothing goes on.
+//! h2 needs a stream to read and write, and wakers. It gets a pair of buffers ([`Pipe`]) and a waker that does
+//! nothing: whenever the socket has data, everything of the connection is polled until there is no progress.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use super::connection::{Finished, Lent, Pending, RequestOutcome, judged};
 use super::judge::Response;
 use crate::record::Failure;
 
-/// What a stream, and all of a connection, may be sent before the tester has taken it: as Chromium. Bytes.
+/// Receive windows of a stream and of a connection, as in Chromium. Bytes.
 const WINDOWS: (u32, u32) = (6 << 20, 15 << 20);
 
 /// An HTTP/2 connection.
@@ -29,7 +29,7 @@ pub struct Http2 {
     state: Http2State,
     waiting: VecDeque<(Pending, Http2Request)>,
     streams: Vec<Stream>,
-    /// What waits to be sent.
+    /// Unsent data.
     pub out: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ enum Http2State {
     Closed,
 }
 
-/// What was received and not read, what was written and not sent.
+/// Received data that was not read, and written data that was not sent.
 #[derive(Default)]
 struct Pipe {
     input: VecDeque<u8>,
@@ -82,12 +82,12 @@ impl Http2 {
         Http2 { pipe, state, waiting: VecDeque::new(), streams: Vec::new(), out: Vec::new() }
     }
 
-    /// How many requests are under way.
+    /// Number of requests in progress.
     pub fn load(&self) -> usize {
         self.waiting.len() + self.streams.len()
     }
 
-    /// When the oldest request was sent; 0: none is under way.
+    /// When the oldest request was sent; 0: there is none.
     pub fn waiting_since(&self) -> u64 {
         let under_way = self.streams.iter().map(|stream| &stream.pending);
         let all = under_way.chain(self.waiting.iter().map(|(pending, _)| pending));
@@ -99,7 +99,7 @@ impl Http2 {
         self.waiting.push_back((pending, message));
     }
 
-    /// Takes what was received.
+    /// Takes received data.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.pipe.borrow_mut().input.extend(bytes);
     }
@@ -109,10 +109,10 @@ impl Http2 {
         self.pipe.borrow_mut().has_ended = true;
     }
 
-    /// Goes on as far as it can: what is to be sent is in `out` afterwards.
+    /// Makes progress as far as possible: data to send is in `out` afterwards.
     ///
     /// # Errors
-    /// Why the connection is over; its requests are still to be failed.
+    /// Why the connection has ended; the caller must fail its requests.
     pub fn go_on(&mut self, connection: u32, lent: &mut Lent) -> Result<(), Failure> {
         let result = self.poll(connection, lent);
         self.out.append(&mut self.pipe.borrow_mut().output);
@@ -189,7 +189,7 @@ impl Http2 {
         sent
     }
 
-    /// Looks at what responses there are. True: at some.
+    /// Polls responses. True if there was progress.
     fn look(&mut self, context: &mut Context<'_>, connection: u32, lent: &mut Lent) -> bool {
         let (now, mut moved, mut index) = (lent.clock.now(), false, 0);
         while index < self.streams.len() {
@@ -208,7 +208,7 @@ impl Http2 {
 }
 
 impl Stream {
-    /// Whether something came, and what came of all.
+    /// Whether there was progress, and the results.
     fn look(
         &mut self,
         context: &mut Context<'_>,
@@ -280,7 +280,7 @@ impl Stream {
     }
 }
 
-/// What an error is counted as.
+/// The failure for an HTTP/2 error.
 fn failure_of(error: &h2::Error) -> Failure {
     if error.is_io() || error.is_remote() { Failure::Reset } else { Failure::BadHttp }
 }

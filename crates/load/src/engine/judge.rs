@@ -1,4 +1,4 @@
-//! Whether a response is right: its status, its checks, and sameness with what the server sends in quiet.
+//! Whether a response is right: its status, its checks, and sameness with the reference response.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::scenario::{Check, Dynamic};
 /// Different contents of a URL that are remembered with their verdict. A page that differs each time is not worth more.
 const MOST_KNOWN: usize = 64;
 
-/// What a URL's responses are like in quiet.
+/// The reference response of a URL.
 #[derive(Debug)]
 pub struct Expected {
     /// Status code.
@@ -23,13 +23,13 @@ pub struct Expected {
     pub content: Vec<u8>,
 }
 
-/// What must hold of the responses to a request. A thread has its own.
+/// The conditions for the responses to a request. Each thread has its own.
 #[derive(Debug)]
 pub struct Judge {
     checks: Vec<Check>,
     dynamic: Arc<[Dynamic]>,
     expected: Option<Arc<Expected>>,
-    /// What is known of contents as they came, by their hash: most are the same as the last.
+    /// Verdicts by hash of the content as received: most contents equal the previous one.
     known: RefCell<HashMap<u64, Option<Failure>>>,
 }
 
@@ -40,7 +40,7 @@ pub struct Response<'a> {
     pub status: u16,
     /// The head's bytes.
     pub head: &'a [u8],
-    /// The content as it came.
+    /// The content as received.
     pub content: &'a [u8],
 }
 
@@ -50,12 +50,12 @@ impl Judge {
         Judge { checks, dynamic, expected, known: RefCell::default() }
     }
 
-    /// The same for the request that a redirect leads to: what was expected is what is there.
+    /// The same for the request after a redirect, with the same expectations.
     pub fn for_redirect(&self) -> Judge {
         Judge::new(self.checks.clone(), self.dynamic.clone(), self.expected.clone())
     }
 
-    /// Whether the content is looked at, and must be kept until it is complete.
+    /// Whether the content is judged, and must be stored until it is complete.
     pub fn wants_content(&self) -> bool {
         self.expected.is_some() || self.checks.iter().any(|check| !matches!(check, Check::Status(_)))
     }
@@ -76,7 +76,7 @@ impl Judge {
         })
     }
 
-    /// What is wrong with the content, compared with what it was in quiet or only checked; `None`: nothing.
+    /// What is wrong with the content, compared with the reference response or only checked; `None`: nothing.
     pub fn content(&self, response: Response<'_>, compares: bool) -> Option<Failure> {
         if !self.wants_content() || response.status == 304 {
             return None;
@@ -124,7 +124,7 @@ impl Judge {
         }
     }
 
-    /// Where a response differs from what was expected, in words that say what to do if that is right.
+    /// Where a response differs from the expected one, with advice if the difference is intended.
     pub fn difference(&self, response: Response<'_>) -> Option<String> {
         let coding = response::field(response.head, "content-encoding");
         let content = decode(coding.as_deref(), response.content)?;

@@ -1,4 +1,4 @@
-//! The tester's own limits, and those it keeps for the sake of others.
+//! The tester's own limits, and limits that protect others.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::shared::Shared;
 use crate::record::{Failure, Run};
 
-/// Whether an address is one's own or on a private network: what a load test may be run against without asking.
+/// Whether an address is on this machine or a private network: a load test against it needs no permission.
 pub fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified(),
@@ -16,7 +16,7 @@ pub fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// What held the tester back, and what to do about it.
+/// What limited the tester, with advice.
 pub fn bottlenecks(run: &Run, shared: &Shared, busy_seconds: u32) -> Vec<String> {
     let mut found = Vec::new();
     let seconds = run.seconds.iter().filter(|second| second.length > 0.5).count().max(1);

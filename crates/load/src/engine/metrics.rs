@@ -1,4 +1,4 @@
-//! What a Millrace server says of itself: `GET /metrics` of its admin address, the figures of `millrace status`.
+//! Metrics of a Millrace server: `GET /metrics` of its admin address, the figures of `millrace status`.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Metrics {
     last: Option<Totals>,
 }
 
-/// What a server has counted since its start.
+/// A server's counters since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Totals {
     php_requests: f64,
@@ -33,14 +33,14 @@ struct Totals {
 }
 
 impl Metrics {
-    /// Those at this address: `127.0.0.1:9100` or `unix:/PATH`.
+    /// The metrics at this address: `127.0.0.1:9100` or `unix:/PATH`.
     pub fn at(address: &str) -> Metrics {
         let mut metrics = Metrics { address: address.to_owned(), last: None };
         metrics.sample();
         metrics
     }
 
-    /// Those of these processes, if they are a Millrace: at one of the Unix sockets that they listen on.
+    /// The metrics of these processes, if they are a Millrace: at one of their listening Unix sockets.
     pub fn of(pids: &[u32]) -> Option<Metrics> {
         let is_millrace = |pid: &&u32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "millrace")
@@ -50,7 +50,7 @@ impl Metrics {
         found.into_iter().find(|metrics| metrics.last.is_some())
     }
 
-    /// How things are, and what has happened since the last time; `None`: the server doesn't say.
+    /// The current state, and the events since the last call; `None`: the server doesn't respond.
     pub fn sample(&mut self) -> Option<MillraceSample> {
         let text = ask(&self.address)?;
         if !text.contains("millrace_build_info") {

@@ -1,15 +1,15 @@
-//! The engine: makes the load that a plan asks for, by the scenario, and records what came of it.
+//! The engine: makes the load of a plan, according to the scenario, and records the results.
 //!
 //! ```text
 //!   run.rs       one run: quiet fetches, threads, seconds, stop rules, the search for what holds
-//!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   who comes when
+//!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   times of arrivals
 //!   walk.rs      users from step to step                     pages.rs   full page loads, redirects.rs
 //!   connection.rs  requests in, responses out                transport.rs, tls.rs, connect.rs   bytes
 //!   http2.rs, HTTP/1.1 is millrace_wire::response            judge.rs   whether a response is right
 //! ```
 //!
-//! A thread is an epoll loop of its own rather than a runtime with a task a user: with 1,000,000 users, what each of them
-//! costs is what decides.
+//! A thread is an epoll loop of its own instead of a runtime with a task per user: with 1,000,000 users, the cost per
+//! user decides.
 
 mod clock;
 mod collect;

@@ -1,4 +1,4 @@
-//! When somebody comes: the curve of the load, and a thread's share of it. No clock: times are passed in.
+//! The times of arrivals: the curve of the load, and a thread's share of it. No clock: times are passed in.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ impl Curve {
         self.stages.iter().map(Segment::area).sum()
     }
 
-    /// When the arrival of this number (it need not be whole) comes, counted from 0: where the area under the curve reaches
-    /// it. `None`: it never comes.
+    /// When the arrival with this number (not necessarily whole), counted from 0, is due: where the area under the
+    /// curve reaches it. `None`: never.
     pub fn when(&self, number: f64) -> Option<f64> {
         let (mut begin, mut left) = (0.0, number);
         for stage in &self.stages {
@@ -81,7 +81,7 @@ impl Segment {
     }
 }
 
-/// A thread's share of open arrivals: every so many-th, evenly spaced.
+/// A thread's share of open arrivals: every n-th, evenly spaced.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalTimes {
     next: u64,
@@ -94,23 +94,23 @@ impl ArrivalTimes {
         ArrivalTimes { next: thread as u64, threads: threads as u64 }
     }
 
-    /// When the next one comes, in seconds from the start.
+    /// When the next arrival is due, in seconds from the start.
     pub fn peek(&self, curve: &Curve) -> Option<f64> {
         curve.when(self.next as f64 + 0.5)
     }
 
-    /// Its number among those of all threads.
+    /// Its number among the arrivals of all threads.
     pub fn number(&self) -> u64 {
         self.next
     }
 
-    /// Goes on to the one after.
+    /// Advances to the next arrival.
     pub fn take(&mut self) {
         self.next += self.threads;
     }
 }
 
-/// How many of `load` users are those of thread number `thread` of `threads`.
+/// How many of `load` users belong to thread number `thread` of `threads`.
 pub fn share(load: f64, thread: usize, threads: usize) -> usize {
     let load = load.round().max(0.0) as usize;
     (load + threads - 1 - thread) / threads

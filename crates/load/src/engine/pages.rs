@@ -17,11 +17,11 @@ use crate::page::{self, Kind};
 use crate::scenario::{MOST_REDIRECTS, Request};
 use crate::url::Url;
 
-/// Different contents whose parts are remembered.
+/// Maximum number of different contents whose parts are remembered.
 const MOST_KNOWN: usize = 1024;
 
 impl Thread {
-    /// The page itself has come: now its parts.
+    /// The page itself has arrived: requests its parts.
     pub(super) fn on_page(&mut self, key: u32, pending: &Pending, kept: &Kept) {
         let parts = self.parts_of(key, pending, None, kept);
         let load = PageLoad {
@@ -36,7 +36,7 @@ impl Thread {
         self.load_parts(key);
     }
 
-    /// A part has come, or not.
+    /// A part has arrived, or failed.
     pub(super) fn on_part(
         &mut self,
         key: u32,
@@ -58,7 +58,7 @@ impl Thread {
         self.load_parts(key);
     }
 
-    /// Asks for as many parts as connections allow; when all are there, the page is.
+    /// Requests as many parts as connections allow; when all have arrived, the page is complete.
     pub(super) fn load_parts(&mut self, key: u32) {
         loop {
             let Some(load) = &mut self.users[key as usize].memory().load else { return };
@@ -114,7 +114,7 @@ impl Thread {
         load
     }
 
-    /// If nothing of the user's is under way, nothing of it will tell when a connection is free: it queues.
+    /// If the user has no request in progress, none will tell when a connection is free: it queues.
     fn wait_for_connection(&mut self, key: u32) {
         let user = &mut self.users[key as usize];
         let generation = user.generation;
@@ -132,7 +132,7 @@ impl Thread {
         }
     }
 
-    /// What the browser's cache has that needs no request: the parts it names.
+    /// Whether the browser's cache has a fresh copy, which needs no request: returns the parts that it names.
     fn fresh(&mut self, key: u32, target: &str) -> Option<Rc<[PartRequest]>> {
         if !self.shared.scenario.browser_cache {
             return None;
@@ -141,7 +141,7 @@ impl Thread {
         kept.is_fresh().then(|| kept.parts.clone())
     }
 
-    /// What a response names, by itself or, if it is a 304, by what was kept. The browser's cache learns of it.
+    /// The parts that a response names or, if it is a 304, the stored one. Updates the browser's cache.
     fn parts_of(
         &mut self,
         key: u32,

@@ -1,7 +1,7 @@
-//! Before the load: each URL fetched in quiet, to know what is right.
+//! Fetches each URL before the load, to get reference responses.
 //!
-//! A URL is fetched until two responses are the same but for what is declared dynamic; where that doesn't happen, its responses
-//! are not compared, and the report says so.
+//! A URL is fetched until two responses are the same except for declared dynamic parts; if that doesn't happen, its
+//! responses are not compared, and the report says so.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::scenario::{Dynamic, MOST_REDIRECTS, Origin, Request, Scenario};
 use crate::url::Url;
 
-/// URLs that are looked at.
+/// Maximum number of URLs that are fetched.
 const MOST_URLS: usize = 500;
 /// Tries until two responses are the same.
 const MOST_TRIES: usize = 4;
@@ -35,38 +35,38 @@ const PATIENCE_EACH: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(200);
 /// How long a server may take to become itself again after too much load.
 const RECOVERY: Duration = Duration::from_secs(20);
-/// How many prompt answers in a row show it: one may come from a process that had less to do.
+/// How many prompt responses in a row show recovery: one may come from a less busy process.
 const PROMPT_ANSWERS: usize = 8;
-/// What a prompt answer may take longer than in quiet.
+/// How much longer than without load a prompt response may take.
 const PROMPT: Duration = Duration::from_millis(20);
 /// Bytes of a response.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Default)]
 pub struct Quiet {
-    /// What each target is like.
+    /// The reference response of each target.
     pub expected: HashMap<String, Arc<Expected>>,
     /// The `Server` field of the first response.
     pub server: Option<String>,
     /// How long the first URL took, twice; `None`: nothing was fetched.
     pub took: Option<Duration>,
-    /// What people should know.
+    /// Notes for the report.
     pub notes: Vec<String>,
 }
 
 /// A response, content decoded.
 struct Answer {
     response: Response,
-    /// What was asked for last, after redirects.
+    /// The last requested target, after redirects.
     target: String,
 }
 
-/// Looks at the URLs of the scenario.
+/// Fetches the URLs of the scenario.
 pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &AtomicBool) -> Quiet {
     let mut quiet = Quiet::default();
     if plan.http2 && !scenario.origin.tls {
-        // What is fetched here is fetched over HTTP/1.1, which such a server may not speak.
+        // The reference responses are fetched over HTTP/1.1, which such a server may not support.
         quiet
             .notes
             .push("HTTP/2 without TLS: responses are not compared with reference responses".to_owned());
@@ -136,8 +136,8 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
     quiet
 }
 
-/// Waits until a server that has had too much is itself again: what was left in its queues would be counted against the next load.
-/// That is when the first URL comes several times in a row about as soon as in quiet (`took`), or after [`RECOVERY`].
+/// Waits until an overloaded server has recovered: its queues would otherwise affect the next load. It has when the
+/// first URL arrives several times in a row about as fast as without load (`took`), or after [`RECOVERY`].
 pub fn recover(
     plan: &Plan,
     scenario: &Scenario,
@@ -164,7 +164,7 @@ fn is_fixed(request: &Request) -> bool {
     request.method == "GET" && !has_names(request)
 }
 
-/// What of a response is looked at next.
+/// The next part of a response.
 #[derive(Clone, Copy)]
 enum Want {
     Nothing,
@@ -225,7 +225,7 @@ impl Fetcher<'_> {
     /// The response, and whether two were the same.
     fn settled(&self, request: &Request, redirects: u8, twice: bool) -> io::Result<(Answer, bool)> {
         let mut last = self.fetch(request, redirects);
-        // Who isn't there, or says nothing, isn't asked again: the load will tell.
+        // A server that is absent or silent isn't asked again: the load will show it.
         let is_absent = matches!(&last, Err(error) if is_absence(error));
         if !twice || is_absent {
             return last.map(|answer| (answer, false));
@@ -245,7 +245,7 @@ impl Fetcher<'_> {
         last.map(|answer| (answer, false))
     }
 
-    /// The response, after so many redirects at most.
+    /// The response, after this many redirects at most.
     fn fetch(&self, request: &Request, redirects: u8) -> io::Result<Answer> {
         let mut request = request.clone();
         for left in (0..=redirects).rev() {
@@ -317,7 +317,7 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut)
 }
 
-/// What to do about it; empty: nothing is known.
+/// Advice; empty if there is none.
 fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {

@@ -1,4 +1,4 @@
-//! Redirects: a user goes where a response leads, as a browser would, if that is on the same server.
+//! Redirects: a user follows them as a browser would, if they lead to the same server.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ const MOST_KNOWN: usize = 4096;
 pub enum Lead {
     /// To this request.
     Here(Rc<Prepared>),
-    /// To another server, which is not asked.
+    /// To another server, which gets no request.
     Away(Url),
 }
 
@@ -36,7 +36,7 @@ impl Thread {
         }
     }
 
-    /// Goes there.
+    /// Follows it.
     pub(super) fn follow(&mut self, key: u32, pending: &Pending, lead: Lead) {
         match (lead, pending.part) {
             (Lead::Here(what), None) => {
@@ -87,8 +87,8 @@ impl Thread {
     }
 }
 
-/// The request that comes after a redirect of `request`, whose target was `from`: or where it leads if that is another server.
-/// `None`: the response leads nowhere.
+/// The request after a redirect of `request`, whose target was `from`; or the URL if it is on another server. `None`:
+/// the response is not a redirect.
 pub fn after(
     origin: &Origin,
     request: &Request,
@@ -105,7 +105,7 @@ pub fn after(
         return Some(Err(url));
     }
     let mut next = Request { target: url.target, ..request.clone() };
-    // 307 and 308 are there to keep the method; with the others browsers ask for the next page (Fetch, section 4.4).
+    // 307 and 308 preserve the method; after the others browsers send GET (Fetch, section 4.4).
     let becomes_get = match status {
         303 => request.method != "HEAD",
         301 | 302 => request.method == "POST",

@@ -1,4 +1,4 @@
-//! Requests, ready to be sent, with what must hold of their responses.
+//! Requests, ready to send, with the conditions for their responses.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use super::judge::Judge;
 use crate::plan::Plan;
 use crate::scenario::{Extract, Origin, Request, Scenario};
 
-/// What the tester calls itself: like a browser, so that servers treat it as one, and honest.
+/// The tester's name: like a browser's, so that servers treat it as one, but honest.
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; millrace-load/", env!("CARGO_PKG_VERSION"), ")");
 
 /// A request of the scenario, or for a part of a page. Each thread has its own.
@@ -28,13 +28,13 @@ pub struct Prepared {
     pub keeps: bool,
     /// How many more redirects are followed; `None`: a redirect is a response like others.
     pub follows: Option<u8>,
-    /// What is taken out of the response.
+    /// The values taken out of the response.
     pub extract: Vec<Extract>,
-    /// What must hold of the response.
+    /// The conditions for the response.
     pub judge: Judge,
 }
 
-/// What all requests of a run have in common.
+/// The common parts of all requests of a run.
 #[derive(Clone, Debug)]
 pub struct Manner {
     authority: String,
@@ -42,11 +42,11 @@ pub struct Manner {
     scheme: &'static str,
     /// Whether requests are made in HTTP/2.
     pub is_http2: bool,
-    /// Whether requests differ from user to user whatever is written in them: cookies, what a browser has kept.
+    /// Whether requests differ from user to user in any case: cookies, browser caches.
     is_personal: bool,
 }
 
-/// What a user adds to a request.
+/// A user's additions to a request.
 #[derive(Clone, Copy, Default)]
 pub struct Personal<'a> {
     /// Values taken out of earlier responses.
@@ -58,7 +58,7 @@ pub struct Personal<'a> {
 }
 
 impl Prepared {
-    /// Whether head and content of the response are kept until it is complete.
+    /// Whether head and content of the response are stored until it is complete.
     pub fn keeps_any(&self) -> bool {
         self.keeps || self.follows.is_some() || self.judge.wants_content()
     }
@@ -211,7 +211,7 @@ fn authority(origin: &Origin) -> String {
     url.split_once("://").map_or(url.clone(), |(_, authority)| authority.to_owned())
 }
 
-/// Whether values have to be put in.
+/// Whether values must be inserted.
 pub fn has_names(request: &Request) -> bool {
     let is_named = |text: &str| text.split('{').skip(1).any(|rest| name_of(rest).is_some());
     is_named(&request.target)

@@ -23,16 +23,16 @@ use crate::scenario::{Origin, Scenario};
 
 /// Descriptors that a thread has besides its connections: standard streams, epoll, files of the process.
 const OTHER_DESCRIPTORS: u64 = 64;
-/// How long one of several addresses has to accept a connection.
+/// How long one of several addresses may take to accept a connection.
 const GREETING: Duration = Duration::from_secs(1);
-/// How near the search for what holds comes.
+/// Precision of the search for the highest load that holds.
 const NEAR: f64 = 1.05;
 /// More stages than these are only counted where the load is described.
 const MOST_STAGES_IN_WORDS: usize = 4;
 /// Tries of that search.
 const MOST_TRIALS: usize = 12;
 
-/// What the outside has to say to a run.
+/// Signals to a run from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     /// Set by Ctrl-C: the run ends, with its results.
@@ -50,14 +50,14 @@ pub enum CannotBegin {
     Unknown {
         /// Its name.
         host: String,
-        /// What the resolver says, if it says anything.
+        /// The resolver's error, if there is one.
         why: Option<String>,
     },
     /// The system lacks something.
     Lacks {
-        /// What.
+        /// The missing resource.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
     /// Connections can't be encrypted.
@@ -65,7 +65,7 @@ pub enum CannotBegin {
 }
 
 impl CannotBegin {
-    /// Makes an error out of what the system says when it lacks `what`.
+    /// Makes an error from the system's when it lacks `what`.
     pub(super) fn lacks<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> CannotBegin {
         move |error| CannotBegin::Lacks { what, why: error.to_string() }
     }
@@ -84,8 +84,8 @@ impl fmt::Display for CannotBegin {
 
 impl std::error::Error for CannotBegin {}
 
-/// Where connections to a host go: the first of its addresses where somebody listens, as `localhost` may be ::1 for a server
-/// that has 127.0.0.1 only; outside private networks just the first one.
+/// The address for connections to a host: the first one that accepts connections, because `localhost` may be ::1
+/// while a server has only 127.0.0.1; outside private networks simply the first.
 ///
 /// # Errors
 /// The name is unknown.
@@ -103,7 +103,7 @@ pub fn resolve(origin: &Origin) -> Result<SocketAddr, CannotBegin> {
     Ok(addresses.iter().find(answers).copied().unwrap_or(first))
 }
 
-/// Makes the load and records what came of it. `seen` is called after each second with what there is so far.
+/// Makes the load and records the results. Calls `seen` after each second with the results so far.
 ///
 /// # Errors
 /// The run can't begin: the host's name is unknown, the system lacks something.
@@ -145,7 +145,7 @@ fn paced(plan: &Plan, scenario: &Scenario) -> Plan {
     plan
 }
 
-/// What stays the same for all parts of a run.
+/// The constant parts of a run.
 struct Engine<'a> {
     plan: &'a Plan,
     scenario: &'a Scenario,
@@ -273,7 +273,8 @@ impl Engine<'_> {
         let most = match (plan.arrivals, plan.connections) {
             (ArrivalModel::Closed, _) => peak * each,
             (ArrivalModel::Open, Some(connections)) => u64::from(connections),
-            // New connections each time leave their ports behind for a while; kept ones are as many as are busy at once.
+            // With a new connection per request, each one's port stays in use for a while; with keep-alive, there are
+            // as many connections as are busy at once.
             (ArrivalModel::Open, None) if !plan.keep_alive => peak * 60,
             (ArrivalModel::Open, None) => peak * 2,
         };
@@ -289,7 +290,7 @@ impl Engine<'_> {
         (most, wanted.min(useful.max(1) as usize).max(1))
     }
 
-    /// Looks for the highest load that holds, between what broke it and what didn't.
+    /// Searches for the highest load that holds, between the one that broke the server and one that didn't.
     fn search(&self, run: &mut Run, seen: &mut dyn FnMut(&Run)) -> Result<(), CannotBegin> {
         let broke = match &run.end {
             Some(End::Broken { at, .. }) => *at,
@@ -343,7 +344,7 @@ impl Engine<'_> {
     }
 }
 
-/// What the arrivals are, for people.
+/// A description of the arrivals for people.
 fn arrivals_in_words(plan: &Plan, scenario: &Scenario) -> String {
     if let Some(timeline) = &scenario.timeline {
         return format!("{} requests as recorded", timeline.len());

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::run::Control;
 use crate::record::{Program, ServerSample};
 
-/// Looks at the server each second.
+/// Observes the server each second.
 pub struct Watch {
     pids: Vec<u32>,
     metrics: Option<Metrics>,
@@ -21,7 +21,7 @@ pub struct Watch {
 
 struct Usage {
     at: Instant,
-    /// Ticks of the server's processes that are still there, and what they run, by process.
+    /// Ticks and programs of the server's existing processes, by process ID.
     server: HashMap<u32, (u64, String)>,
     machine: u64,
 }
@@ -43,7 +43,7 @@ impl Watch {
         watch
     }
 
-    /// What it is like now; `None`: nothing can be seen.
+    /// The current sample; `None`: nothing can be observed.
     pub fn sample(&mut self) -> Option<ServerSample> {
         let usage = self.usage();
         let last = self.last.as_ref()?;
@@ -71,7 +71,7 @@ impl Watch {
     }
 }
 
-/// What the server's processes did between two looks, by program.
+/// The activity of the server's processes between two samples, by program.
 fn programs(now: &Usage, last: &Usage, per_core: f64) -> BTreeMap<String, Program> {
     let mut programs = BTreeMap::<String, Program>::new();
     for (pid, (ticks, name)) in &now.server {
@@ -118,7 +118,7 @@ fn listeners(port: u16) -> Vec<u32> {
     if !found.is_empty() {
         return found;
     }
-    // Threads may have tables of their own. There are many of them: they are looked at only where nothing else is found.
+    // Threads may have their own tables. There are many threads: they are examined only if nothing else is found.
     let threads = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     processes().filter(|pid| threads(pid).any(|thread| holds(&thread.path().join("fd")))).collect()
 }
@@ -128,10 +128,10 @@ fn processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// These processes and all that come from them.
+/// These processes and all their descendants.
 fn family(pids: &[u32]) -> HashSet<u32> {
     let told = Path::new("/proc/thread-self/children").exists();
-    // Without CONFIG_PROC_CHILDREN all processes are looked at, which may take milliseconds.
+    // Without CONFIG_PROC_CHILDREN all processes are examined, which may take milliseconds.
     let parents: Vec<(u32, u32)> = match told || pids.is_empty() {
         true => Vec::new(),
         false => processes().filter_map(|pid| Some((pid, parent(pid)?))).collect(),
@@ -149,7 +149,7 @@ fn family(pids: &[u32]) -> HashSet<u32> {
     known
 }
 
-/// What the threads of a process have started (proc_pid_task_children(5)).
+/// The processes that a process's threads have started (proc_pid_task_children(5)).
 fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

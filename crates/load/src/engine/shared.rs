@@ -1,4 +1,4 @@
-//! What all threads of a run have in common, and what they hand over.
+//! What all threads of a run share, and what they report.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,12 +17,12 @@ use crate::scenario::{Dynamic, Scenario};
 /// Connections that are being made at once: as many as fit into the queues of a server with usual settings.
 const MOST_CONNECTING: usize = 2048;
 
-/// What all threads have in common; nothing in it is written often.
+/// What all threads share; nothing in it is written often.
 #[derive(Debug)]
 pub struct Shared {
-    /// Who comes when.
+    /// The arrivals.
     pub plan: Plan,
-    /// What they do.
+    /// The users' actions.
     pub scenario: Scenario,
     /// Where connections go.
     pub target: SocketAddr,
@@ -38,7 +38,7 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Nothing is waited for any more.
     pub stop_now: AtomicBool,
-    /// What URLs are like in quiet, by target.
+    /// Reference responses by target.
     pub expected: HashMap<String, Arc<Expected>>,
     /// Parts of pages that may differ.
     pub dynamic: Arc<[Dynamic]>,
@@ -46,20 +46,20 @@ pub struct Shared {
     pub weights: Vec<u64>,
     /// Requests on a connection at once.
     pub streams: usize,
-    /// Whether connections are kept full of requests.
+    /// Whether requests are pipelined.
     pub pipelines: bool,
     /// Connections of a user at most.
     pub connections_each: usize,
     /// Connections that a thread makes at once.
     pub most_connecting: usize,
-    /// What was missing.
+    /// Missing resources.
     pub lacks: Lacks,
     sources: Vec<IpAddr>,
     descriptors: u64,
     requests_left: AtomicI64,
 }
 
-/// What the tester had too little of.
+/// The resources that the tester lacked.
 #[derive(Debug, Default)]
 pub struct Lacks {
     /// Descriptors.
@@ -70,18 +70,18 @@ pub struct Lacks {
     pub memory: AtomicBool,
 }
 
-/// What a thread hands over after each second.
+/// A thread's report after each second.
 #[derive(Debug)]
 pub struct Report {
     /// Which thread.
     pub thread: usize,
     /// Which second.
     pub second: u32,
-    /// What was counted.
+    /// Counters.
     pub tally: Box<Tally>,
     /// How things are at its end.
     pub gauges: Gauges,
-    /// What people should know.
+    /// Notes for the report.
     pub notes: Vec<String>,
     /// Whether it is the thread's last.
     pub is_last: bool,
@@ -90,13 +90,13 @@ pub struct Report {
 /// How things are at the end of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
-    /// Users that are there (closed), or flows under way (open).
+    /// Present users (closed), or flows in progress (open).
     pub users: u64,
     /// Connections.
     pub connections: u64,
     /// Processor time of the thread in the second, nanoseconds.
     pub cpu: u64,
-    /// Arrivals that were due and did not begin; told at the end.
+    /// Arrivals that were due and did not begin; reported at the end.
     pub missed: u64,
     /// How late an arrival began at worst, nanoseconds.
     pub latest_start: u64,
@@ -115,7 +115,7 @@ pub struct Surroundings {
     pub sources: Vec<IpAddr>,
     /// Descriptors that a thread may have.
     pub descriptors: u64,
-    /// What URLs are like in quiet.
+    /// Reference responses by target.
     pub expected: HashMap<String, Arc<Expected>>,
 }
 
@@ -185,7 +185,7 @@ impl Shared {
         self.scenario.flows.iter().map(steps).collect()
     }
 
-    /// The source addresses of a thread: its own where there are enough, so that threads don't look for the same ports.
+    /// The source addresses of a thread: separate ones if there are enough, so that threads don't compete for ports.
     pub fn sources_of(&self, thread: usize) -> Vec<IpAddr> {
         let count = self.sources.len();
         if count < self.threads {
@@ -200,7 +200,7 @@ impl Shared {
     pub fn most_connections_of(&self, thread: usize) -> usize {
         match self.plan.connections {
             Some(most) => (most as usize + self.threads - 1 - thread) / self.threads,
-            // Nobody is refused here because of descriptors: the system does that, and it is counted.
+            // The tester doesn't limit itself because of descriptors: the system does, and that is counted.
             None => usize::MAX,
         }
     }
@@ -227,7 +227,7 @@ impl Shared {
         is_left
     }
 
-    /// Whether all requests that were wanted are made, or under way.
+    /// Whether all requests of the plan are made or in progress.
     pub fn is_exhausted(&self) -> bool {
         self.plan.stop.requests.is_some() && self.requests_left.load(Ordering::Relaxed) <= 0
     }

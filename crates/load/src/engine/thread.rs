@@ -1,7 +1,8 @@
 //! A thread of the engine: its users, its connections, and the loop that serves both.
 //!
-//! Nothing in it is shared or locked. Connections and users are named by their number and a generation, because an event or
-//! a timer may come for one that is gone. What users do next is in `walk.rs`, how pages are loaded in `pages.rs`.
+//! Nothing in it is shared or locked. Connections and users are identified by their number and a generation, because
+//! an event or a timer may arrive for one that has gone. `walk.rs` decides what users do next, `pages.rs` loads
+//! pages.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -32,11 +33,11 @@ use crate::record::Failure;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 128 << 10;
-/// Events that are looked at before arrivals and timers have their turn again.
+/// Maximum number of events handled before arrivals and timers have their turn again.
 const EVENTS: usize = 512;
-/// How often it is looked at whether the run is over.
+/// Interval between checks whether the run is over.
 const TICK: u64 = SECOND / 20;
-/// How often time limits are looked at, at most so seldom: with 20,000 connections a thread, looking at all costs.
+/// Maximum interval between checks of time limits: with 20,000 connections per thread, checking all is costly.
 const SWEEP: u64 = SECOND;
 /// How long after the end arrivals begin that were due before.
 const GRACE: u64 = 2 * SECOND;
@@ -54,7 +55,7 @@ pub struct Thread {
     pub(super) manner: Manner,
     /// The requests of each flow's steps.
     pub(super) steps: Vec<Vec<Rc<Prepared>>>,
-    /// Parts of pages, by the hash of what names them.
+    /// Parts of pages, by the hash of the naming content.
     pub(super) parts: HashMap<u64, Rc<[PartRequest]>>,
     /// Requests that redirects led to, by the request that was redirected and where to; with that one, so that its address
     /// stays its own.
@@ -81,7 +82,7 @@ pub struct Thread {
     latest_start: u64,
     most_connections: usize,
     cpu: u64,
-    /// The connection whose responses are being looked at: what is given to it is sent afterwards.
+    /// The connection whose responses are being handled: its new requests are sent afterwards.
     current: u32,
     /// How many users there should be (closed arrivals).
     wanted: usize,
@@ -90,10 +91,10 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Thread number `number`. Called on the thread itself: it has a descriptor table of its own from here on.
+    /// Thread number `number`. Called on the thread itself: from here on it has its own descriptor table.
     ///
     /// # Errors
-    /// What the system lacks.
+    /// The resource that the system lacks.
     pub fn new(shared: Arc<Shared>, number: usize, reports: Sender<Report>) -> Result<Thread, CannotBegin> {
         millrace_sys::own_descriptor_table()
             .map_err(CannotBegin::lacks("cannot create a descriptor table"))?;
@@ -155,7 +156,7 @@ impl Thread {
         })
     }
 
-    /// Runs until the load is over and what is under way has ended.
+    /// Runs until the load is over and requests in progress have ended.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -210,12 +211,12 @@ impl Thread {
         }
     }
 
-    /// Users go on where their requests have come to an end.
+    /// Users continue after their requests have ended.
     fn settle(&mut self) {
         while let Some(finished) = self.lent.finished.pop_front() {
             self.current = finished.connection;
             self.on_finished(finished);
-            // What is asked for in answer to all that came at once is in one packet.
+            // Requests caused by responses that arrived together share a packet.
             let goes_on = self.lent.finished.front().is_some_and(|next| next.connection == self.current);
             if !goes_on {
                 let key = std::mem::replace(&mut self.current, NONE);
@@ -224,7 +225,7 @@ impl Thread {
         }
     }
 
-    /// Sends what a connection was given, and lets it rest if that is nothing.
+    /// Sends a connection's new requests, or lets it rest if there are none.
     fn send_out(&mut self, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         if connection.flush(&mut self.lent) == Life::Gone {
@@ -290,7 +291,7 @@ impl Thread {
         self.begin_flow(key, due, flow);
     }
 
-    /// As many users as there should be. True: more are to come at once.
+    /// Starts users up to the intended number. True: more are to start at once.
     fn spawn_closed(&mut self, now: u64) -> bool {
         if now >= nanoseconds(self.shared.duration) {
             return false;
@@ -398,7 +399,7 @@ impl Thread {
     /// A connection is closed.
     pub(super) fn remove(&mut self, key: u32) {
         let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
-        // Whatever is still under way on it has failed.
+        // All requests in progress on it have failed.
         connection.fail(Failure::Reset, &mut self.lent);
         if connection.is_connecting() {
             self.connecting -= 1;
@@ -431,7 +432,7 @@ impl Thread {
     /// Connections have become free: waiting users continue.
     fn serve_queue(&mut self) {
         let most = self.shared.most_connections_of(self.number);
-        // Who has to wait once more is at the end of the queue again.
+        // A user that must wait again goes to the end of the queue.
         for _ in 0..self.queue.len() {
             if self.idle.is_empty() && self.connections.len() >= most {
                 break;
@@ -443,7 +444,7 @@ impl Thread {
         }
     }
 
-    /// Looks at what the outside wants, and at the time.
+    /// Handles signals from outside, and the time.
     fn tick(&mut self, now: u64) {
         let sweep_every = SWEEP.min(self.shared.timeout / 8).max(SECOND / 1000);
         self.next_tick = now + TICK.min(sweep_every);
@@ -457,7 +458,7 @@ impl Thread {
         self.is_over |= now >= end && !is_late || self.shared.stop.load(Ordering::Relaxed);
     }
 
-    /// Looks at time limits.
+    /// Checks time limits.
     fn sweep(&mut self, now: u64) {
         let limit = now.saturating_sub(self.shared.timeout);
         let late: Vec<u32> = self
@@ -487,10 +488,11 @@ impl Thread {
         }
     }
 
-    /// Whether the thread may end: closed arrivals are cut off at the end, as what is under way then would only be counted where
-    /// it is quick; open arrivals and counted requests are waited for, as they were promised to be measured.
+    /// Whether the thread may end: closed arrivals are cut off at the end, because requests in progress would only
+    /// count if they are fast; open arrivals and counted requests are completed, because their measurement was
+    /// promised.
     fn is_done(&self, now: u64) -> bool {
-        // A request that is under way may come back to be made again: only when none is, the last one has been made.
+        // A request in progress may have to be repeated: the last one has been made only when none is in progress.
         let is_exhausted = self.shared.is_exhausted();
         if !self.is_over && !is_exhausted {
             return false;
@@ -499,11 +501,11 @@ impl Thread {
         let waits = self.is_open() || self.shared.plan.stop.requests.is_some();
         let end = nanoseconds(self.shared.duration) + self.shared.timeout;
         let is_busy = self.connections.iter().any(|(_, connection)| connection.load() > 0);
-        // Who waits for a connection has nothing to ask for any more when all requests are made.
+        // A user that waits for a connection has nothing to request when all requests are made.
         cut_off || !waits || now > end || !is_busy && (is_exhausted || self.queue.is_empty())
     }
 
-    /// Hands over what was counted when a second is through.
+    /// Reports the counters when a second is over.
     fn end_second(&mut self, now: u64) {
         while now >= (u64::from(self.second) + 1) * SECOND {
             self.hand_over(false);
@@ -530,7 +532,7 @@ impl Thread {
             notes: std::mem::take(&mut self.lent.notes),
             is_last,
         };
-        // Nobody listens any more only when the run is being given up.
+        // The receiver is gone only when the run is being aborted.
         let _ = self.reports.send(report);
     }
 
@@ -551,7 +553,7 @@ impl Thread {
         self.shared.plan.arrivals == plan::ArrivalModel::Open
     }
 
-    /// Gives a request to a connection, which sends it at once unless it is being looked at.
+    /// Gives a request to a connection, which sends it at once unless its responses are being handled.
     pub(super) fn submit(&mut self, key: u32, pending: Pending, message: RequestMessage<'_>) {
         let connection = &mut self.connections[key as usize];
         connection.submit(pending, message, &mut self.lent);

@@ -1,5 +1,5 @@
-//! TLS of the tester. Certificates are not checked unless that is asked for: what is tested is a server of one's own, often with
-//! a certificate made for the occasion, and checking costs the tester, not the server.
+//! TLS of the tester. Certificates are not checked unless requested: the tested server is usually one's own, often
+//! with a temporary certificate, and checking costs the tester, not the server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,12 +30,12 @@ pub enum NoTls {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
     /// There is no usable certificate in the file.
     NoCertificate(PathBuf),
-    /// rustls refuses what it was given: its words.
+    /// rustls rejects the input, with its message.
     Refused(String),
 }
 

@@ -59,7 +59,7 @@ impl Transport {
         self.tls.as_mut()?.process_new_packets().err().map(|error| error.to_string())
     }
 
-    /// Reads what is there, up to the length of `into`; never 0 bytes.
+    /// Reads available data, up to the length of `into`; never 0 bytes.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
         let Some(tls) = &mut self.tls else { return receive(&self.socket, into) };
         loop {
@@ -75,7 +75,7 @@ impl Transport {
         }
     }
 
-    /// Sends from the start of `out` what can be sent, and removes it there.
+    /// Sends as much as possible from the start of `out`, and removes it there.
     pub fn write(&mut self, out: &mut Vec<u8>, count: &mut u64) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else {
             while !out.is_empty() {
@@ -108,7 +108,7 @@ impl Transport {
         }
     }
 
-    /// Goes on with the TLS handshake: whether it is over.
+    /// Continues the TLS handshake; returns whether it is complete.
     pub fn handshake(&mut self, buffer: &mut [u8]) -> Result<bool, Broken> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         loop {
@@ -142,7 +142,7 @@ impl Broken {
         }
     }
 
-    /// As what it is counted.
+    /// The failure as which it counts.
     pub fn failure(self) -> Failure {
         match self {
             Broken::Not | Broken::Closed | Broken::Reset => Failure::Reset,
@@ -163,13 +163,13 @@ fn receive(socket: &OwnedFd, into: &mut [u8]) -> Result<usize, Broken> {
     }
 }
 
-/// Reads from the socket by way of `buffer`, and deciphers.
+/// Reads from the socket through `buffer`, and decrypts.
 fn take_records(socket: &OwnedFd, tls: &mut ClientConnection, buffer: &mut [u8]) -> Result<(), Broken> {
     let most = buffer.len().min(16 << 10);
     let mut records = match receive(socket, &mut buffer[..most]) {
         Ok(read) => &buffer[..read],
         Err(Broken::Closed) if !tls.is_handshaking() => {
-            // An empty read tells TLS of the end; the reader above says what that means.
+            // An empty read tells TLS about the end; the caller above interprets it.
             let _ = tls.read_tls(&mut io::empty());
             let _ = tls.process_new_packets();
             return Ok(());
@@ -179,7 +179,7 @@ fn take_records(socket: &OwnedFd, tls: &mut ClientConnection, buffer: &mut [u8])
     while !records.is_empty() {
         tls.read_tls(&mut records).map_err(|_| Broken::Tls)?;
         if tls.process_new_packets().is_err() {
-            // The alert says why to the other side.
+            // The alert tells the reason to the other side.
             let _ = send_records(socket, tls);
             return Err(Broken::Tls);
         }

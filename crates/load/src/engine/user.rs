@@ -1,5 +1,5 @@
-//! A user: where in the scenario it is, and what it remembers. An idle one is a few dozen bytes; what only some scenarios need
-//! is in [`Memory`], made when it is needed.
+//! A user: its position in the scenario, and its memory. An idle one takes a few dozen bytes; data that only some
+//! scenarios need is in [`Memory`], created on demand.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -35,26 +35,26 @@ pub struct User {
     pub generation: u32,
     /// Flows in a row that failed because of the connection.
     pub failed: u8,
-    /// Whether something is under way.
+    /// Whether it has a request in progress.
     pub is_active: bool,
-    /// What it remembers.
+    /// Its memory.
     pub memory: Option<Box<Memory>>,
 }
 
-/// What a user of some scenarios remembers.
+/// A user's memory in some scenarios.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// Its cookies.
     pub jar: Jar,
     /// Values taken out of responses of this flow.
     pub values: Vec<(String, String)>,
-    /// Where a redirect has sent it, and it has not asked yet.
+    /// The target of a redirect that it has not requested yet.
     pub redirected: Option<Rc<Prepared>>,
     /// The page that it loads.
     pub load: Option<PageLoad>,
     /// Its connections but the first.
     pub more: Vec<u32>,
-    /// What its browser has kept, by target.
+    /// The contents of its browser cache, by target.
     pub cache: HashMap<String, Cached>,
 }
 
@@ -63,11 +63,11 @@ pub struct Memory {
 pub struct PageLoad {
     /// When it was due.
     pub due: u64,
-    /// What is still to be asked for.
+    /// Parts still to request.
     pub queue: VecDeque<PartRequest>,
     /// Everything that has been in the queue.
     pub seen: HashSet<String>,
-    /// Requests under way.
+    /// Requests in progress.
     pub open: u32,
     /// Whether something failed.
     pub has_failed: bool,
@@ -78,7 +78,7 @@ pub struct PageLoad {
 pub struct PartRequest {
     /// Its request.
     pub what: Rc<Prepared>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -87,14 +87,14 @@ pub struct PartRequest {
 pub struct Cached {
     etag: Option<String>,
     modified: Option<String>,
-    /// Until when it need not be asked for.
+    /// Until when it is fresh.
     fresh_until: SystemTime,
     /// The parts that it names.
     pub parts: Rc<[PartRequest]>,
 }
 
 impl Cached {
-    /// What a browser keeps of this response; `None`: nothing.
+    /// What a browser caches of this response; `None`: nothing.
     pub fn of(kept: &Kept, parts: Rc<[PartRequest]>) -> Option<Cached> {
         let control = response::field(&kept.head, "cache-control").unwrap_or_default().to_ascii_lowercase();
         if control.contains("no-store") {
@@ -119,12 +119,12 @@ impl Cached {
         Some(Cached { etag, modified, fresh_until, parts })
     }
 
-    /// Whether it need not be asked for.
+    /// Whether it is fresh.
     pub fn is_fresh(&self) -> bool {
         self.fresh_until > SystemTime::now()
     }
 
-    /// The fields of a request that ask whether it is still right.
+    /// The fields of a request that revalidate it.
     pub fn conditions(&self) -> Vec<(&'static str, String)> {
         let etag = self.etag.clone().map(|etag| ("If-None-Match", etag));
         let modified = self.modified.clone().map(|date| ("If-Modified-Since", date));
@@ -148,7 +148,7 @@ impl User {
         }
     }
 
-    /// What it remembers, made if there is nothing yet.
+    /// Its memory, created if there is none yet.
     pub fn memory(&mut self) -> &mut Memory {
         self.memory.get_or_insert_default()
     }

@@ -17,7 +17,7 @@ use crate::scenario::{Request, Step};
 /// How long a user waits at first after the tester or the network had no connection for it, and how often that doubles.
 const PATIENCE: (u64, u8) = (SECOND / 100, 6);
 
-/// What came of the wish to send a request.
+/// The result of an attempt to send a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issued {
     /// It is on a connection.
@@ -26,7 +26,7 @@ pub enum Issued {
     Waits,
     /// There is no connection for it.
     Failed(Failure),
-    /// No more requests are to be made.
+    /// No more requests may be made.
     Over,
 }
 
@@ -50,7 +50,7 @@ impl Thread {
         &self.shared.scenario.flows[user.flow as usize].steps[user.step as usize]
     }
 
-    /// A user goes on after it thought, or waited for its time.
+    /// A user continues after its think time, or when it is due.
     pub(super) fn wake(&mut self, key: u32, generation: u32, due: u64) {
         if self.is_over {
             return;
@@ -65,7 +65,7 @@ impl Thread {
         }
     }
 
-    /// A user goes on after it waited for a connection.
+    /// A user continues after it waited for a connection.
     pub(super) fn resume(&mut self, key: u32) {
         let user = &self.users[key as usize];
         if user.memory.as_ref().is_some_and(|memory| memory.load.is_some()) {
@@ -75,7 +75,7 @@ impl Thread {
         }
     }
 
-    /// Asks for what the user's step is.
+    /// Sends the request of the user's step.
     pub(super) fn request(&mut self, key: u32) {
         loop {
             let user = &mut self.users[key as usize];
@@ -173,7 +173,7 @@ impl Thread {
         make(&self.manner, &what.request, personal)
     }
 
-    /// A request has come to its end.
+    /// A request has ended.
     pub(super) fn on_finished(&mut self, finished: Finished) {
         let Finished { pending, connection, outcome } = finished;
         if !self.shared.plan.keep_alive
@@ -312,7 +312,7 @@ impl Thread {
         }
     }
 
-    /// A flow is through: the user leaves, or begins again when its time comes.
+    /// A flow is complete: the user leaves, or begins again when it is due.
     fn end_flow(&mut self, key: u32, ok: bool, think: Option<(std::time::Duration, std::time::Duration)>) {
         if ok {
             self.lent.tally.flows += 1;

@@ -1,5 +1,5 @@
-//! What held a server back, named from what was measured: kernel tables and queues, memory, who took the processor, PHP's pools, and
-//! the failures. A sign is only what the figures show; where they show nothing, nothing is said.
+//! Names what limited a server, from measurements: kernel tables and queues, memory, programs on the processor, PHP's
+//! pools, and the failures. It names only what the figures show.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::html::words_of;
 use super::own::MillraceSummary;
 use super::survival;
 
-/// The processor is full when so much of all cores was busy.
+/// The processor counts as full when this part of all cores was busy.
 const FULL: f64 = 0.9;
 /// Programs that used less of the machine are not named.
 const NAMED: f64 = 0.03;
 /// The name of the tester among the programs.
 const TESTER: &str = "load tester";
 
-/// What held it back in a stage.
+/// The bottleneck in a stage.
 pub fn of_stage(document: &Document, index: usize) -> Option<String> {
     let seconds: Vec<&JsonSecond> = document.seconds.iter().filter(|second| second.stage == index).collect();
     let stage = document.stages.get(index)?;
     name(document, &seconds, stage.summary.server, &stage.summary.failures)
 }
 
-/// What held it back where the load was heaviest.
+/// The bottleneck at the heaviest load.
 pub fn of_run(document: &Document) -> Option<String> {
     let heavy = survival::most_load(document) * 0.9;
     let seconds: Vec<&JsonSecond> =
@@ -119,7 +119,7 @@ fn processor(programs: &BTreeMap<String, JsonProgram>, cores: f64) -> String {
     format!("CPU: all {} cores are busy{who}", count(cores))
 }
 
-/// A program whose few processes are at the limit of a core each, while others are free.
+/// A program whose few processes each use a whole core, while other cores are free.
 fn one_core(name: &str, program: &JsonProgram, cores: f64) -> Option<String> {
     let working = f64::from(program.working);
     let is_bound = working > 0.0
@@ -134,7 +134,7 @@ fn one_core(name: &str, program: &JsonProgram, cores: f64) -> Option<String> {
     is_bound.then(|| format!("{name}: {fill} of {}", count(cores)))
 }
 
-/// PHP's pools: told by Millrace, or seen by php-fpm's processes.
+/// PHP's pools: reported by Millrace, or derived from php-fpm's processes.
 fn php(seconds: &[&JsonSecond], programs: &BTreeMap<String, JsonProgram>) -> Option<String> {
     let told: Vec<MillraceSummary> = seconds.iter().filter_map(|second| second.server?.own).collect();
     if !told.is_empty() {

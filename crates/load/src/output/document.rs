@@ -13,17 +13,17 @@ use super::bottleneck;
 use super::own::MillraceSummary;
 use crate::record::{self, Failures, Run, Tally, Times};
 
-/// What `format` says.
+/// The value of `format`.
 pub const FORMAT: &str = "millrace-load/1";
 
-/// A run: complete, or as far as it has come.
+/// A run: complete, or so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// [`FORMAT`].
     pub format: String,
     /// Version of Millrace that wrote it.
     pub version: String,
-    /// What was asked for, and of whom.
+    /// The request and the target of the test.
     pub description: JsonDescription,
     /// Why it ended.
     pub outcome: JsonOutcome,
@@ -39,14 +39,14 @@ pub struct Document {
     pub tester: JsonTester,
     /// The search for the highest load that holds.
     pub bisection: Vec<JsonTrial>,
-    /// What holds the server back, where that is known.
+    /// The bottleneck of the server, if known.
     #[serde(default)]
     pub bottleneck: Option<String>,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What was asked for, and of whom.
+/// The request and the target of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JsonDescription {
     /// The command line, a word each.
@@ -63,9 +63,9 @@ pub struct JsonDescription {
     pub protocol: String,
     /// `Accept-Encoding`; empty: none.
     pub accept_encoding: String,
-    /// Whether connections are kept.
+    /// Whether connections are kept alive.
     pub keep_alive: bool,
-    /// Requests under way on a connection.
+    /// Requests in progress on a connection.
     pub pipeline: u32,
     /// After how long a request has failed.
     pub timeout_seconds: f64,
@@ -105,7 +105,7 @@ pub struct JsonOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonEnd {
-    /// It goes on.
+    /// In progress.
     Running,
     /// All stages are through.
     Complete,
@@ -126,11 +126,11 @@ pub struct BreakingPoint {
     pub second: u32,
     /// Users, or arrivals a second.
     pub load: f64,
-    /// What was over its bound.
+    /// The value that exceeded its bound.
     pub why: String,
 }
 
-/// What happened over a span of time.
+/// The events of a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How long it was.
@@ -143,11 +143,11 @@ pub struct Summary {
     pub ok: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Share of right ones: 0 to 1; 1 if nothing came to an end.
+    /// Share of successful responses: 0 to 1; 1 if none ended.
     pub success_share: f64,
     /// Failed requests by kind; kinds that did not happen are left out.
     pub failures: Kinds,
-    /// Responses by status; those that did not happen are left out.
+    /// Responses by status; without statuses that did not occur.
     pub statuses: Kinds,
     /// Flows that went through.
     pub flows: u64,
@@ -155,11 +155,11 @@ pub struct Summary {
     pub flows_failed: u64,
     /// Full page loads.
     pub pages: u64,
-    /// Page loads of which something failed.
+    /// Page loads with a failure.
     pub pages_failed: u64,
     /// Requests for things that pages need.
     pub objects: u64,
-    /// What the browser cache had fresh.
+    /// Fresh hits of the browser cache.
     pub cached: u64,
     /// Redirects that were followed.
     #[serde(default)]
@@ -170,7 +170,7 @@ pub struct Summary {
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
-    /// Of them, those that resumed a TLS session.
+    /// Of these, resumed TLS sessions.
     pub resumed: u64,
     /// Right responses a second.
     pub ok_per_second: f64,
@@ -235,7 +235,7 @@ pub struct Server {
     pub conntrack: Option<u64>,
     /// How many it may have.
     pub conntrack_limit: Option<u64>,
-    /// What a Millrace server says of itself.
+    /// The server's own metrics, if it is a Millrace.
     #[serde(default)]
     pub own: Option<MillraceSummary>,
 }
@@ -255,9 +255,9 @@ pub struct JsonStage {
     pub to: f64,
     /// Whether it is a round.
     pub round: bool,
-    /// What happened.
+    /// The events.
     pub summary: Summary,
-    /// What held the server back in it, where that is known.
+    /// The bottleneck of the server in it, if known.
     #[serde(default)]
     pub bottleneck: Option<String>,
 }
@@ -323,7 +323,7 @@ pub struct JsonProgram {
     pub working: u32,
 }
 
-/// The tester's own limits, and how near it came.
+/// The tester's own limits, and how close it came to them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JsonTester {
     /// Processor time.
@@ -345,7 +345,7 @@ pub struct JsonTester {
     pub missed_arrivals: u64,
     /// Most memory.
     pub memory_bytes: u64,
-    /// What held the tester back; empty: the figures are the server's.
+    /// What limited the tester; empty: the figures are the server's.
     pub bottlenecks: Vec<String>,
 }
 
@@ -363,11 +363,11 @@ pub struct JsonTrial {
 /// Why a text is no [`Document`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotDocument {
-    /// It is no JSON, or says no format: what the parser says.
+    /// It is not JSON, or has no format: the parser's message.
     NoResult(String),
     /// It has this format.
     Format(String),
-    /// It has the right format, but something in it is wrong: what the parser says.
+    /// It has the right format, but invalid content: the parser's message.
     Wrong(String),
 }
 
@@ -386,7 +386,7 @@ impl fmt::Display for NotDocument {
 impl std::error::Error for NotDocument {}
 
 impl Document {
-    /// What `run` has come to.
+    /// The results of `run`.
     pub fn of(run: &Run) -> Document {
         let seconds: Vec<JsonSecond> = run.seconds.iter().map(|second| JsonSecond::of(second, run)).collect();
         let mut document = Document {
@@ -422,7 +422,7 @@ impl Document {
         text
     }
 
-    /// Reads what [`Document::json`] has written, of this version or an earlier one.
+    /// Reads the output of [`Document::json`], of this version or an earlier one.
     ///
     /// # Errors
     /// What is wrong with it, and where.
@@ -439,12 +439,12 @@ impl Document {
         serde_json::from_str(text).map_err(|error| NotDocument::Wrong(error.to_string()))
     }
 
-    /// What the load is counted in: `users` or `arrivals a second`.
+    /// The unit of the load: `users` or `arrivals a second`.
     pub fn load_unit(&self) -> &'static str {
         if self.description.open { "arrivals per second" } else { "users" }
     }
 
-    /// What a report calls the server: its `Server` field, else where it is.
+    /// The name of the server in a report: its `Server` field, otherwise its address.
     pub fn server_name(&self) -> &str {
         self.description.server.as_deref().unwrap_or(&self.description.target)
     }
@@ -491,7 +491,7 @@ impl JsonOutcome {
 }
 
 impl Summary {
-    /// What was timed, with its name: each part of a request, and whole pages.
+    /// All measured latencies with their names: each part of a request, and whole pages.
     pub fn latencies(&self) -> impl Iterator<Item = (&'static str, &Latency)> {
         let all = [
             ("Connecting", &self.connect),

@@ -89,7 +89,7 @@ pub fn moment(since_1970: f64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// The Gregorian date, so many days after 1970-01-01. Counted in eras of 400 years that begin in March.
+/// The Gregorian date this many days after 1970-01-01. Counted in eras of 400 years that begin in March.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

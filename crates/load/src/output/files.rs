@@ -1,4 +1,4 @@
-//! The files of a run: written anew after each stage, so that an interrupted run keeps what it has measured.
+//! The files of a run: rewritten after each stage, so that an interrupted run keeps its results.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::csv::csv;
 use super::document::Document;
 use super::html;
 
-/// Where results go; what isn't wanted is `None`.
+/// Destinations of results; `None` for unwanted ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// `--json`
@@ -19,10 +19,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Whether they can be written. What is in them stays.
+    /// Checks that they are writable. Their contents stay.
     ///
     /// # Errors
-    /// The first that can't be, with its name.
+    /// The first that is not writable, with its name.
     pub fn check(&self) -> io::Result<()> {
         let paths = [&self.json, &self.csv, &self.report].into_iter().flatten();
         for path in paths.filter(|path| path.as_os_str() != "-") {
@@ -58,10 +58,10 @@ impl Files {
     }
 }
 
-/// Puts `text` in the place of what is in the file.
+/// Replaces the contents of a file by `text`.
 ///
 /// # Errors
-/// It can't be written; the name is in the message.
+/// It is not writable; the message has the name.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     // A device or a pipe can't be replaced.

@@ -1,4 +1,5 @@
-//! A scenario as a script for k6 (grafana.com/k6), for load from many machines at once. What k6 has no word for is a comment in it.
+//! A scenario as a script for k6 (grafana.com/k6), for load from several machines at once. Comments in it name what
+//! k6 can't express.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub fn script(scenario: &Scenario, plan: &Plan) -> String {
     text
 }
 
-/// What every script has at its end.
+/// The end of every script.
 const HELPERS: &str = r#"
 // What stands in `content` between two texts.
 function between(content, before, after) {

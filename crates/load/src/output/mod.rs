@@ -1,4 +1,4 @@
-//! What is made out of a run's records: the live screen, the final table, JSON, CSV and the HTML report.
+//! Outputs from a run's records: the live screen, the final table, JSON, CSV and the HTML report.
 
 mod bottleneck;
 pub mod csv;

@@ -1,11 +1,11 @@
-//! What a Millrace server says of itself, beside what is seen from outside.
+//! A Millrace server's own metrics, beside the observations from outside.
 
 use serde::{Deserialize, Serialize};
 
 use super::figures::{grouped, percent};
 use crate::record;
 
-/// What a Millrace server says of itself (its metrics), over a span of time.
+/// A Millrace server's own metrics over a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MillraceSummary {
     /// Connections open, most.
@@ -18,9 +18,9 @@ pub struct MillraceSummary {
     pub php_waiting: u64,
     /// PHP requests.
     pub php_requests: u64,
-    /// Requests that the page cache answered, fresh or stale.
+    /// Requests served by the page cache, fresh or stale.
     pub cache_hits: u64,
-    /// Requests that it could have answered, but did not have the page for.
+    /// Requests that it could have served, but whose page it did not have.
     pub cache_misses: u64,
     /// Requests and connections that were refused because there were too many.
     pub refused: u64,
@@ -41,7 +41,7 @@ impl MillraceSummary {
         }
     }
 
-    /// The most of what there is at a time, and the sum of what happened.
+    /// The maximum of gauges, and the sum of counters.
     pub(super) fn over(samples: impl Iterator<Item = MillraceSummary>) -> Option<MillraceSummary> {
         samples.reduce(|a, b| MillraceSummary {
             connections: a.connections.max(b.connections),
@@ -55,7 +55,7 @@ impl MillraceSummary {
         })
     }
 
-    /// In words: the cache, PHP, what was refused; as far as there was anything.
+    /// As text: the cache, PHP, refusals; only what occurred.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let looked = self.cache_hits + self.cache_misses;

@@ -1,4 +1,4 @@
-//! Runs as they might be, for tests of what is made out of them.
+//! Sample runs for tests of the outputs.
 
 use super::document::{
     BreakingPoint, Document, FORMAT, JsonDescription, JsonEnd, JsonOutcome, JsonSecond, JsonStage,

@@ -1,4 +1,5 @@
-//! That what is written is what `docs/load-schema.json` says: a validator of the part of JSON Schema (2020-12) which that uses.
+//! Tests that the output matches `docs/load-schema.json`: a validator for the part of JSON Schema (2020-12) which
+//! that file uses.
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ fn schema() -> Value {
     serde_json::from_str(SCHEMA).unwrap()
 }
 
-/// What is wrong with `value`, each with its place.
+/// The problems of `value`, each with its place.
 fn problems(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(name) => {
@@ -130,7 +131,7 @@ fn what_is_not_in_the_schema_is_found() {
     }
 }
 
-/// Every member of the schema that is an object forbids what it does not name: a new member has to be described.
+/// Every object in the schema forbids unnamed members: a new member must be described.
 #[test]
 fn the_schema_is_strict() {
     fn check(value: &Value, place: &str) {

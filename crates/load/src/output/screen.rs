@@ -1,13 +1,14 @@
-//! The run as it goes: on a terminal a few lines that are drawn over each second, elsewhere a plain line now and then.
+//! The progress of a run: on a terminal a few lines that are redrawn each second, elsewhere a plain line now and
+//! then.
 //!
-//! Nothing is read from the terminal, and what was there before stays: only the screen's own lines are drawn over.
+//! Nothing is read from the terminal, and earlier output stays: only the screen's own lines are redrawn.
 
 use std::io::{self, IsTerminal, Write};
 
 use super::figures::{brief, bytes, grouped, span, time};
 use crate::record::{Run, Second, Stage};
 
-/// A plain line every so many seconds, where there is no terminal.
+/// Seconds between plain lines, without a terminal.
 const PLAIN_EVERY: usize = 5;
 /// Seconds that the curve shows.
 const CURVE: usize = 60;
@@ -28,8 +29,8 @@ pub enum Style {
 }
 
 impl Style {
-    /// What fits standard error and the environment: colours unless `NO_COLOR` is set (no-color.org), nothing that moves on a
-    /// dumb terminal.
+    /// The style for standard error and the environment: colours unless `NO_COLOR` is set (no-color.org), no
+    /// redrawing on a dumb terminal.
     pub fn fitting() -> Style {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -58,7 +59,7 @@ impl<W: Write> Screen<W> {
         Screen { out, style, drawn: 0, shown: 0 }
     }
 
-    /// Shows what has happened by now; called after each second. A terminal that has gone away is no reason to stop.
+    /// Shows the results so far; called after each second. A terminal that has gone does not stop the run.
     pub fn show(&mut self, run: &Run) {
         let _ = match self.style {
             Style::Quiet => Ok(()),

@@ -4,7 +4,7 @@ use super::document::{Document, JsonSecond, Latency, Server};
 
 /// The most points of a curve.
 const MOST_POINTS: usize = 72;
-/// Levels of the table of published comparisons; below a tenth of them, the same shares of what was reached.
+/// Levels of the table of published comparisons; below a tenth of them, the same shares of the reached load.
 const LEVELS: [f64; 6] = [10e3, 100e3, 250e3, 500e3, 850e3, 1e6];
 
 /// How the server coped with a load.
@@ -34,7 +34,8 @@ impl Verdict {
         }
     }
 
-    /// What it takes: right responses at least (share), median and 99th percentile of the time to first byte at most (ms).
+    /// Its conditions: minimum share of successful responses, maximum median and 99th percentile of the time to first
+    /// byte (ms).
     pub fn terms(self) -> Option<(f64, f64, f64)> {
         match self {
             Verdict::UltraFast => Some((0.999, 50.0, 250.0)),
@@ -44,7 +45,7 @@ impl Verdict {
         }
     }
 
-    /// What it takes, in words.
+    /// Its conditions, as text.
     pub fn words(self) -> String {
         let least = |share| super::figures::percent(share);
         let most = |ms: f64| super::figures::time(ms * 1000.0);
@@ -92,7 +93,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Of some seconds; `None` if no response came to an end in them.
+    /// For some seconds; `None` if no response ended in them.
     fn of(load: f64, seconds: &[&JsonSecond]) -> Option<Point> {
         let sum = |of: fn(&JsonSecond) -> u64| seconds.iter().map(|s| of(s)).sum::<u64>() as f64;
         let (ok, failed) = (sum(|s| s.ok), sum(|s| s.failed));
@@ -142,13 +143,13 @@ fn middle(seconds: &[&JsonSecond]) -> Latency {
     }
 }
 
-/// The load of a second: users who are there, or arrivals that were wanted.
+/// The load of a second: present users, or intended arrivals.
 pub fn load_of(document: &Document, second: &JsonSecond) -> f64 {
     if document.description.open { second.wanted } else { second.users as f64 }
 }
 
-/// The seconds that show how a load was borne. After the breaking point no more is asked: users leave, and what still fails is not
-/// the fault of those who are left.
+/// The seconds that show how the server held a load. After the breaking point the load ends: users leave, and later
+/// failures are not the fault of the remaining ones.
 pub fn counted(document: &Document) -> impl Iterator<Item = &JsonSecond> + Clone {
     let last = document.outcome.breaking_point.as_ref().map_or(u32::MAX, |point| point.second);
     document.seconds.iter().filter(move |second| second.at <= last)
@@ -182,18 +183,18 @@ pub fn curve(document: &Document) -> Vec<Point> {
 pub struct Level {
     /// Users, or arrivals a second.
     pub load: f64,
-    /// How the server did; `None`: it did not come so far, or nothing came to an end there.
+    /// The server's results; `None`: it did not get so far, or nothing ended there.
     pub point: Option<Point>,
 }
 
-/// The table: at each level what happened while the load was within a twentieth of it, or nearest to it.
+/// The table: at each level the results while the load was within a twentieth of it, or nearest to it.
 pub fn levels(document: &Document) -> Vec<Level> {
     let reached = most_load(document);
     let all = steps(reached).into_iter().map(|load| level(document, load));
     all.filter(|level| level.point.is_some() || level.load > reached).collect()
 }
 
-/// The table of two runs, at the same levels: the published ones up to where the further one came, and where each ended.
+/// The table of two runs, at the same levels: the published ones as far as the higher run got, and the end of each.
 pub fn levels_of_both(runs: [&Document; 2]) -> Vec<[Level; 2]> {
     let ends = runs.map(most_load);
     let mut loads = steps(ends[0].max(ends[1]));

@@ -1,4 +1,4 @@
-//! The end of a run on a terminal: what came of it in a screen of text.
+//! The end of a run on a terminal: its results in a screen of text.
 
 use std::fmt::Write;
 

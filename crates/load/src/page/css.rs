@@ -1,13 +1,14 @@
-//! What a style sheet refers to (CSS Syntax Level 3): `@import`, pictures by `url()`, and the font files that a browser would take.
+//! The references of a style sheet (CSS Syntax Level 3): `@import`, pictures by `url()`, and the font files that a
+//! browser would choose.
 //!
-//! Nothing is known of the elements that a rule is for: each picture counts, but those of print.
+//! The elements for which a rule applies are unknown: all pictures count, except for print.
 
 use crate::url::is_html_space;
 
 /// Blocks within each other; deeper ones are read like the last.
 const DEEPEST: usize = 64;
 
-/// What a reference is for.
+/// The purpose of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Another style sheet.
@@ -26,17 +27,17 @@ pub fn references(css: &str) -> Vec<(Use, String)> {
     reader.found
 }
 
-/// What a block is, by the rule that it belongs to.
+/// The type of a block, by its rule.
 enum Block {
     /// Declarations or rules.
     Plain,
-    /// Of `@font-face`: what its last `src` offers.
+    /// `@font-face`, with the choice of its last `src`.
     FontFace { is_source: bool, choice: Option<String> },
     /// Of print, or in such a block.
     Unused,
 }
 
-/// An at-rule whose block or semicolon has not come yet.
+/// An at-rule whose block or semicolon is still to come.
 struct AtRule {
     name: String,
     prelude: String,
@@ -192,7 +193,7 @@ impl<'a> CssReader<'a> {
         }
     }
 
-    /// A URL has come: what it is for, where it stands says.
+    /// A URL: its position determines its purpose.
     fn refer(&mut self, url: String) {
         if let Some(rule) = &mut self.rule {
             let imports = rule.name == "import" && self.may_import && rule.prelude.trim().is_empty();
@@ -221,7 +222,7 @@ impl<'a> CssReader<'a> {
         name
     }
 
-    /// What stands in quotes, which `rest` begins with. A line's end ends it, too.
+    /// The contents of the quotes at the start of `rest`. A line break ends them, too.
     fn take_string(&mut self) -> String {
         let quote = self.rest.chars().next().unwrap_or('"');
         let (text, length) = unescaped(&self.rest[1..], |c| c == quote || c == '\n');
@@ -229,7 +230,7 @@ impl<'a> CssReader<'a> {
         text
     }
 
-    /// What stands in the parentheses of `url(...)`, which `rest` begins with.
+    /// The contents of the parentheses of `url(...)` at the start of `rest`.
     fn take_url(&mut self) -> String {
         self.rest = self.rest[1..].trim_start_matches(is_html_space);
         if self.rest.starts_with(['"', '\'']) {
@@ -281,7 +282,7 @@ fn is_print(query: &str) -> bool {
     query.split(',').all(|one| one.trim_matches(is_html_space).to_ascii_lowercase().starts_with("print"))
 }
 
-/// Whether a browser of today takes this font file; `after` may say its format.
+/// Whether a current browser uses this font file; `after` may name its format.
 fn takes_font(url: &str, after: &str) -> bool {
     if url.contains("?#iefix") || url.split(['?', '#']).next().unwrap_or_default().ends_with(".eot") {
         return false;

@@ -12,7 +12,7 @@ const NAMES: [(&str, char); 8] = [
     ("colon", ':'),
 ];
 
-/// The text with its references resolved; what is none stays as it is.
+/// The text with its references resolved; invalid ones stay unchanged.
 pub fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;

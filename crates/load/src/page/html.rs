@@ -1,7 +1,7 @@
 //! The tags of an HTML document, as far as a page's parts need them (HTML Living Standard, 13.2.5).
 //!
-//! Comments, what stands in scripts and other raw text, and `noscript`, `template` and their like are passed over: a browser
-//! fetches nothing from there. Reads once over the text, whatever is in it.
+//! Comments, scripts and other raw text, and `noscript`, `template` and the like are skipped: a browser fetches
+//! nothing from there. Reads once over the text, whatever it contains.
 
 use super::entities::decode;
 use crate::url::is_html_space;
@@ -18,7 +18,7 @@ pub enum Tag<'a> {
         name: String,
         /// Names in lower case, values with their entities resolved; the first of a name counts.
         attributes: Attributes,
-        /// What stands in it up to its end, if that is raw text: only of `style`.
+        /// The raw text up to its end; only for `style`.
         text: &'a str,
     },
     /// `</name>`, in lower case
@@ -35,7 +35,7 @@ impl Attributes {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is there.
+    /// Whether it exists.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -52,7 +52,7 @@ pub struct Tags<'a> {
 }
 
 impl<'a> Tags<'a> {
-    /// Those of `html`.
+    /// The tags of `html`.
     pub fn of(html: &'a str) -> Tags<'a> {
         Tags { rest: html }
     }
@@ -87,7 +87,7 @@ impl<'a> Iterator for Tags<'a> {
     }
 }
 
-/// What follows a tag.
+/// The part after a tag.
 enum TagContent<'a> {
     /// More tags.
     Tags,
@@ -124,7 +124,7 @@ impl<'a> Tags<'a> {
         (name.to_ascii_lowercase(), attributes)
     }
 
-    /// Passes over what stands in an element if it isn't tags.
+    /// Skips an element's content if it isn't tags.
     fn content_of(&mut self, name: &str) -> TagContent<'a> {
         match name {
             "style" => TagContent::Style(self.take_raw(name)),
@@ -196,7 +196,7 @@ fn name_at(tag: &str) -> &str {
     &tag[..tag.find(|c| is_html_space(c) || c == '/' || c == '>').unwrap_or(tag.len())]
 }
 
-/// One attribute, and what follows it.
+/// One attribute, and the rest.
 fn attribute(text: &str) -> (String, String, &str) {
     // A `=` at the very beginning belongs to the name, so that something is always taken.
     let start = text.chars().next().map_or(0, char::len_utf8);
@@ -219,7 +219,7 @@ fn attribute(text: &str) -> (String, String, &str) {
     }
 }
 
-/// Behind a comment, a DOCTYPE, CDATA or what else no tag is; `text` begins behind its `<`.
+/// The text after a comment, a DOCTYPE, CDATA or similar; `text` begins after its `<`.
 fn after_declaration(text: &str) -> &str {
     match text.strip_prefix("!--") {
         // `<!-->` and `<!--->` are whole comments.
@@ -230,7 +230,7 @@ fn after_declaration(text: &str) -> &str {
     }
 }
 
-/// It ends with `-->` or `--!>`, whatever comes first.
+/// It ends with `-->` or `--!>`, whichever comes first.
 fn after_comment(comment: &str) -> &str {
     let ends = |at: &usize| comment[..*at].ends_with("--") || comment[..*at].ends_with("--!");
     memchr::memchr_iter(b'>', comment.as_bytes()).find(ends).map_or("", |at| &comment[at + 1..])

@@ -1,8 +1,8 @@
-//! A page and its parts: what a browser fetches after the HTML has come.
+//! A page and its parts: what a browser fetches after the HTML.
 //!
-//! Taken are style sheets, scripts, icons, pictures (of `srcset` the first) and what is preloaded; from style sheets, those in the
-//! page included, pictures and fonts. Only parts of the page's own origin are asked for: the others are counted. Not followed
-//! are scripts: what they fetch nobody knows without running them.
+//! Parts are style sheets, scripts, icons, pictures (the first of `srcset`) and preloads; and from style sheets,
+//! including those in the page, pictures and fonts. Only parts of the page's own origin are requested; the others are
+//! counted. Requests by scripts are not included: they are unknown without running the scripts.
 
 pub mod css;
 mod entities;
@@ -16,7 +16,7 @@ use html::{Attributes, Tag, Tags};
 /// The most parts of a page, or of a style sheet, that are taken.
 pub const MOST_PARTS: usize = 1000;
 
-/// What kind of part it is.
+/// The kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A style sheet; may have parts itself.
@@ -36,7 +36,7 @@ pub enum Kind {
 pub struct PagePart {
     /// Where it is.
     pub url: Url,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -49,7 +49,7 @@ pub struct Parts {
     pub foreign: usize,
 }
 
-/// The parts of the page `html`, which came from `url`.
+/// The parts of the page `html` at `url`.
 pub fn parts(url: &Url, html: &[u8]) -> Parts {
     let html = String::from_utf8_lossy(html);
     let mut page = Page {
@@ -66,7 +66,7 @@ pub fn parts(url: &Url, html: &[u8]) -> Parts {
     page.parts.found
 }
 
-/// The parts of the style sheet `css`, which came from `url`, on a page of that origin.
+/// The parts of the style sheet `css` at `url`, on a page of the same origin.
 pub fn parts_of_style(url: &Url, css: &[u8]) -> Parts {
     let mut parts = PartCollector::new(url);
     parts.add_style(url, &String::from_utf8_lossy(css));
@@ -243,7 +243,7 @@ mod tests {
             .collect()
     }
 
-    /// As WordPress writes it, and what may come by themes.
+    /// As WordPress writes it, with additions of themes.
     const PAGE: &str = r#"<!DOCTYPE html><html><head>
 <link rel='stylesheet' id='a-css' href='http://a.example/wp-content/a.css?ver=6.8&#038;x=1' media='all' />
 <link rel="preload" as="font" type="font/woff2" crossorigin href="/f.woff2"><link rel="dns-prefetch" href="//s.w.org">

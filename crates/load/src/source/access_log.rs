@@ -1,7 +1,7 @@
-//! Replay of an access log: the requests of its visitors, in its own pace or a faster one.
+//! Replays an access log: its visitors' requests, at the original speed or faster.
 //!
-//! Read is the combined format that nginx, Apache and Millrace write. Only GET and HEAD are asked again: who knows what a POST
-//! would do a second time.
+//! Reads the combined format of nginx, Apache and Millrace. Only GET and HEAD are repeated: a second POST could have
+//! any effect.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::url::Url;
 /// The most requests that are taken.
 pub const MOST_REQUESTS: usize = 10_000_000;
 
-/// What became of a log.
+/// The result of reading a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// The requests, each at its time.
@@ -84,7 +84,7 @@ fn not_a_request(line: usize, text: &str) -> Problem {
     )
 }
 
-/// When each request starts. A log knows seconds only: those of one second are spread over it evenly.
+/// When each request starts. A log has only seconds: the requests of one second are spread over it evenly.
 fn timeline(mut entries: Vec<(i64, usize)>, speed: f64) -> Vec<(Duration, usize)> {
     // Lines are written when a response ends, and their times may be of when it began.
     entries.sort_by_key(|(time, _)| *time);

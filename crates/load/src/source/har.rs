@@ -1,7 +1,7 @@
-//! A browser's recording (HTTP Archive 1.2) as a scenario: one flow with the pages that were visited and what was sent.
+//! A browser's recording (HTTP Archive 1.2) as a scenario: one flow with the visited pages and the submitted forms.
 //!
-//! What a page needs is not taken from the recording but found in the page again, as a browser would: a recorded style sheet may
-//! long have another name. Taken are pages, and what scripts have asked for.
+//! The parts of a page are not taken from the recording but found in the page again, as a browser would: a recorded
+//! style sheet may have another name by now. Taken are pages, and requests of scripts.
 
 use serde::Deserialize;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Problem;
 use crate::scenario::{Flow, Request, Scenario, Step};
 use crate::url::Url;
 
-/// Pauses shorter than this are those of the browser, not of the person.
+/// Shorter pauses come from the browser, not from the person.
 const LEAST_THOUGHT: f64 = 0.5;
 /// The most requests that are taken.
 const MOST_STEPS: usize = 1000;
@@ -34,7 +34,7 @@ const OWN_FIELDS: [&str; 16] = [
     "priority",
 ];
 
-/// What became of a recording.
+/// The result of reading a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
     /// The flow.
@@ -102,10 +102,10 @@ struct HarContent {
     mime_type: String,
 }
 
-/// Reads a recording; the server is that of its first request.
+/// Reads a recording; the server is the one of its first request.
 ///
 /// # Errors
-/// It is none, or there is nothing in it that can be asked for.
+/// It is invalid, or contains nothing that can be requested.
 pub fn read(text: &str) -> Result<Recording, Problem> {
     let archive: Archive = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         Problem::new(
@@ -149,7 +149,7 @@ pub fn read(text: &str) -> Result<Recording, Problem> {
     Ok(Recording { scenario, foreign, parts })
 }
 
-/// Whether a page fetched it without a script: those come by themselves.
+/// Whether a page fetched it without a script: such parts are found again.
 fn is_part(entry: &Entry) -> bool {
     let mime = &entry.response.content.mime_type;
     let by_kind = matches!(

@@ -1,4 +1,4 @@
-//! Where scenarios come from: files of several kinds. None of this needs a connection; what is wrong is said with its line and its cure.
+//! Scenario sources: files of several kinds. None of this needs a connection; errors have a line and advice.
 
 pub mod access_log;
 pub mod har;
@@ -10,14 +10,14 @@ pub mod url_list;
 
 use std::fmt;
 
-/// What is wrong in a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, from 1; 0: it is of the file as a whole.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
-    /// What to do about it.
+    /// Advice.
     pub cure: String,
 }
 

@@ -14,10 +14,10 @@ use crate::scenario::{
 };
 use crate::url::Url;
 
-/// Reads a scenario. `origin` says where requests go, whatever the file says; without it the file's `url`.
+/// Reads a scenario. `origin` overrides the file's `url` as the destination of requests.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All errors in it.
 pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem>> {
     let mut document = toml_span::parse(text).map_err(|error| {
         let line = line_at(text, error.span.start);
@@ -299,7 +299,7 @@ impl ScenarioReader<'_> {
         places.pop()
     }
 
-    /// Fields of all requests are sent before any response has come, too.
+    /// Fields of all requests are also sent before any response has arrived.
     fn no_values_in(&mut self, fields: &[(String, String)], span: Span) {
         for name in fields.iter().flat_map(|(_, value)| names_in(value)).collect::<Vec<_>>() {
             self.problem(
@@ -338,7 +338,7 @@ impl ScenarioReader<'_> {
         read(self, value)
     }
 
-    /// What is left in a table is of no use.
+    /// Remaining keys of a table are unknown.
     fn nothing_else(&mut self, table: Table<'_>, known: &str) {
         for (key, _) in table {
             self.problem(

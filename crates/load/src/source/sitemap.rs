@@ -1,16 +1,16 @@
 //! Sitemaps (sitemaps.org, protocol 0.9): lists of pages, and lists of such lists.
 //!
-//! Only as much XML as they need: elements by their local names, entities, CDATA, comments. What is not a sitemap is
-//! `None`, whatever it is; nothing in it makes this read more than once over the text.
+//! Implements only the XML that they need: elements by their local names, entities, CDATA, comments. Anything that is
+//! not a sitemap gives `None`; no input makes this read more than once over the text.
 
-/// The most URLs that are taken from one file, which is what the protocol allows.
+/// Maximum number of URLs from one file, as in the protocol.
 pub const MOST_URLS: usize = 50_000;
 /// The longest URL that the protocol allows, bytes.
 const LONGEST_URL: usize = 2048;
 /// Elements within each other; a sitemap has four.
 const DEEPEST: usize = 32;
 
-/// What a sitemap lists.
+/// The contents of a sitemap.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sitemap {
     /// `<urlset>`, or a line each.
@@ -59,7 +59,7 @@ fn xml(text: &str) -> Option<Sitemap> {
             }
             after(data, "]]>")
         } else if tag.starts_with("<?") || tag.starts_with("<!") {
-            // A DOCTYPE may hold others, but then it is no sitemap: what is in it ends at the first `>`.
+            // A DOCTYPE may contain others, but then it is not a sitemap: it ends at the first `>`.
             after(tag, ">")
         } else {
             let end = tag.find('>')?;
@@ -92,7 +92,7 @@ fn xml(text: &str) -> Option<Sitemap> {
     }
 }
 
-/// Whether what stands here is the URL of a page or sitemap: not that of a picture on it.
+/// Whether this position contains the URL of a page or sitemap, not that of a picture on it.
 fn is_location(open: &[&str]) -> bool {
     matches!(open, ["urlset", "url", "loc"] | ["sitemapindex", "sitemap", "loc"])
 }

@@ -10,7 +10,7 @@ pub enum NotTime {
     Form,
     /// It is negative, or longer than can be counted.
     Range(TryFromFloatSecsError),
-    /// Of two times, the longer one comes first.
+    /// The first of two times is the longer one.
     Order,
 }
 

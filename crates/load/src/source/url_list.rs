@@ -1,4 +1,4 @@
-//! A list of URLs in a text file: one a line, with a weight before it where some are asked for more often than others.
+//! A list of URLs in a text file: one per line, with an optional weight before it.
 //!
 //! ```text
 //! # the front page is asked for ten times as often as the others
@@ -16,10 +16,11 @@ pub const MOST_URLS: usize = 1_000_000;
 /// The greatest weight.
 const MOST_WEIGHT: u32 = 1_000_000;
 
-/// Reads a list. `origin` is where paths lead that stand without a host; without it, the first whole URL says that.
+/// Reads a list. `origin` is the destination of paths without a host; without it, the first complete URL determines
+/// it.
 ///
 /// # Errors
-/// All lines that can't be used, at most twenty.
+/// All unusable lines, at most twenty.
 pub fn read(text: &str, origin: Option<&Origin>) -> Result<Scenario, Vec<Problem>> {
     let mut origin = origin.cloned().or_else(|| first_origin(text));
     let (mut targets, mut problems) = (Vec::new(), Vec::new());

@@ -43,7 +43,7 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
     results.end(&run)
 }
 
-/// What goes together with nothing else that was asked for would be left out in silence.
+/// Rejects combinations in which an option would be silently ignored.
 fn check_combination(args: &LoadArgs) -> Result<(), Failure> {
     let who = &args.arrivals;
     let is_open = who.rate.is_some() || who.rates.is_some() || args.source.replay.is_some();
@@ -80,7 +80,7 @@ fn scenario_of(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// Puts what the command line says of all requests into a step.
+/// Applies the command line's options for all requests to a step.
 fn adapt(step: &mut Step, args: &LoadArgs) {
     let what = &args.scenario;
     step.page |= what.page;

@@ -1,4 +1,4 @@
-//! What `millrace load` makes of a run: the live screen, the table, the files; and comparisons of earlier runs.
+//! The outputs of `millrace load`: the live screen, the table, the files; and comparisons of earlier runs.
 
 use std::io::{self, Stderr};
 use std::path::Path;
@@ -14,20 +14,20 @@ use super::args::OutputArgs;
 use super::sources::read;
 use crate::failure::{Explain, Failure};
 
-/// Shows a run as it goes, and keeps what there is so far.
+/// Shows a run's progress, and stores the results so far.
 pub struct Results {
     files: Files,
     screen: Screen<Stderr>,
     quiet: bool,
-    /// Stages whose results are in the files.
+    /// Stages whose results have been written.
     written: usize,
 }
 
 impl Results {
-    /// As the command line wants them.
+    /// As the command line selects them.
     ///
     /// # Errors
-    /// The results can't be kept: better said before the run than after it.
+    /// The results can't be stored: better reported before the run than after it.
     pub fn new(args: &OutputArgs) -> Result<Results, Failure> {
         let files = Files { json: args.json.clone(), csv: args.csv.clone(), report: args.report.clone() };
         let style = if args.quiet { Style::Quiet } else { Style::fitting() };
@@ -51,7 +51,7 @@ impl Results {
     pub fn end(mut self, run: &Run) -> Result<(), Failure> {
         self.screen.end();
         let document = Document::of(run);
-        // Standard output is for one thing: the table, or what was asked for there.
+        // Standard output is for one output: the table, or the one that was directed there.
         let is_taken = [&self.files.json, &self.files.csv, &self.files.report]
             .iter()
             .any(|path| path.as_ref().is_some_and(|path| path.as_os_str() == "-"));

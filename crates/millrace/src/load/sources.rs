@@ -59,7 +59,7 @@ fn urls(texts: &[String]) -> Result<Vec<Url>, Failure> {
 /// Sitemaps that are read of an index.
 const MOST_SITEMAPS: usize = 200;
 
-/// The pages of a sitemap in a file or at a URL; of an index, those of the sitemaps that it lists.
+/// The pages of a sitemap in a file or at a URL; for an index, the pages of its sitemaps.
 fn of_sitemap(
     place: &str,
     origin: Option<&Origin>,

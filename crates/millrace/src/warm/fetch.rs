@@ -1,7 +1,8 @@
-//! One page: the question to the server, and its answer.
+//! One page: the request to the server, and its response.
 //!
-//! `POST /warm` with `url`, and `content=1` to see the content if it is XML or plain text. The answer is 200 with lines
-//! `name: value` (`outcome`, `status`, `detail`), and after an empty line the content; or 422 with what is wrong with the URL.
+//! `POST /warm` with `url`, and `content=1` to get the content if it is XML or plain text. The response is 200 with
+//! lines `name: value` (`outcome`, `status`, `detail`), and after an empty line the content; or 422 with what is
+//! wrong with the URL.
 
 use crate::admin;
 use crate::args::AdminArgs;
@@ -12,14 +13,14 @@ use std::time::Duration;
 /// How often progress is printed without a terminal.
 pub const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// What the server made of a URL.
+/// The server's result for a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// The outcome.
     pub outcome: Outcome,
     /// Why it is not cached, or what is wrong with the URL.
     pub detail: String,
-    /// The content, where it was asked for and may be a sitemap.
+    /// The content, if it was requested and may be a sitemap.
     pub content: Option<String>,
 }
 
@@ -40,10 +41,10 @@ pub enum Outcome {
     Foreign,
 }
 
-/// Has the server fetch `url`.
+/// Makes the server fetch `url`.
 ///
 /// # Errors
-/// No server answers, or it doesn't know what that is.
+/// No server responds, or it rejects the URL.
 pub fn fetch(admin: &AdminArgs, url: &str, content: bool) -> Result<Fetched, Failure> {
     let form = form(&[("url", url), ("content", if content { "1" } else { "0" })]);
     let answer = admin::ask(admin, "POST", "/warm", &form)?;

@@ -1,8 +1,9 @@
-//! `warm`: has the running server fetch pages into its cache before visitors request them.
+//! `warm`: makes the running server fetch pages into its cache before visitors request them.
 //!
-//! The server fetches each page itself, as a visitor without cookies would, and only when a PHP worker is idle; if none
-//! is, it says "busy" and this waits a while. Nothing else bounds the pace, so a warm-up takes what the visitors leave.
-//! Sitemaps are read on this side: they are fetched like pages, and their URLs go into the same list.
+//! The server fetches each page itself, as a visitor without cookies would, and only when a PHP worker is idle; if
+//! none is, it responds "busy" and this command waits a while. Nothing else limits the speed, so a warm-up uses the
+//! capacity that visitors leave. This side reads the sitemaps: they are fetched like pages, and their URLs go into
+//! the same list.
 
 mod fetch;
 mod run;
@@ -14,10 +15,10 @@ use run::Run;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// Warms what is named, and tells what came of it.
+/// Warms the named pages, and prints the results.
 ///
 /// # Errors
-/// When no server answers, or not one page could be made.
+/// When no server responds, or not a single page could be made.
 pub fn warm(args: &WarmArgs) -> Result<(), Failure> {
     let began = Instant::now();
     let ask = |url: &str, content: bool| fetch::fetch(&args.admin, url, content);

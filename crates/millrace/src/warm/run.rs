@@ -13,14 +13,14 @@ const DEEPEST: u8 = 3;
 /// Pauses while PHP is busy: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// So long one URL waits for an idle worker; then it is left out.
+/// How long one URL waits for an idle worker before it is skipped.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often progress is told.
+/// Interval between progress reports.
 const TICK: Duration = Duration::from_millis(200);
-/// Different reasons that are told.
+/// Maximum number of different reasons in a report.
 const MOST_REASONS: usize = 20;
 
-/// Asks the server for a URL, with its content or without.
+/// Fetches a URL through the server, with its content or without.
 pub type FetchFn<'a> = dyn Fn(&str, bool) -> Result<Fetched, Failure> + Sync + 'a;
 
 /// A warm-up.
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
     /// Works with `threads` threads until the list is empty; calls `tell` with the progress.
     ///
     /// # Errors
-    /// That of the server, if it no longer answers.
+    /// The server no longer responds.
     pub fn work(&self, threads: usize, mut tell: impl FnMut(&Counts)) -> Result<Counts, Failure> {
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(|| self.worker())).collect();
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks until PHP has time for it.
+    /// Repeats the request until PHP has time for it.
     fn patiently(&self, job: &Job) -> Result<Fetched, Failure> {
         let began = Instant::now();
         let mut pause = PAUSE;
@@ -213,7 +213,7 @@ impl Counts {
         self.stored + self.hits
     }
 
-    /// One line while it goes on.
+    /// The progress in one line.
     pub fn progress(&self) -> String {
         let others = self.done - self.warmed();
         format!(
@@ -274,7 +274,7 @@ mod tests {
         format!("<sitemapindex>{entries}</sitemapindex>")
     }
 
-    /// A site: /index.xml names two sitemaps of 50 pages each, of which some are the same.
+    /// A site: /index.xml names two sitemaps of 50 pages each, with some pages in both.
     fn site(url: &str, content: bool) -> Fetched {
         let page = |n: usize| format!("http://a/{n}");
         let content = content.then(|| match url {

@@ -2,12 +2,13 @@
 
 use crate::failure::Failure;
 
-/// `http://127.0.0.1:8080` unless the user says otherwise.
+/// `http://127.0.0.1:8080` unless the user sets another.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SiteAddress {
     scheme: &'static str,
     authority: String,
-    /// The user named this address: WordPress keeps to it. Otherwise it follows the loopback address it is served on.
+    /// The user set this address: WordPress keeps it. Otherwise it follows the loopback address on which it is
+    /// served.
     fixed: bool,
 }
 
@@ -60,7 +61,7 @@ impl SiteAddress {
         split_port(&self.authority).0.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Whether visitors come by https.
+    /// Whether visitors use https.
     pub fn is_https(&self) -> bool {
         self.scheme == "https"
     }
@@ -70,7 +71,7 @@ impl SiteAddress {
         self.fixed
     }
 
-    /// What `--listen` has to say for this address, where it isn't the default and this machine can answer it itself.
+    /// The value of `--listen` for this address, if it isn't the default and this machine can serve it itself.
     pub fn listen_hint(&self) -> Option<String> {
         let (host, port) = split_port(&self.authority);
         let loopback = matches!(host, "127.0.0.1" | "localhost" | "[::1]");

@@ -21,8 +21,8 @@ const KEYS: [&str; 8] = [
     "NONCE_SALT",
 ];
 
-/// A site made without `--url` answers on any loopback address, so that it can be served on another port. Host names from
-/// outside are never taken over.
+/// A site made without `--url` works on any loopback address, so that it can be served on another port. Host names
+/// from outside are never accepted.
 const FOLLOW_LOOPBACK: &str = r#"
 /*
  * On this machine the site answers on whatever port it is served on.
@@ -34,10 +34,10 @@ if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(127\.0\.0\.1|localhost|\[
 }
 "#;
 
-/// Only what WordPress takes for `$table_prefix`.
+/// Checks that WordPress accepts this as `$table_prefix`.
 ///
 /// # Errors
-/// When there is anything but letters, digits and underscores in it, or too many of them.
+/// When it contains anything but letters, digits and underscores, or too many of them.
 pub fn check_prefix(prefix: &str) -> Result<(), Failure> {
     let good =
         (1..=20).contains(&prefix.len()) && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -89,7 +89,7 @@ fn sqlite(out: &mut String) -> Result<(), Failure> {
     define(out, "DB_ENGINE", "sqlite");
     let _ = writeln!(out, "define( 'DB_DIR', __DIR__ . '/wp-content/database' );");
     define(out, "DB_FILE", &format!(".ht.{}.sqlite", random::hex()?));
-    // WordPress wants these defined; nobody reads them with SQLite.
+    // WordPress requires these; with SQLite they are not used.
     for name in ["DB_NAME", "DB_USER", "DB_PASSWORD", "DB_HOST"] {
         define(out, name, "");
     }

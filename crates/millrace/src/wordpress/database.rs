@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long a database server may take to greet us.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a site keeps its data.
+/// Where a site stores its data.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Database {
     /// A file in `wp-content/database`.
@@ -98,11 +98,11 @@ impl Database {
         })
     }
 
-    /// Makes sure that a database server answers before anything is downloaded. Whether it takes user and password shows when
-    /// WordPress connects.
+    /// Checks that a database server responds before anything is downloaded. Only WordPress's own connection shows
+    /// whether it accepts user and password.
     ///
     /// # Errors
-    /// When nothing answers, or what answers isn't MySQL or MariaDB.
+    /// When nothing responds, or the server isn't MySQL or MariaDB.
     pub fn probe(&self) -> Result<(), Failure> {
         let Database::Mysql(mysql) = self else { return Ok(()) };
         let (place, greeting) = match &mysql.server {

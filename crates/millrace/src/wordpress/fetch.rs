@@ -1,4 +1,4 @@
-//! Downloads over HTTPS by `curl` or `wget`, kept in the cache folder, checked against a digest.
+//! Downloads over HTTPS by `curl` or `wget`, stored in the cache folder, checked against a digest.
 
 use crate::failure::{Explain, Failure};
 use rustix::fs::FlockOperation;
@@ -12,11 +12,11 @@ use std::process::{Command, Output, Stdio};
 /// A digest that a file must have, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Digest {
-    /// What wordpress.org publishes beside each archive.
+    /// The digest that wordpress.org publishes beside each archive.
     Sha1(String),
-    /// What this program pins archives of wordpress.org by.
+    /// The digest by which this program pins archives of wordpress.org.
     Sha256(&'static str),
-    /// What npm packages are pinned by.
+    /// The digest that pins npm packages.
     Sha512(&'static str),
 }
 
@@ -81,7 +81,7 @@ pub fn turn(path: &Path) -> Result<File, Failure> {
     Ok(lock)
 }
 
-/// Puts what is at `url` at `path`, and only when it is there whole.
+/// Downloads `url` to `path`, which appears only when it is complete.
 pub fn file(url: &str, path: &Path, digest: Option<&Digest>) -> Result<(), Failure> {
     let _turn = turn(path)?;
     super::step(&format!("Downloading {url}"));
@@ -128,7 +128,7 @@ pub fn run(command: &mut Command, what: &str) -> Result<Output, Failure> {
         return Ok(output);
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    // npm goes on to say where it has put a log of itself.
+    // npm's last lines only name the place of its own log.
     let about =
         errors.lines().map(|line| line.trim_start_matches("npm ERR!").trim_start_matches("npm error").trim());
     let reason =

@@ -1,5 +1,5 @@
-//! WordPress's own installation, through the real thing: Millrace serves the folder on a private socket, and we fill in the
-//! forms that a person would.
+//! WordPress's own installation: Millrace serves the folder on a private socket, and this module fills in the forms
+//! like a person.
 //!
 //! ```text
 //! GET  wp-admin/install.php?step=1       the form is there: PHP, its extensions and the database work
@@ -21,7 +21,7 @@ use served::Served;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one page may take: the installation sends an e-mail, and a mail server that doesn't answer is waited for.
+/// Maximum time for one page: the installation sends an e-mail, and waits for a mail server that doesn't respond.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The site's title and its first user.
@@ -33,10 +33,10 @@ pub struct FirstUser {
 }
 
 impl FirstUser {
-    /// Checks what the form will say.
+    /// Checks the entries for the form.
     ///
     /// # Errors
-    /// When WordPress would refuse it.
+    /// When WordPress would reject them.
     pub fn new(args: &WordPressArgs, address: &SiteAddress, password: &str) -> Result<FirstUser, Failure> {
         let name_ok = |c: char| c.is_ascii_alphanumeric() || " _-.@".contains(c);
         if args.admin.trim() != args.admin
@@ -89,7 +89,7 @@ fn no_mail(address: &SiteAddress) -> String {
 /// Installs the WordPress in `site`.
 ///
 /// # Errors
-/// When the server doesn't start, or with what WordPress says.
+/// When the server doesn't start, or with WordPress's message.
 pub fn run(site: &Path, address: &SiteAddress, database: &Database, user: &FirstUser) -> Result<(), Failure> {
     let served = Served::start(site, address)?;
     let mut visitor = Visitor { served: &served, address, cookies: Vec::new(), began: false };
@@ -109,7 +109,7 @@ pub fn run(site: &Path, address: &SiteAddress, database: &Database, user: &First
     })
 }
 
-/// Somebody with a browser: keeps cookies.
+/// A visitor with a browser that stores cookies.
 struct Visitor<'a> {
     served: &'a Served,
     address: &'a SiteAddress,
@@ -132,7 +132,7 @@ impl Visitor<'_> {
                 ("user_name", &user.name),
                 ("admin_password", &user.password),
                 ("admin_password2", &user.password),
-                // The browser asks for this box when it finds the password weak.
+                // The browser asks to confirm a password that it finds weak.
                 ("pw_weak", "on"),
                 ("admin_email", &user.email),
                 ("Submit", "Install WordPress"),
@@ -249,7 +249,7 @@ fn cannot_install(page: &Response) -> Failure {
     failure
 }
 
-/// What went wrong, in WordPress's words.
+/// The failure, with WordPress's message.
 fn unexpected(what: &str, page: &Response) -> Failure {
     let words = words(&page.text());
     let said = if words.is_empty() { format!("empty response with status {}", page.status) } else { words };

@@ -1,4 +1,4 @@
-//! `millrace new wordpress`: from an empty folder to a WordPress that somebody can log in to.
+//! `millrace new wordpress`: from an empty folder to a WordPress that is ready for a login.
 //!
 //! ```text
 //! place    check what was asked for, and that the database answers      address, database, place
@@ -8,7 +8,8 @@
 //!          WordPress's own forms: user, title, permalinks
 //! finish   the staging folder becomes DIR                               place
 //! ```
-//! Until the last step everything happens in a staging folder, which is removed on failure: DIR is whole or not there.
+//! Until the last step everything happens in a staging folder, which is removed on failure: DIR is either complete or
+//! missing.
 
 mod address;
 mod config;
@@ -31,7 +32,7 @@ use place::Place;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-/// Makes the site and prints how to reach it. Progress goes to standard error, the result to standard output.
+/// Creates the site and prints how to reach it. Progress goes to standard error, the result to standard output.
 ///
 /// # Errors
 /// A [`Failure`] that says what to do next; nothing is left behind then.
@@ -59,7 +60,7 @@ pub fn create(args: &WordPressArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the user what is being done now.
+/// Prints the current step.
 fn step(what: &str) {
     eprintln!("  {what}");
 }

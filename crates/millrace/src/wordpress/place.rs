@@ -74,13 +74,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.done {
-            // Nothing better is left to do with an error here: the reason for stopping is already being told.
+            // An error here can't be handled: the original failure is already being reported.
             let _ = fs::remove_dir_all(&self.staging);
         }
     }
 }
 
-/// What lies in DIR already is the user's; only a staging folder of ours may go.
+/// Existing files in DIR belong to the user; only a leftover staging folder may be removed.
 fn refuse_full(dir: &Path, entries: fs::ReadDir) -> Result<(), Failure> {
     for entry in entries {
         let entry = entry.or_fail(|| dir.display().to_string())?;

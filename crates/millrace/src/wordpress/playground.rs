@@ -1,9 +1,10 @@
-//! WordPress out of the npm package `@wp-playground/wordpress-builds`, for machines that reach a package registry but not
-//! wordpress.org.
+//! WordPress from the npm package `@wp-playground/wordpress-builds`, for machines that reach a package registry but
+//! not wordpress.org.
 //!
-//! The package is made for WordPress in the browser, and holds each version in two halves: `src/wordpress/wp-X.zip` with what
-//! PHP reads, and `public/wp-X/` with what browsers fetch. Together they are the whole of WordPress, but for comments and
-//! white space in the PHP files and for two of the three themes' PHP files.
+//! The package is made for WordPress in the browser, and contains each version in two halves:
+//! `src/wordpress/wp-X.zip` with the files that PHP reads, and `public/wp-X/` with the files that browsers fetch.
+//! Together they are the whole of WordPress, except comments and white space in the PHP files and two of the three
+//! themes' PHP files.
 
 use super::fetch::{self, Digest};
 use super::unpack;
@@ -41,7 +42,8 @@ pub fn package() -> Result<PathBuf, Failure> {
         return Err(Failure::new("npm is not installed").next("apt-get install npm"));
     }
     super::step(&format!("Downloading {PACKAGE} with npm (158 MB)"));
-    // npm names the file itself; a folder of its own keeps a half-written one from being taken for whole.
+    // npm chooses the file's name itself; a separate folder prevents that an incomplete file is taken for a complete
+    // one.
     let folder = path.with_extension("part");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).or_fail(|| folder.display().to_string())?;
@@ -94,8 +96,8 @@ fn read_all(content: &mut dyn Read, into: &mut Vec<u8>) -> Result<(), Failure> {
     content.read_to_end(into).map(|_| ()).or_fail(|| PACKAGE.to_owned())
 }
 
-/// Leaves out what the package adds to WordPress, and Twenty Twenty-Two, which can't do without its PHP files (the others can:
-/// Twenty Twenty-Four has them, Twenty Twenty-Three is made of templates).
+/// Leaves out the package's additions to WordPress, and Twenty Twenty-Two, which needs its missing PHP files (Twenty
+/// Twenty-Four has them, Twenty Twenty-Three consists of templates).
 fn part_of_wordpress(name: &Path) -> Option<PathBuf> {
     let added = ["wp-config.php", ".default_theme", "wordpress-remote-asset-paths"]
         .iter()

@@ -4,10 +4,10 @@ use crate::failure::{Explain, Failure};
 use std::fs::File;
 use std::io::Read;
 
-/// Letters and digits that nobody mistakes for each other when reading them from a screen.
+/// Letters and digits that are not easily confused on a screen.
 const READABLE: &[u8] = b"abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/// What WordPress itself makes keys of (`wp_generate_password` with special and extra special characters).
+/// The characters of WordPress's own keys (`wp_generate_password` with special and extra special characters).
 const KEY: &[u8] =
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!@#$%^&*()-_ []{}<>~`+=,.;:/?|";
 

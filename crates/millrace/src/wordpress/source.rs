@@ -1,4 +1,4 @@
-//! Where WordPress's files come from: what the user names, wordpress.org, or the npm package.
+//! Sources of WordPress's files: the user's, wordpress.org, or the npm package.
 
 use super::fetch::{self, Digest};
 use super::{playground, unpack};
@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Archives (`wordpress-VERSION.tar.gz` of wordpress.org) whose SHA-256 is known beforehand. For the others the SHA-1 that
-/// wordpress.org publishes has to do.
+/// Archives (`wordpress-VERSION.tar.gz` of wordpress.org) with a pinned SHA-256. For others, the SHA-1 that
+/// wordpress.org publishes must be enough.
 const PINNED: [(&str, &str); 2] = [
     ("6.7.2", "cfd9c83cfa9dda0351898ea9b73f58995c817994a5424be18777f83e886a3cf6"),
     ("6.8.2", "d85a72e392bfe866816b3c2ebc6a44699072aa50cc3a620f1c4ed2f13b645e2b"),
@@ -16,11 +16,11 @@ const PINNED: [(&str, &str); 2] = [
 
 const WORDPRESS_ORG: &str = "https://wordpress.org";
 
-/// What [`obtain`] got hold of.
+/// The result of [`obtain`].
 pub struct Obtained {
-    /// WordPress's version, as its own `version.php` says.
+    /// WordPress's version, from its own `version.php`.
     pub version: String,
-    /// Where it came from, for people.
+    /// Its source, for people.
     pub origin: String,
     /// The SQLite plugin's zip archive, where the source has it at hand.
     pub sqlite_plugin: Option<Vec<u8>>,
@@ -29,7 +29,7 @@ pub struct Obtained {
 /// Puts WordPress's files into `staging`.
 ///
 /// # Errors
-/// When no source has it; the failure lists what was tried.
+/// When no source has it; the failure lists all attempts.
 pub fn obtain(staging: &Path, from: Option<&Path>, version: Option<&str>) -> Result<Obtained, Failure> {
     let (origin, sqlite_plugin) = match from {
         Some(path) => {
@@ -81,7 +81,7 @@ fn from_wordpress_org(version: Option<&str>) -> Result<PathBuf, Failure> {
         Some((_, sha256)) => Digest::Sha256(sha256),
         None => match published(&url) {
             Ok(digest) => digest,
-            // Offline: what was fetched (and checked) some other day is good enough.
+            // Offline: an earlier download, which was checked, is good enough.
             Err(_) if path.exists() => return Ok(path),
             Err(error) => return Err(error),
         },
@@ -113,7 +113,7 @@ fn from_path(path: &Path, staging: &Path) -> Result<(), Failure> {
     if !root.join(VERSION_FILE).exists() {
         return Err(no_wordpress(path));
     }
-    // The configuration and the data of the site that the files come from stay there.
+    // The configuration and the data of the original site are not copied.
     let private = ["wp-config.php", "wp-content/database", "wp-content/db.php"];
     unpack::copy_tree(root, staging, &mut |name| {
         (!private.iter().any(|p| name.starts_with(p))).then(|| name.to_owned())
@@ -141,7 +141,7 @@ fn unpack_archive(path: &Path, staging: &Path) -> Result<(), Failure> {
     lift(&root, staging)
         .and_then(|()| fs::remove_dir_all(&unpacked))
         .or_fail(|| staging.display().to_string())?;
-    // Some archives come with somebody's configuration.
+    // Some archives contain a configuration.
     match fs::remove_file(staging.join("wp-config.php")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::new(error.to_string())),
         _ => Ok(()),

@@ -1,9 +1,9 @@
 //! WordPress on SQLite: the drop-in of WordPress's own performance team, `sqlite-database-integration`.
 //!
-//! WordPress loads `wp-content/db.php` instead of its MySQL layer. That file comes out of the plugin's `db.copy`, whose
-//! placeholders the plugin replaces when it is activated from the admin pages; here they are replaced beforehand, and relative
-//! to the site, so that it may be moved. Versions that lose one of two simultaneous writes get a connection that doesn't
-//! (`sqlite-turns.php`).
+//! WordPress loads `wp-content/db.php` instead of its MySQL layer. That file is made from the plugin's `db.copy`,
+//! whose placeholders the plugin replaces when it is activated from the admin pages; here they are replaced
+//! beforehand, and relative to the site, so that it can be moved. Versions that lose one of two simultaneous writes
+//! get a connection that doesn't (`sqlite-turns.php`).
 
 use super::{fetch, playground, unpack};
 use crate::failure::{Explain, Failure};
@@ -17,7 +17,8 @@ const PLUGIN_URL: &str = "https://downloads.wordpress.org/plugin/sqlite-database
 /// The plugin's folder below `wp-content/plugins`.
 const PLUGIN: &str = "sqlite-database-integration";
 
-/// Goes into the drop-in, before the line `IMPLEMENTATION`, where the plugin begins transactions with the text `READER`.
+/// Inserted into the drop-in before the line `IMPLEMENTATION`, where the plugin begins transactions with the text
+/// `READER`.
 const TURNS: &str = include_str!("sqlite-turns.php");
 const IMPLEMENTATION: &str = "// Require the implementation from the plugin.\n";
 const READER: &str = "execute_sqlite_query( 'BEGIN' )";
@@ -55,7 +56,7 @@ fn download() -> Result<Vec<u8>, Failure> {
     playground::sqlite_plugin(&package)
 }
 
-/// Archives hold the plugin in one folder, whose name differs.
+/// Archives contain the plugin in one folder with a varying name.
 fn below_top_folder(name: &Path) -> Option<PathBuf> {
     let mut parts = name.components();
     parts.next();
@@ -85,7 +86,7 @@ fn take_turns(drop_in: String, translator: &str) -> String {
     drop_in
 }
 
-/// Nobody but the site's own user gets in, whatever server the folder may end up behind.
+/// Only the site's own user has access, whatever server may serve the folder later.
 fn make_database_folder(dir: &Path) -> Result<(), Failure> {
     let make = || -> std::io::Result<()> {
         fs::create_dir_all(dir)?;

@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Component, Path, PathBuf};
 
-/// No WordPress comes near these; an archive that does is refused.
+/// Maximum number of files; an archive with more can't be WordPress, and is refused.
 const FILES_LIMIT: usize = 100_000;
 const BYTES_LIMIT: u64 = 2 << 30;
 
-/// Where an archive's entry goes, below the target folder; `None` leaves it out.
+/// The destination of an archive's entry, below the target folder; `None` leaves it out.
 pub type Route<'a> = &'a mut dyn FnMut(&Path) -> Option<PathBuf>;
 
 /// Takes every entry under its own name.
@@ -85,7 +85,7 @@ pub fn copy_tree(from: &Path, into: &Path, route: Route<'_>) -> Result<(), Failu
 
 fn copy_level(from: &Path, below: &Path, out: &mut Out<'_>, route: Route<'_>) -> Result<(), Failure> {
     let folder = from.join(below);
-    // Links that lead in a circle end here; WordPress itself goes 9 levels deep.
+    // Circular links end here; WordPress itself is 9 levels deep.
     if below.components().count() > 40 {
         return Err(Failure::new(format!(
             "{} is nested too deeply: do links form a loop?",
@@ -106,7 +106,7 @@ fn copy_level(from: &Path, below: &Path, out: &mut Out<'_>, route: Route<'_>) ->
     Ok(())
 }
 
-/// Writes files below a folder and counts what it writes.
+/// Writes files below a folder and counts them.
 pub struct Out<'a> {
     into: &'a Path,
     files: usize,
@@ -122,7 +122,7 @@ impl<'a> Out<'a> {
     /// Writes one file.
     ///
     /// # Errors
-    /// When `name` leads out of the folder, the limits are passed, or the disk says no.
+    /// When `name` leads out of the folder, a limit is exceeded, or writing fails.
     pub fn write(&mut self, name: &Path, content: &mut dyn Read) -> Result<(), Failure> {
         let mut parts = name.components().peekable();
         if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {

@@ -1,4 +1,4 @@
-//! Keys and bypasses, and that no field of a request puts a page before others that was made for it.
+//! Keys and bypasses; and no field of a request makes the cache serve others a page that was made for it.
 
 use super::*;
 use crate::rules::{Paths, VaryCookies};
@@ -73,7 +73,7 @@ fn keys() {
         ("/?", "a|http|a.test|/|?|"),
         ("/a?b=2&a=1&utm_source=x", "a|http|a.test|/a|?a=1&b=2|"),
         ("/a?utm_source=x", "a|http|a.test|/a||"),
-        // What PHP sees in REQUEST_URI is in the key, and purges go by the normalised path.
+        // The key contains what PHP sees in REQUEST_URI, and purges use the normalised path.
         ("/%61", "a|http|a.test|/a||p/%61|"),
         ("//a/./b", "a|http|a.test|/a/b||p//a/./b|"),
         ("/a%2Fb", "a|http|a.test|/a/b||p/a%2Fb|"),
@@ -148,7 +148,7 @@ fn cookies_that_bypass_and_cookies_that_do_not() {
         ("a=1; wp-postpass_x=2", Some("cookie wp-postpass_x")),
         ("a=1;woocommerce_items_in_cart=1", Some("cookie woocommerce_items_in_cart")),
         ("PHPSESSID=x", Some("cookie PHPSESSID")),
-        // PHP makes the same name of these (main/php_variables.c).
+        // PHP derives the same name from these (main/php_variables.c).
         ("wordpress.logged.in.ab=1", Some("cookie wordpress.logged.in.ab")),
         ("wordpress%5Flogged_in_ab=1", Some("cookie wordpress%5Flogged_in_ab")),
         ("wordpress[logged_in_ab=1", Some("cookie wordpress[logged_in_ab")),
@@ -319,7 +319,7 @@ fn words_are_stable() {
 }
 
 proptest! {
-    /// Parts of a key never run into each other.
+    /// The parts of a key never run into each other.
     #[test]
     fn equal_keys_come_from_equal_requests(
         one in ("[a-b./%2Ff]{0,6}", "[a-b&=?]{0,5}", "[a-b=; ]{0,6}"),

@@ -1,4 +1,4 @@
-//! RFC 9111 sections 4.2.1 and 5.2, RFC 5861, RFC 9213, and the cases of the outside suite.
+//! RFC 9111 sections 4.2.1 and 5.2, RFC 5861, RFC 9213, and the cases of the external test suite.
 
 use super::structured::{Item, dictionary, list};
 use super::*;
@@ -15,15 +15,15 @@ fn lifetimes() {
         ("MaX-aGe=3600", Some(3600)),
         ("foobar, max-age=3600", Some(3600)),
         ("max-age=003600", Some(3600)),
-        // Section 5.2: both forms are to be accepted.
+        // Section 5.2: both forms must be accepted.
         ("max-age=\"3600\"", Some(3600)),
-        // Section 5.2.2.10: s-maxage takes the place of max-age.
+        // Section 5.2.2.10: s-maxage replaces max-age.
         ("max-age=3600, s-maxage=1", Some(1)),
         ("s-maxage=3600, max-age=1", Some(3600)),
         // Section 1.2.2: too large is very large.
         ("max-age=2147483649", Some(1 << 31)),
         ("max-age=99999999999999999999999", Some(1 << 31)),
-        // Section 4.2.1: what is invalid is stale; of two the more careful.
+        // Section 4.2.1: invalid values are stale; of two values the stricter counts.
         ("max-age=-3600", Some(0)),
         ("max-age='3600'", Some(0)),
         ("max-age=3600a", Some(0)),
@@ -34,7 +34,7 @@ fn lifetimes() {
         ("max-age= 3600", Some(0)),
         ("max-age=1, max-age=1800", Some(1)),
         ("max-age=1800, max-age=1", Some(1)),
-        // Quoted text is no directive.
+        // Quoted text is not a directive.
         ("extension=\"max-age=3600\", max-age=1", Some(1)),
         ("max-age=1, extension=\"max-age=3600\"", Some(1)),
         ("extension=\"max-age=3600\"", None),
@@ -94,7 +94,7 @@ fn targeted_fields_are_strict() {
     assert_eq!(read("max-age=60.5").unwrap().max_age, None);
     assert_eq!(read("max-age=-1").unwrap().max_age, Some(0));
     assert_eq!(read("max-age=1, max-age=2").unwrap().max_age, Some(2), "RFC 9651 section 3.2");
-    // The whole field is ignored if it breaks the grammar.
+    // The whole field is ignored if it violates the grammar.
     for broken in [
         "Max-Age=60",
         "max-age=60,",
@@ -156,7 +156,7 @@ proptest! {
         refusal in prop::sample::select(vec!["no-store", "No-Store"]),
         after in "[a-z=0-9 \",]{0,20}",
     ) {
-        // Unless a quote that is opened before it is closed after it.
+        // Unless a quote opens before it and closes after it.
         prop_assume!(before.matches('"').count() % 2 == 0);
         let value = format!("{before},{refusal},{after}");
         prop_assert!(Control::parse(value.as_bytes()).no_store, "{}", value);

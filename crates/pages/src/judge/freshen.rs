@@ -1,4 +1,4 @@
-//! Validating a stored page with the application, and what a 304 changes (RFC 9111 section 4.3).
+//! Validating a stored page with the application, and the effect of a 304 (RFC 9111 section 4.3).
 
 use millrace_wire::conditional::http_date;
 
@@ -18,7 +18,7 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// Those of a page (section 4.3.1): both, if it has both.
+    /// The validators of a page (section 4.3.1): both, if it has both.
     pub fn of(page: &Page) -> Validators {
         Validators {
             if_none_match: page.etag.clone(),
@@ -26,19 +26,19 @@ impl Validators {
         }
     }
 
-    /// Whether there is nothing to ask by.
+    /// Whether there is no validator.
     pub fn is_empty(&self) -> bool {
         self.if_none_match.is_none() && self.if_modified_since.is_none()
     }
 
-    /// Name and value of each.
+    /// Name and value of each field.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let list = [("If-None-Match", &self.if_none_match), ("If-Modified-Since", &self.if_modified_since)];
         list.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 }
 
-/// What a stored page is after a 304.
+/// A stored page after a 304.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freshened {
     /// Its new terms.
@@ -49,12 +49,12 @@ pub struct Freshened {
     pub last_modified: Option<u64>,
 }
 
-/// What the 304 `answer` makes of a stored page with this content, of which `old` are the terms (sections 3.2 and 4.3.4). If
-/// it says nothing about its lifetime, the terms are those of before, counted from now.
+/// The effect of the 304 `answer` on a stored page with this content and the terms `old` (sections 3.2 and 4.3.4). If
+/// it says nothing about the lifetime, the old terms count from now.
 ///
 /// # Errors
-/// The page may not be kept any longer: [`crate::Pages::pass`] or [`crate::Pages::abandon`] ends the fill. It may still
-/// be sent to those who wait.
+/// The page must no longer be stored: [`crate::Pages::pass`] or [`crate::Pages::abandon`] ends the fill. It may still
+/// be sent to the waiting requests.
 pub fn freshen<'a, F>(
     rules: &Rules,
     place: &Place<'_>,
@@ -68,13 +68,13 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let said = Said::hear(rules, answer.fields.clone(), answer.notes);
-    // A cookie of the 304 is for the one who asked; the page is as public as it was.
+    // A cookie of the 304 is for the requesting client; the page is as public as before.
     let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));
     let merged = merge(&page.fields, news(), &said.keep());
     let last_modified = news().filter(|(name, _)| name.eq_ignore_ascii_case("last-modified")).last();
     let mut terms = match said.speaks(rules.mode) {
         true => {
-            // The stored page as it is now, with what the 304 says to us alone; date and age are those of the 304.
+            // The updated page, with the 304's fields for the server; date and age are the 304's.
             let told = |name: &str| {
                 super::is_ours(name) || name.eq_ignore_ascii_case("date") || name.eq_ignore_ascii_case("age")
             };
@@ -103,7 +103,7 @@ where
     if said.tags.is_empty() {
         terms.tags = old.tags.clone();
     }
-    // What tells variants apart stays as it was: the page is stored under it.
+    // The fields that distinguish variants don't change: the page is stored under them.
     terms.vary = old.vary.clone();
     Ok(Freshened {
         terms,
@@ -112,15 +112,15 @@ where
     })
 }
 
-/// Whether a 304 may change a stored field. Section 3.2: not what describes the content that was stored. An ETag that
-/// comes with it is the one that was asked by.
+/// Whether a 304 may change a stored field. Section 3.2: not fields that describe the stored content. Its ETag is the
+/// one of the request.
 fn is_updated(name: &str) -> bool {
     const NEVER: [&str; 6] =
         ["content-encoding", "content-length", "content-md5", "content-range", "etag", "vary"];
     !NEVER.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The stored lines, with those replaced whose names the news have.
+/// The stored lines, after replacing the ones that the news contain.
 fn merge<'a>(stored: &[u8], news: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, keep: &Keep) -> Vec<u8> {
     let news = news.filter(|(name, _)| keep.keeps(name));
     let mut merged = Vec::with_capacity(stored.len() + 64);
@@ -130,7 +130,7 @@ fn merge<'a>(stored: &[u8], news: impl Iterator<Item = (&'a str, &'a [u8])> + Cl
         merged.extend_from_slice(value);
         merged.extend_from_slice(b"\r\n");
     };
-    // Its date is that of the 304, as its age is.
+    // Its date is the 304's, like its age.
     for (name, value) in lines(stored).filter(|(name, _)| !name.eq_ignore_ascii_case("date")) {
         if !news.clone().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             push(name, value);
@@ -145,7 +145,7 @@ fn merge<'a>(stored: &[u8], news: impl Iterator<Item = (&'a str, &'a [u8])> + Cl
     merged
 }
 
-/// Name and value of each of some lines.
+/// Name and value of each line.
 pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     block.split(|b| *b == b'\n').filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;

@@ -1,20 +1,20 @@
-//! Which fields of an answer are stored with it, and which are for us alone.
+//! Which fields of a response are stored with it, and which are for the server alone.
 
-/// What is stored of an answer's fields.
+/// The stored parts of a response's fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Lower-case names that this answer excludes.
+    /// Lower-case names that this response excludes.
     pub(super) dropped: Vec<Box<str>>,
     /// Values of `Set-Cookie` fields that are stored with it: `LSC-Cookie`.
     pub cookies: Vec<Box<[u8]>>,
-    /// The value of the `Date` field that is stored with it, if the application gave one: no cache may change it (RFC 9110
-    /// section 6.6.1). Where there is none, the server says when it sends.
+    /// The value of the stored `Date` field, if the application set one: a cache must not change it (RFC 9110 section
+    /// 6.6.1). Without one, the server adds the time of sending.
     pub date: Option<Box<[u8]>>,
 }
 
 impl Keep {
-    /// Whether a field is stored (RFC 9111 section 3.1). What the server makes itself for each form of a page (`ETag`,
-    /// `Content-Encoding`, `Content-Length`, `Vary`) is for the caller to leave out.
+    /// Whether a field is stored (RFC 9111 section 3.1). The caller must leave out what the server makes for each
+    /// form of a page (`ETag`, `Content-Encoding`, `Content-Length`, `Vary`).
     pub fn keeps(&self, name: &str) -> bool {
         const NEVER: [&str; 15] = [
             "age",
@@ -38,10 +38,10 @@ impl Keep {
     }
 }
 
-/// Whether a field of an answer is meant for us, and no client sees it: how to cache, by which tags, what to purge.
+/// Whether a field of a response is for the server and hidden from clients: how to cache, tags, what to purge.
 ///
-/// `CDN-Cache-Control`, `Cache-Groups` and `Cache-Group-Invalidation` stay: they speak to caches after us as well. The
-/// crawler of the LiteSpeed Cache plugin may see [`CRAWLER_SEES`].
+/// `CDN-Cache-Control`, `Cache-Groups` and `Cache-Group-Invalidation` stay: they are for caches in front of the
+/// server as well. The LiteSpeed Cache plugin's crawler may see [`CRAWLER_SEES`].
 pub fn is_ours(name: &str) -> bool {
     const OURS: [&str; 8] = [
         "cache-tag",
@@ -57,7 +57,7 @@ pub fn is_ours(name: &str) -> bool {
     match name.as_bytes().first().map(u8::to_ascii_lowercase) {
         Some(b'm') => begins("millrace-"),
         Some(b'x') if begins("x-litespeed-") => {
-            // What the server itself says to the plugin, and what it says while it is debugged.
+            // Fields that the server itself sends to the plugin, and the plugin's debugging field.
             !name.eq_ignore_ascii_case("x-litespeed-debug") && !name.eq_ignore_ascii_case("x-litespeed-cache")
         }
         Some(b'x' | b's' | b'l' | b'c' | b'e') => OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)),
@@ -65,8 +65,8 @@ pub fn is_ours(name: &str) -> bool {
     }
 }
 
-/// The one field of [`is_ours`] that the LiteSpeed Cache plugin's crawler looks at, to learn that a page is not to be
-/// cached. It is for the crawler on the machine itself, whose `User-Agent` begins with `lscache_`.
+/// The one field of [`is_ours`] that the LiteSpeed Cache plugin's crawler reads, to learn that a page is uncacheable.
+/// It is for the crawler on the same machine, whose `User-Agent` begins with `lscache_`.
 pub const CRAWLER_SEES: &str = "X-LiteSpeed-Cache-Control";
 
 #[cfg(test)]

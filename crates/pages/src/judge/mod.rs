@@ -1,19 +1,19 @@
-//! What becomes of an answer: stored, under which terms, or refused, and why.
+//! The judgement on a response: stored, under which terms, or refused, and why.
 //!
-//! The rules are those of RFC 9111 for a shared cache. Who has the word on the lifetime, the first that says anything:
+//! The rules are those of RFC 9111 for a shared cache. The first source that says anything determines the lifetime:
 //!
 //! 1. `millrace_cache_control()`, `Millrace-Cache-Control`, and `X-LiteSpeed-Cache-Control` where the site obeys LiteSpeed's fields;
 //! 2. `CDN-Cache-Control` (RFC 9213): if it is valid, `Cache-Control` and `Expires` don't count;
 //! 3. `Surrogate-Control`;
 //! 4. `X-Accel-Expires`;
-//! 5. `millrace_cache_control()` as a fallback, which integrations call on pages that know nothing of a cache: a refusal in it
-//!    always counts, a permission yields to every refusal of the page's own `Cache-Control`;
+//! 5. `millrace_cache_control()` as a fallback, which integrations call on pages that know nothing about a cache: a
+//!    refusal in it always counts, a permission yields to every refusal of the page's own `Cache-Control`;
 //! 6. `Cache-Control`, then `Expires`;
-//! 7. in profile mode, the profile: a lifetime for each kind of answer.
+//! 7. in profile mode, the profile: a lifetime for each kind of response.
 //!
-//! Nothing is guessed from `Last-Modified`. Never stored, whoever says otherwise: an answer that sets a cookie (but by
-//! LiteSpeed's `LSC-Cookie`), one to a request with `Authorization` unless RFC 9111 section 3.5 allows it, a partial one,
-//! one that ended in an error, one that is too large.
+//! Nothing is guessed from `Last-Modified`. Some responses are never stored, whatever these sources say: one that
+//! sets a cookie (except by LiteSpeed's `LSC-Cookie`), one to a request with `Authorization` unless RFC 9111 section
+//! 3.5 allows it, a partial one, one that ended in an error, one that is too large.
 
 mod freshen;
 mod keep;
@@ -32,22 +32,22 @@ use crate::{Millis, Tag, Terms};
 use said::Said;
 use word::LifetimeSource;
 
-/// An answer of the application to a request that led a fill.
+/// The application's response to a request that led a fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a, F> {
     /// Its status code.
     pub status: u16,
-    /// Its fields, all of them as the application gave them.
+    /// Its fields, all as the application set them.
     pub fields: F,
-    /// What the script said by functions.
+    /// What the script reported by functions.
     pub notes: &'a Notes,
-    /// Its content; empty if it is not known yet.
+    /// Its content; empty if not known yet.
     pub content: &'a [u8],
-    /// The script ended in a fatal error, its worker died, or not all of the content came.
+    /// The script ended in a fatal error, its worker died, or the content is incomplete.
     pub failed: bool,
 }
 
-/// What becomes of an answer.
+/// The judgement on a response.
 #[derive(Debug)]
 pub enum Verdict {
     /// It is stored.
@@ -57,53 +57,53 @@ pub enum Verdict {
         /// With these of its fields.
         keep: Keep,
     },
-    /// It is not.
+    /// It is not stored.
     Refuse {
         /// Why.
         why: Refusal,
-        /// For how long others should not wait for an answer to the same request that they could share; 0: the next may
-        /// be stored.
+        /// How long later requests should not wait for a fill that the same request leads; 0: the next response may
+        /// be cacheable.
         remember: Millis,
     },
 }
 
-/// Why an answer is not stored.
+/// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The script ended in an error, or the content is not complete.
     Failed,
-    /// The status is one that is never stored.
+    /// Responses with this status are never stored.
     Status,
     /// `no-store`
     NoStore,
     /// `private`
     Private,
-    /// `no-cache`, and nothing to validate it by.
+    /// `no-cache`, without a validator.
     NoCache,
     /// It sets a cookie.
     SetCookie,
-    /// The request had `Authorization`, and the answer does not say that it is for all (RFC 9111 section 3.5).
+    /// The request had `Authorization`, and the response does not say that it is public (RFC 9111 section 3.5).
     Authorization,
-    /// It varies by everything, or by something that the rules don't allow.
+    /// It varies by everything, or by something that the rules forbid.
     Vary,
-    /// It is stale when it comes.
+    /// It is stale when it arrives.
     Expired,
-    /// Nobody says for how long it is good.
+    /// No source says how long it is valid.
     NoLifetime,
     /// It is too large.
     TooLarge,
-    /// It has so many tags that not every purge would find it.
+    /// It has so many tags that a purge might miss it.
     TooManyTags,
-    /// The client asked that it is not stored.
+    /// The client asked not to store it.
     Client,
-    /// The request's query is not the one of the key, and this is no ordinary page: see [`Asking::reduced`].
+    /// The request's query differs from the key's, and this is not an ordinary page: see [`Asking::reduced`].
     Arguments,
     /// The script handed a file over instead of a page: `X-Accel-Redirect`, `X-Sendfile`.
     HandedOver,
 }
 
 impl Refusal {
-    /// A word for `Cache-Status` and counters. It never changes.
+    /// A word for `Cache-Status` and counters. Stable.
     pub fn word(self) -> &'static str {
         match self {
             Refusal::Failed => "failed",
@@ -124,14 +124,14 @@ impl Refusal {
         }
     }
 
-    /// Whether the next answer to the same request may well be stored.
+    /// Whether the next response to the same request may be cacheable.
     fn passes(self) -> bool {
         use Refusal::*;
         matches!(self, Failed | Status | Client | Arguments | Authorization)
     }
 }
 
-/// Judges an answer that is to be stored. A 304 is for [`freshen`].
+/// Judges a response. For a 304, see [`freshen`].
 pub fn judge<'a, F>(
     rules: &Rules,
     place: &Place<'_>,
@@ -150,8 +150,8 @@ where
     }
 }
 
-/// What an answer that is not stored would have been purged by: that it can't be stored is forgotten then. Of very many tags only
-/// the first count.
+/// The tags that the refused response would have had: purging one makes the cache forget that it is uncacheable. If
+/// there are very many, only the first count.
 pub fn tags<'a, F>(rules: &Rules, place: &Place<'_>, answer: &Answer<'a, F>) -> Box<[Tag]>
 where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -164,7 +164,7 @@ where
     tags.into()
 }
 
-/// Implicit ones and then named ones, as often as they were said.
+/// Implicit and then named tags, with repetitions.
 fn all_tags(rules: &Rules, place: &Place<'_>, said: &Said<'_>) -> Vec<Tag> {
     let mut query = Vec::new();
     place.write_query(rules, &mut query);
@@ -177,7 +177,7 @@ fn refuse(rules: &Rules, why: Refusal) -> Verdict {
     Verdict::Refuse { why, remember: if why.passes() { 0 } else { rules.remember_refusal } }
 }
 
-/// All that a judgement depends on.
+/// The input of a judgement.
 struct Case<'c, 'a> {
     rules: &'c Rules,
     place: &'c Place<'c>,
@@ -229,7 +229,7 @@ impl Case<'_, '_> {
         if status < 200 || matches!(status, 206 | 304) || !standard && status >= 500 {
             return Err(Refusal::Status);
         }
-        // Section 5.2.2.3: of a status whose rules we know, no-store is not meant for us.
+        // Section 5.2.2.3: for a status whose rules we implement, no-store is ignored.
         let understood =
             matches!(status, 200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 404 | 405 | 410 | 414);
         if control.must_understand && !understood {
@@ -270,7 +270,7 @@ impl Case<'_, '_> {
     }
 }
 
-/// How long it may be used stale (RFC 5861). What the application says is bounded; if it says nothing, the rules say.
+/// How long it may be used when stale (RFC 5861). The application's value is bounded; without one, the rules apply.
 fn graces(rules: &Rules, word: &LifetimeSource, terms: &mut Terms) {
     let asked = |seconds: Option<u64>, usual: Millis| match seconds {
         Some(seconds) => (seconds * 1000).min(rules.grace.most),
@@ -284,7 +284,7 @@ fn graces(rules: &Rules, word: &LifetimeSource, terms: &mut Terms) {
     terms.stale_if_error = asked(control.stale_if_error, rules.grace.on_error);
 }
 
-/// It was stale when it came: that time counts. Returns whether it may be used at all without validating.
+/// It was stale when it arrived: that time counts. Returns whether it may be used at all without validation.
 fn age_graces(terms: &mut Terms) -> bool {
     let late = terms.age - terms.ttl;
     terms.stale_while_revalidate = terms.stale_while_revalidate.saturating_sub(late);
@@ -292,7 +292,7 @@ fn age_graces(terms: &mut Terms) -> bool {
     terms.stale_while_revalidate.max(terms.stale_if_error) > 0
 }
 
-/// It lives no longer than this, in any way.
+/// Limits its whole life, fresh and stale.
 fn cap(terms: &mut Terms, most: Millis) {
     terms.ttl = terms.ttl.min(most);
     terms.stale_while_revalidate = terms.stale_while_revalidate.min(most - terms.ttl);

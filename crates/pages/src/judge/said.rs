@@ -1,4 +1,4 @@
-//! What an answer says about its caching, in all the fields that applications know.
+//! What a response says about its caching, in all fields that applications use.
 
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,19 +11,19 @@ use crate::rules::{Mode, Rules};
 use crate::vary::Names;
 use crate::{Millis, terms};
 
-/// All that the fields of an answer and the notes of its script say.
+/// The content of a response's fields and of its script's notes.
 #[derive(Default)]
 pub(super) struct Said<'a> {
     pub cache_control: Control,
     has_cache_control: bool,
     pub pragma_no_cache: bool,
-    /// Seconds since 1970; `Some(0)`: there is one, but no date.
+    /// Seconds since 1970; `Some(0)`: there is one, but it is not a date.
     expires: Option<u64>,
     date: Option<u64>,
     date_as_sent: Option<&'a [u8]>,
     /// Whether there was an `Age`: of several the first counts.
     is_aged: bool,
-    /// Seconds, as it says; `None`: there is none that is valid.
+    /// Value of `Age` in seconds; `None`: there is no valid one.
     age: Option<u64>,
     millrace: Option<Control>,
     litespeed: Option<Control>,
@@ -31,7 +31,7 @@ pub(super) struct Said<'a> {
     cdn_read: Option<Control>,
     surrogate: Option<Control>,
     accel: Option<Accel>,
-    /// Of `millrace_cache_control()`.
+    /// From `millrace_cache_control()`.
     pub note: Option<Control>,
     pub sets_cookie: bool,
     /// Values of `LSC-Cookie`.
@@ -124,7 +124,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// What is said of some fields only counts for the whole answer, if it has one of them: it may do without none.
+    /// Directives for single fields count for the whole response, if it has one of these fields.
     fn restrictions(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone) {
         let any = |list: &[Box<str>]| {
             !list.is_empty()
@@ -147,7 +147,7 @@ impl<'a> Said<'a> {
 
     fn split_tags(&mut self, value: &'a [u8], separators: &[u8]) {
         let names = value.split(|b| separators.contains(b)).map(<[u8]>::trim_ascii);
-        // One more than can be right: it is noticed, and no list is too long.
+        // One more than allowed, so that the excess is noticed and no list gets too long.
         let most = (4 * terms::MOST_TAGS + 1).saturating_sub(self.tags.len());
         self.tags.extend(names.filter(|name| !name.is_empty()).map(Cow::Borrowed).take(most));
     }
@@ -161,9 +161,10 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The control that is addressed to caches like us. One that decides nothing - Symfony's `Surrogate-Control:
-    /// content="ESI/1.0"`, LiteSpeed's `esi=on` - leaves the word to the next, lest it hide a `private` there. Standard mode keeps
-    /// to RFC 9213 section 2.2: whatever `CDN-Cache-Control` holds, `Cache-Control` does not count beside it.
+    /// The control addressed to caches like this one. One that decides nothing - Symfony's `Surrogate-Control:
+    /// content="ESI/1.0"`, LiteSpeed's `esi=on` - is skipped, because it might hide a `private` in the next one.
+    /// Standard mode follows RFC 9213 section 2.2: beside `CDN-Cache-Control`, whatever it contains, `Cache-Control`
+    /// is ignored.
     pub fn targeted(&self, mode: Mode, now: Millis) -> Option<Cow<'_, Control>> {
         let by_function = self.note.as_ref().filter(|note| !note.fallback);
         let before = by_function.into_iter().chain(&self.millrace).chain(&self.litespeed);
@@ -187,12 +188,12 @@ impl<'a> Said<'a> {
         self.expires.map(|until| until.saturating_sub(date) * 1000)
     }
 
-    /// The page's only word on caching is an `Expires` in the past.
+    /// The page says only that it expired in the past, by `Expires`.
     pub fn no_cache_control_but_expired(&self, now: Millis) -> bool {
         !self.has_cache_control && self.expires(now) == Some(0)
     }
 
-    /// RFC 9111 section 4.2.3, without the time that it took.
+    /// RFC 9111 section 4.2.3, without the response's delay.
     pub fn age(&self, now: Millis) -> Millis {
         let apparent = self.date.map_or(0, |date| (now / 1000).saturating_sub(date) * 1000);
         apparent.max(self.age.unwrap_or(0) * 1000)
@@ -210,7 +211,7 @@ impl<'a> Said<'a> {
         self.has_cache_control || self.expires.is_some() || self.note.is_some() || targeted()
     }
 
-    /// Whether the application says that the page has something in it that is good for a limited time.
+    /// Whether the application says that the page contains something that is valid for a limited time.
     pub fn nonce(&self) -> bool {
         [&self.note, &self.millrace].into_iter().flatten().any(|control| control.nonce)
     }
@@ -223,35 +224,35 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Seconds of an `Age` (RFC 9111 section 5.1): of a list the first member counts, and what is no number is ignored.
+/// Seconds of an `Age` (RFC 9111 section 5.1): of a list the first member counts, invalid numbers are ignored.
 fn age(value: &[u8]) -> Option<u64> {
     seconds(value.split(|b| *b == b',').next().unwrap_or_default().trim_ascii())
 }
 
 impl Accel {
-    /// `60`, `0`, `@1700000000` (seconds since 1970); what is neither is not to be cached, as `off` is not.
+    /// `60`, `0`, `@1700000000` (seconds since 1970); other values, such as `off`, mean not to cache.
     fn read(value: &[u8]) -> Option<Accel> {
         let value = value.trim_ascii();
         match value.strip_prefix(b"@") {
-            // Not by `seconds`, which bounds what it reads.
+            // Not by `seconds`, which bounds its result.
             Some(until) => Some(Accel::Until(std::str::from_utf8(until).ok()?.parse().unwrap_or(0))),
             None => Some(Accel::Seconds(seconds(value).unwrap_or(0))),
         }
     }
 }
 
-/// A date in seconds since 1970, by any of the three formats of RFC 9110 section 5.6.7; before 1970 is 0. Case does not matter
-/// (RFC 9111 section 4.2), and neither does a day of the week that is not the date's.
+/// A date in seconds since 1970, in any of the three formats of RFC 9110 section 5.6.7; dates before 1970 give 0.
+/// Case is ignored (RFC 9111 section 4.2), and so is a day of the week that doesn't fit the date.
 pub(super) fn date(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?.trim();
     let date = httpdate::parse_http_date(text).ok().or_else(|| lenient_date(text))?;
     Some(date.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
-/// Longest date: `Wednesday, 09-Nov-94 08:49:37 GMT`, bytes.
+/// The longest date: `Wednesday, 09-Nov-94 08:49:37 GMT`, bytes.
 const LONGEST_DATE: usize = 33;
 
-/// The same with the usual case, and with the day of the week that the date has.
+/// The same in the usual case, and with the correct day of the week.
 fn lenient_date(text: &str) -> Option<SystemTime> {
     const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
     if text.len() > LONGEST_DATE || !text.is_ascii() {
@@ -267,7 +268,7 @@ fn lenient_date(text: &str) -> Option<SystemTime> {
     names.iter().find_map(|day| httpdate::parse_http_date(&format!("{day}{rest}")).ok())
 }
 
-/// Each word with a capital first letter; the zone in capitals.
+/// Each word with a capital initial; the zone in capitals.
 fn in_usual_case(text: &str) -> String {
     let mut before = ' ';
     let cased = text.chars().map(|c| {
@@ -278,7 +279,7 @@ fn in_usual_case(text: &str) -> String {
     cased.strip_suffix("Gmt").map(|start| format!("{start}GMT")).unwrap_or(cased)
 }
 
-/// For how long the profile wants an answer to be fresh about which the application says nothing.
+/// The profile's lifetime for a response about which the application says nothing.
 pub(super) fn usual_lifetime(rules: &Rules, place: &Place<'_>, status: u16, content_type: &[u8]) -> Millis {
     let lifetimes = &rules.lifetimes;
     let kind = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();

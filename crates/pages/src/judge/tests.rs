@@ -1,4 +1,4 @@
-//! What is stored, and for how long: a table for each rule, with its place.
+//! What is stored, and for how long: a table for each rule, with its section.
 
 use super::said::date;
 use super::*;
@@ -11,7 +11,7 @@ const NOW: Millis = 784_111_777_000;
 const PLACE: Place<'static> = Place { site: "a", host: "a.test", path: b"/p", query: None };
 const DAY: u64 = 86_400;
 
-/// A site that wants something of every kind.
+/// A site with settings of every kind.
 fn profile() -> Rules {
     let mut rules = Rules::profile();
     rules.lifetimes = Lifetimes {
@@ -30,7 +30,7 @@ fn profile() -> Rules {
     rules
 }
 
-/// An answer as a test writes it.
+/// A response as a test writes it.
 #[derive(Clone)]
 struct Given<'a> {
     status: u16,
@@ -64,13 +64,13 @@ fn judged(rules: &Rules, given: &Given<'_>) -> Result<(Terms, Keep), Refusal> {
     }
 }
 
-/// Lifetime in seconds, less the age it came with, or why it is refused.
+/// Lifetime in seconds, minus the age on arrival, or why it is refused.
 fn life(rules: &Rules, fields: &[(&str, &str)]) -> Result<i64, Refusal> {
     let (terms, _) = judged(rules, &Given { fields, ..Given::default() })?;
     Ok((terms.ttl as i64 - terms.age as i64) / 1000)
 }
 
-/// Fields, and what [`life`] says of them.
+/// Fields, and the result of [`life`].
 type Row<'a> = (&'a [(&'a str, &'a str)], Result<i64, Refusal>);
 
 fn at(delta: i64) -> String {
@@ -124,7 +124,7 @@ fn lifetimes_of_rfc_9111() {
         (&[("Cache-Control", "max-age=60, no-cache")], Err(NoCache)),
         (&[("Cache-Control", "max-age=60, no-cache"), ("ETag", "\"a\"")], Ok(60)),
         (&[("Cache-Control", "no-cache"), ("Last-Modified", &past)], Ok(0)),
-        // Our own: never.
+        // Our own rule: never.
         (&[("Cache-Control", "max-age=60"), ("Set-Cookie", "a=b")], Err(SetCookie)),
         (&[("Cache-Control", "max-age=60"), ("Vary", "*")], Err(Vary)),
         // Section 5.4: Pragma is for requests.
@@ -179,7 +179,7 @@ fn an_age_counts_if_it_is_one_and_comes_first() {
     }
 }
 
-/// RFC 9111 section 4.2: dates are matched without regard to case. The day of the week says nothing that the date does not.
+/// RFC 9111 section 4.2: case is ignored in dates. The day of the week carries no information beyond the date.
 #[test]
 fn a_date_is_read_whatever_its_case_and_weekday() {
     let seconds = Some(2_544_400_878); // Thu, 18 Aug 2050 02:01:18 GMT
@@ -274,11 +274,11 @@ fn who_has_the_word() {
         ),
         (&[("CDN-Cache-Control", "no-store"), ("Cache-Control", "max-age=60")], Err(NoStore)),
         (&[("CDN-Cache-Control", "max-age=7"), ("CDN-Cache-Control", "private")], Err(Private)),
-        // Broken or empty: as if it was not there.
+        // Invalid or empty: as if it was not there.
         (&[("CDN-Cache-Control", "max-age=7,"), ("Cache-Control", "max-age=60")], Ok(60)),
         (&[("CDN-Cache-Control", "Max-Age=7"), ("Cache-Control", "max-age=60")], Ok(60)),
         (&[("CDN-Cache-Control", ""), ("Cache-Control", "max-age=60")], Ok(60)),
-        // Ours before it.
+        // Our own field precedes it.
         (&[("Millrace-Cache-Control", "max-age=5"), ("CDN-Cache-Control", "max-age=7")], Ok(5)),
         (&[("Millrace-Cache-Control", "no-store"), ("Cache-Control", "max-age=60")], Err(NoStore)),
         (&[("Millrace-Cache-Control", "max-age=5"), ("Cache-Control", "no-store, no-cache")], Ok(5)),
@@ -363,7 +363,7 @@ fn where_the_application_says_nothing() {
         assert_eq!(found, *expected, "{status} {path} {kind}");
     }
     assert_eq!(life(&Rules::standard(), &html), Err(NoLifetime));
-    // Said by PHP's session_start(), and by an old nocache_headers().
+    // Set by PHP's session_start(), and by an old nocache_headers().
     let silent = |more: (&'static str, &'static str)| life(&profile(), &[html[0], more]);
     assert_eq!(silent(("Pragma", "no-cache")), Err(NoCache));
     assert_eq!(silent(("Expires", "Wed, 11 Jan 1984 05:00:00 GMT")), Err(Expired));
@@ -374,7 +374,7 @@ fn where_the_application_says_nothing() {
     assert_eq!(life(&zero, &html), Err(NoLifetime));
 }
 
-/// What comes of a function's word as a fallback.
+/// The effect of a function call as a fallback.
 fn with_control(control: &str, fields: &[(&str, &str)], status: u16) -> Result<i64, Refusal> {
     said_by_function(&format!("{control}, fallback"), fields, status)
 }
@@ -420,13 +420,13 @@ fn a_fallback_yields_to_the_pages_own_refusal() {
     ] {
         assert_eq!(with_control(day, &[(name, value)], 200), Err(expected), "{name}: {value}");
     }
-    // Its own refusal always counts.
+    // The fallback's own refusal always counts.
     let public = [("Cache-Control", "public, max-age=60")];
     assert_eq!(with_control("no-store", &public, 200), Err(NoStore));
     assert_eq!(with_control("private", &public, 200), Err(Private));
     assert_eq!(with_control("no-cache", &public, 200), Err(NoCache));
     assert_eq!(with_control("no-store", &[("Millrace-Cache-Control", "max-age=60")], 200), Err(NoStore));
-    // Whoever says it of every page does not mean those that don't exist.
+    // A call on all pages doesn't mean pages that don't exist.
     assert_eq!(with_control(day, &[], 404), Ok(5));
     assert_eq!(with_control(day, &[], 500), Err(Status));
     assert_eq!(with_control("public", &[("Content-Type", "text/html")], 200), Ok(10));
@@ -575,7 +575,7 @@ fn tags_by_every_name() {
 
 #[test]
 fn directives_about_some_fields() {
-    // RFC 9111 sections 5.2.2.4 and 5.2.2.7: counted for the whole answer, if it has such a field.
+    // RFC 9111 sections 5.2.2.4 and 5.2.2.7: they count for the whole response, if it has such a field.
     let said = |control, field| life(&Rules::standard(), &[("Cache-Control", control), (field, "1")]);
     assert_eq!(said("max-age=60, no-cache=\"A, b\"", "x"), Ok(60));
     assert_eq!(said("max-age=60, no-cache=\"A, b\"", "B"), Err(Refusal::NoCache));
@@ -656,10 +656,10 @@ fn freshened(fields: &[(&str, &str)], later: Millis) -> (Terms, Result<Freshened
 
 #[test]
 fn a_304_makes_a_page_fresh_again() {
-    // RFC 9111 section 4.3.4: with nothing new, the terms of before count from now.
+    // RFC 9111 section 4.3.4: with nothing new, the old terms count from now.
     let (old, new) = freshened(&[("ETag", "\"1700000000\"")], 400_000);
     assert_eq!(new.unwrap(), Freshened { terms: old, fields: None, last_modified: None });
-    // What it says of caching and of itself takes the place of what was stored.
+    // What it says about caching and about itself replaces what was stored.
     let news = [
         ("Cache-Control", "max-age=60, public"),
         ("X-New", "1"),
@@ -691,7 +691,7 @@ fn a_304_makes_a_page_fresh_again() {
 fn a_304_may_forbid_to_keep_the_page() {
     assert_eq!(freshened(&[("Cache-Control", "no-store")], 1).1.unwrap_err(), Refusal::NoStore);
     assert_eq!(freshened(&[("Cache-Control", "private")], 1).1.unwrap_err(), Refusal::Private);
-    // Only an age: of the 304, not of what was stored.
+    // Only an age: the 304's, not the stored page's.
     let (old, new) = freshened(&[("Age", "10")], 400_000);
     assert_eq!(new.unwrap().terms, Terms { age: 10_000, ..old });
     let (_, new) = freshened(&[("Last-Modified", "Sun, 06 Nov 1994 08:10:00 GMT")], 1);

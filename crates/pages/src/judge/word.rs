@@ -1,4 +1,4 @@
-//! Whose word on the lifetime counts: the order of [`super`].
+//! The source of the lifetime: the order of [`super`].
 
 use super::Case;
 use super::said::usual_lifetime;
@@ -6,14 +6,14 @@ use crate::Millis;
 use crate::control::Control;
 use crate::rules::Mode;
 
-/// Whose word on the lifetime counts.
+/// The source that determines the lifetime.
 pub(super) struct LifetimeSource {
     pub control: Control,
-    /// Milliseconds; `None`: nobody says.
+    /// Milliseconds; `None`: no source says.
     pub ttl: Option<Millis>,
     /// It is the application's, not the profile's.
     spoken: bool,
-    /// It is addressed to caches like us: fields of RFC 9213 and such.
+    /// It is addressed to caches like this one, as in RFC 9213.
     pub targeted: bool,
 }
 
@@ -35,7 +35,7 @@ impl LifetimeSource {
                 word = LifetimeSource::spoken(note.clone(), None);
                 word.fill_in(case);
                 if status >= 400 {
-                    // The one who called it may not have thought of pages that don't exist.
+                    // The call may not have been meant for pages that don't exist.
                     word.ttl = word.ttl.map(|ttl| ttl.min(rules.lifetimes.not_found));
                 }
                 return word;
@@ -45,7 +45,7 @@ impl LifetimeSource {
         word
     }
 
-    /// `expires`: the lifetime by the `Expires` field, which counts if the control says none.
+    /// `expires`: the lifetime by the `Expires` field, which counts if the control has none.
     fn spoken(control: Control, expires: Option<Millis>) -> LifetimeSource {
         let ttl = control.lifetime().map(|seconds| seconds * 1000).or(expires);
         let spoken = ttl.is_some() || control != Control::default();
@@ -59,7 +59,7 @@ impl LifetimeSource {
         }
     }
 
-    /// Where no lifetime is said, the profile's.
+    /// Uses the profile's lifetime if there is no other.
     fn fill_in(&mut self, case: &Case<'_, '_>) {
         let Case { rules, said, .. } = *case;
         if rules.mode != Mode::Profile || self.ttl.is_some() {
@@ -72,8 +72,8 @@ impl LifetimeSource {
         self.ttl = (ttl > 0).then_some(ttl);
     }
 
-    /// Whether it must never be used stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage forbids it as
-    /// well, unless the same field allows it: that is how applications say both.
+    /// Whether it must never be used when stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage
+    /// forbids it as well, unless the same field allows it: applications that send both mean that.
     pub fn forbids_stale(&self) -> bool {
         let control = &self.control;
         let allows = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();

@@ -72,7 +72,7 @@ fn our_grammar() {
 #[test]
 fn litespeeds_grammar() {
     for (value, expected) in [
-        // peers: the plugin's own, of one post and of all.
+        // The plugin's own purges, of one post and of all.
         (
             "public,abc_Po.17,abc_F,abc_",
             vec![(name("abc_Po.17"), Hard), (name("abc_F"), Hard), (name("abc_"), Hard)],
@@ -88,7 +88,7 @@ fn litespeeds_grammar() {
         ("*", vec![(site(), Soft)]),
         ("public,*", vec![(site(), Soft)]),
         ("foo*", vec![(site(), Hard)]),
-        // One URI, commas and all.
+        // One URI with commas.
         ("public,/a,b/?c=1", vec![(url("/a,b/", "?c=1"), Hard)]),
         ("/x~s", vec![(path("/x"), Soft)]),
         ("a;/x; ;b", vec![(name("a"), Hard), (path("/x"), Hard), (name("b"), Hard)]),
@@ -131,7 +131,7 @@ fn unsafe_methods_invalidate() {
             ("other", Some(("/dir/other", ""))),
             ("page?z", Some(("/dir/page", "?z"))),
             ("../up", Some(("/up", ""))),
-            // Another origin's pages are not its to invalidate.
+            // It must not invalidate pages of another origin.
             ("http://b.test/x", None),
             ("//b.test/x", None),
             ("http://a.test:81/x", None),
@@ -153,7 +153,7 @@ fn only_what_is_named() {
     let only = |value: &str| found("POST", 303, &[("Location", "/x"), ("Millrace-Purge", value)]);
     assert!(only("only").is_empty(), "what is put into a cart changes no page");
     assert_eq!(only("Only, a, hard"), [(name("a"), Soft), (name("hard"), Soft)]);
-    // Another field of the same answer, in whichever order.
+    // Another field of the same response, in any order.
     let fields = [("Millrace-Purge", "hard, a"), ("Millrace-Purge", "only")];
     assert_eq!(found("POST", 200, &fields), [(name("a"), Hard)]);
     assert_eq!(found("POST", 200, &[("Millrace-Purge", "a, only")]).len(), 3, "a tag of that name");

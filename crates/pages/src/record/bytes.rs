@@ -1,6 +1,6 @@
-//! Numbers and strings of bytes, one after the other: what payloads are made of. All numbers are little-endian.
+//! Numbers and byte strings in sequence: the parts of payloads. All numbers are little-endian.
 
-/// There is less than was asked for, or something that can't be.
+/// The bytes end too early, or have an impossible value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -14,13 +14,13 @@ pub fn put_u16(out: &mut Vec<u8>, number: u16) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Appends bytes, with their length before them.
+/// Appends bytes, preceded by their length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_u64(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Appends bytes, or that there are none.
+/// Appends optional bytes.
 pub fn put_maybe(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     out.push(u8::from(bytes.is_some()));
     if let Some(bytes) = bytes {
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A byte that says yes or no.
+    /// The next byte as a boolean.
     pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.u8()? {
             0 => Ok(false),
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many follow, `most` at most.
+    /// The next number of items, `most` at most.
     pub fn count(&mut self, most: usize) -> Result<usize, Malformed> {
         Some(usize::from(self.u16()?)).filter(|count| *count <= most).ok_or(Malformed)
     }
@@ -75,17 +75,17 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
     }
 
-    /// The next bytes, if there are any.
+    /// The next optional bytes.
     pub fn maybe(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.flag()? { self.bytes().map(Some) } else { Ok(None) }
     }
 
-    /// The next text, if there is any.
+    /// The next optional text.
     pub fn maybe_text(&mut self) -> Result<Option<&'a str>, Malformed> {
         if self.flag()? { self.text().map(Some) } else { Ok(None) }
     }
 
-    /// That nothing is left.
+    /// Checks that nothing is left.
     pub fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }

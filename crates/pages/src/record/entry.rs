@@ -1,4 +1,4 @@
-//! A page with everything that is known of it.
+//! A page with all that the store knows about it.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use crate::store::life;
 use crate::terms::MOST_TAGS;
 use crate::{Form, Kept, Millis, Page, Tag, Terms};
 
-/// The most fields that a page may vary by.
+/// Maximum number of fields by which a page may vary.
 const MOST_VARY: usize = 256;
-/// A page that came later than now is taken for one of now if the clock was set back by no more than this; otherwise
-/// nobody knows its age.
+/// A page from the future counts as made now if the clock was set back by no more than this; otherwise its age is
+/// unknown.
 const CLOCK_SET_BACK: Millis = 60_000;
 /// The codings that an entry may have, in the order of the record.
 const CODED: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-/// What is to be written.
+/// An entry to write.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEntry<'a> {
     /// The purge stamp at which the page's fill began.
     pub stamp: u64,
-    /// What the site was when the page was made: another root or application is another origin.
+    /// Identifies the site's configuration when the page was made: another root or application is another origin.
     pub origin: u64,
     /// Bytes of the key.
     pub key: &'a [u8],
-    /// What the store knows of it.
+    /// What the store knows about it.
     pub kept: &'a Kept,
 }
 
 impl NewEntry<'_> {
-    /// Appends the record. Codings are those that the page has now; where these are all, it is slim in the record.
+    /// Appends the record with the page's current codings; if all have been made, the page is slim in the record.
     pub fn put(&self, out: &mut Vec<u8>, seed: u64) {
         frame::put(out, Kind::Entry, seed, |out| {
             put_u64(out, self.stamp);
@@ -47,14 +47,14 @@ impl NewEntry<'_> {
         });
     }
 
-    /// About as many bytes as the record will have.
+    /// Approximate size of the record, bytes.
     pub fn size(&self) -> usize {
         let Kept { page, terms, variant, .. } = self.kept;
         page.bytes() + self.key.len() + variant.len() + 8 * terms.tags.len() + 256
     }
 }
 
-/// What was written; points into the payload.
+/// An entry that was read; points into the payload.
 #[derive(Clone, Debug)]
 pub struct StoredEntry<'a> {
     /// As [`NewEntry::stamp`].
@@ -63,11 +63,11 @@ pub struct StoredEntry<'a> {
     pub origin: u64,
     /// Bytes of the key.
     pub key: &'a [u8],
-    /// Which variant.
+    /// The variant.
     pub variant: &'a [u8],
     /// When the page was stored or validated.
     pub came: Millis,
-    /// What holds for it.
+    /// Its terms.
     pub terms: Terms,
     purged: bool,
     page: PageBytes<'a>,
@@ -82,7 +82,7 @@ struct PageBytes<'a> {
     last_modified: Option<u64>,
     stored: Millis,
     identity: FormBytes<'a>,
-    /// As in the page: not tried, not worth it, made.
+    /// As in the page: not tried, not worthwhile, made.
     codings: [Option<Option<FormBytes<'a>>>; CODED.len()],
 }
 
@@ -96,7 +96,7 @@ impl<'a> StoredEntry<'a> {
     /// Reads a payload.
     ///
     /// # Errors
-    /// It is none of an entry.
+    /// It is not the payload of an entry.
     pub fn read(payload: &'a [u8]) -> Result<StoredEntry<'a>, Malformed> {
         let mut reader = Reader(payload);
         let entry = StoredEntry {
@@ -113,16 +113,16 @@ impl<'a> StoredEntry<'a> {
         if entry.key.len() > LONGEST_KEY { Err(Malformed) } else { Ok(entry) }
     }
 
-    /// Whether there is a use for it at `now`.
+    /// Whether it is still useful at `now`.
     pub fn is_useful(&self, now: Millis) -> bool {
-        // Which part the hash would cut off does not matter here.
+        // The part that the hash cuts off does not matter here.
         let expires = life::expiry(&self.terms, self.came, 0);
         let validators = self.page.etag.is_some() || self.page.last_modified.is_some();
         self.came <= now.saturating_add(CLOCK_SET_BACK)
             && life::state(&self.terms, expires, self.purged, validators, now) != life::Freshness::Useless
     }
 
-    /// All of it, in memory of its own; the page may be slim. `purged`: it was purged softly since.
+    /// An owned copy; the page may be slim. `purged`: a soft purge covers it.
     pub fn kept(self, purged: bool) -> Kept {
         Kept {
             page: Arc::new(self.page.page()),
@@ -167,7 +167,7 @@ fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
     terms.tags.iter().for_each(|tag| put_u64(out, tag.0));
 }
 
-/// More than fit make a record that can't be read, so nothing is stored that would be wrong.
+/// A larger count makes an unreadable record, so nothing wrong is stored.
 fn count(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
@@ -198,7 +198,7 @@ fn put_page(out: &mut Vec<u8>, page: &Page) {
     put_maybe(out, page.etag.as_deref().map(str::as_bytes));
     put_maybe(out, page.last_modified.map(u64::to_le_bytes).as_ref().map(|bytes| &bytes[..]));
     put_u64(out, page.stored);
-    // What can be unpacked takes no room twice.
+    // Content that can be unpacked is not stored twice.
     let content = if page.can_be_slim() { &[] } else { page.identity().body() };
     put_bytes(out, page.identity().head());
     put_bytes(out, content);

@@ -1,4 +1,4 @@
-//! The files that records stand in: a head, then one record after the other.
+//! The files of records: a head, then the records in sequence.
 //!
 //! ```text
 //!  0  8  "millrace"
@@ -21,13 +21,13 @@ use super::purge::Purged;
 /// Bytes before the first record.
 pub const FILE_HEAD: usize = 64;
 
-/// What the payloads look like, and the forms in them. A new number whenever one of them changes.
+/// Version of the payloads and the forms in them. Each change of either needs a new number.
 const SCHEMA: u32 = 2;
 const MAGIC: &[u8; 8] = b"millrace";
-/// A form was made ready to send by this program; another may do it in another way.
+/// The program that made the forms ready to send; another version may make them differently.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Entries.
@@ -43,9 +43,9 @@ pub struct FileHead {
     pub holds: Holds,
     /// Its number, as in its name.
     pub number: u64,
-    /// Of the checksums of its records; no other file has the same.
+    /// Seed of its records' checksums, unique to the file.
     pub seed: u64,
-    /// No entry in it has a lower stamp; all purges in it have a higher one.
+    /// Lower bound of its entries' stamps; all purges in it have higher ones.
     pub floor: u64,
 }
 
@@ -64,7 +64,7 @@ impl FileHead {
         bytes
     }
 
-    /// Reads the head at the beginning of a file. None: there is none, or one of another program or schema.
+    /// Reads the head at the start of a file. `None`: there is none, or one of another program or schema.
     pub fn read(bytes: &[u8]) -> Option<FileHead> {
         let bytes: &[u8; FILE_HEAD] = bytes.first_chunk()?;
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
@@ -74,20 +74,20 @@ impl FileHead {
             _ => return None,
         };
         let head = FileHead { holds, number: number(16), seed: number(24), floor: number(32) };
-        // Whatever differs, it is not what we would have written.
+        // Any difference means that this program has not written it.
         (head.bytes() == *bytes).then_some(head)
     }
 }
 
-/// Which program made the forms.
+/// Identifies the program that made the forms.
 fn program() -> u64 {
     XxHash3_64::oneshot(PROGRAM.as_bytes())
 }
 
-/// All purges in a file, from its first byte on. A torn end is left out: nobody was told that it is written.
+/// All purges in a file, from its first byte on. A torn end is ignored: that purge was never confirmed.
 ///
 /// # Errors
-/// There is something else, and so purges may be missing.
+/// There is something else, so purges may be missing.
 pub fn read_purges(file: &[u8]) -> Result<Vec<Purged>, Broken> {
     if file.len() < FILE_HEAD {
         // Its first purge was never written.

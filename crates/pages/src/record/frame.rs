@@ -10,10 +10,10 @@
 //! 32     the payload
 //! ```
 //!
-//! The head has a checksum of its own so that a length is never believed that was not written: a reader can tell a
-//! record that ends too early ([`Broken::Torn`], the writer died) from one that has been changed
-//! ([`Broken::Damaged`]). Both checksums are seeded with a number of the file, so that a record that another file left
-//! on the disk is never taken for one of this.
+//! The head has its own checksum, so that a wrong length is never believed: a reader can distinguish a record that
+//! ends too early ([`Broken::Torn`], the writer died) from one that was changed ([`Broken::Damaged`]). Both checksums
+//! are seeded with a number of the file, so that a leftover record of another file on the disk is never taken for one
+//! of this file.
 
 use twox_hash::XxHash3_64;
 
@@ -22,10 +22,10 @@ pub const HEAD: usize = 32;
 
 const MAGIC: [u8; 4] = *b"mr\0\x01";
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A page with everything that is known of it.
+    /// A page with all that the store knows about it.
     Entry = 1,
     /// A purge.
     Purge = 2,
@@ -34,16 +34,16 @@ pub enum Kind {
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// They end within the record. Whoever wrote it was interrupted, and nobody was told that it is written.
+    /// They end within the record: its writer was interrupted, and the record was never confirmed.
     Torn,
-    /// They are not what was written.
+    /// They differ from what was written.
     Damaged,
 }
 
-/// The head of a record, checked.
+/// The checked head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What follows.
+    /// The type of the payload.
     pub kind: Kind,
     /// Bytes of the payload.
     pub length: usize,
@@ -54,7 +54,7 @@ impl Head {
     /// Reads the head at the beginning of `bytes`. Payloads are at most `most` bytes.
     ///
     /// # Errors
-    /// It is not whole, or not what was written under this `seed`.
+    /// It is incomplete, or was not written with this `seed`.
     pub fn read(bytes: &[u8], seed: u64, most: usize) -> Result<Head, Broken> {
         let head = bytes.first_chunk::<HEAD>().ok_or(Broken::Torn)?;
         if head[..4] != MAGIC || number(head, 24) != XxHash3_64::oneshot_with_seed(seed, &head[..24]) {
@@ -75,7 +75,7 @@ impl Head {
     /// The payload, from the bytes after the head.
     ///
     /// # Errors
-    /// It is not whole, or not what was written.
+    /// It is incomplete or damaged.
     pub fn payload<'a>(&self, bytes: &'a [u8], seed: u64) -> Result<&'a [u8], Broken> {
         let payload = bytes.get(..self.length).ok_or(Broken::Torn)?;
         if XxHash3_64::oneshot_with_seed(seed, payload) != self.sum {
@@ -85,7 +85,7 @@ impl Head {
     }
 }
 
-/// Appends a record whose payload `fill` appends.
+/// Appends a record; `fill` appends its payload.
 pub fn put(out: &mut Vec<u8>, kind: Kind, seed: u64, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.resize(start + HEAD, 0);

@@ -1,19 +1,19 @@
-//! All purges that may concern what is on the disk.
+//! All purges that may cover entries on disk.
 
 use std::collections::HashMap;
 
 use super::purge::Purged;
 use crate::{Hardness, Key, Purge, Tag};
 
-/// Tags that are remembered one by one; 16 bytes each, and the table's own.
+/// Maximum number of single tags; 16 bytes each, plus the table's overhead.
 const MOST_TAGS: usize = 500_000;
-/// Prefixes that are remembered one by one; each is compared with each entry.
+/// Maximum number of single prefixes; each is compared with each entry.
 const MOST_PREFIXES: usize = 1_000;
 
-/// What the purges have left of an entry.
+/// The effect of the purges on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PurgeState {
-    /// It is as it was.
+    /// It is unchanged.
     Kept,
     /// It was purged softly: it is stale.
     Stale,
@@ -21,8 +21,7 @@ pub enum PurgeState {
     Gone,
 }
 
-/// The last purge of everything that was purged, by its stamp. Bounded: what does not fit makes all entries before it
-/// go.
+/// The last purge of each target, by its stamp. Bounded: a purge that does not fit covers all earlier entries.
 #[derive(Debug, Default)]
 pub struct History {
     everything: Stamps,
@@ -57,7 +56,7 @@ impl Stamps {
 }
 
 impl History {
-    /// Takes note of a purge. They may come in any order.
+    /// Adds a purge, in any order.
     pub fn add(&mut self, purged: Purged) {
         let Purged { stamp, what, how } = purged;
         self.highest = self.highest.max(stamp);
@@ -79,7 +78,7 @@ impl History {
         }
     }
 
-    /// Purges up to this stamp are not known: whatever began before them is gone.
+    /// Purges up to this stamp are unknown: all entries that began before it are gone.
     pub fn lost(&mut self, stamp: u64) {
         self.highest = self.highest.max(stamp);
         self.everything.add(stamp, Hardness::Hard);
@@ -90,13 +89,13 @@ impl History {
         self.highest
     }
 
-    /// As few purges as have the same effect on entries that began at the stamp `floor` or later.
+    /// The minimal list of purges with the same effect on entries that began at the stamp `floor` or later.
     pub fn purges(&self, floor: u64) -> impl Iterator<Item = Purged> {
         let tags = self.tags.iter().map(|(tag, stamps)| (Purge::Tag(*tag), *stamps));
         let all = [(Purge::Everything, self.everything)].into_iter();
         let all = all.chain(tags).chain(self.prefixes.iter().cloned());
         all.flat_map(|(what, stamps)| {
-            // A soft purge before a hard one has nothing left to do.
+            // A soft purge before a hard one has no effect.
             let soft = (stamps.soft > stamps.hard).then_some((stamps.soft, Hardness::Soft));
             [Some((stamps.hard, Hardness::Hard)), soft]
                 .into_iter()
@@ -106,7 +105,7 @@ impl History {
         .filter(move |purged| purged.stamp > floor)
     }
 
-    /// What is left of an entry whose fill began at the stamp `begun`.
+    /// The effect on an entry whose fill began at the stamp `begun`.
     pub fn state(&self, key: &[u8], tags: &[Tag], begun: u64) -> PurgeState {
         if begun >= self.highest {
             return PurgeState::Kept;

@@ -6,12 +6,11 @@
 //!  payload of a purge:  stamp, hardness, what
 //! ```
 //!
-//! A record that is torn, cut or changed in any bit is never taken for a right one. What a record means depends on its
-//! *stamp*, a number that grows with every purge and is carried on from one start of the server to the next: an entry
-//! whose fill began at stamp `s` is covered by every purge of a higher stamp ([`History`]).
+//! A record that is torn, truncated or changed in any bit is always detected. The meaning of a record depends on its
+//! *stamp*, a number that rises with every purge and across restarts of the server: an entry whose fill began at
+//! stamp `s` is covered by every purge with a higher stamp ([`History`]).
 //!
-//! The files that hold them say which program wrote them ([`FileHead`]): a form that another one has made ready to send
-//! is not ours to send.
+//! The files say which program wrote them ([`FileHead`]): forms that another program version has made are not sent.
 
 mod bytes;
 mod entry;
@@ -27,7 +26,7 @@ pub use frame::{Broken, HEAD, Head, Kind};
 pub use history::{History, PurgeState};
 pub use purge::{Purged, put_purge};
 
-/// A number for a text or a key that is the same in every process.
+/// A number for a text or a key, the same in every process.
 pub fn fingerprint(bytes: &[u8], seed: u64) -> u64 {
     twox_hash::XxHash3_64::oneshot_with_seed(seed, bytes)
 }

@@ -4,14 +4,14 @@ use super::bytes::{Malformed, Reader, put_bytes, put_maybe, put_u64};
 use super::frame::{self, Kind};
 use crate::{Hardness, Purge, Tag};
 
-/// A purge as it was written.
+/// A purge that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purged {
-    /// Higher than that of every purge before it.
+    /// Higher than the stamps of all earlier purges.
     pub stamp: u64,
-    /// What.
+    /// Its target.
     pub what: Purge,
-    /// How.
+    /// Its hardness.
     pub how: Hardness,
 }
 
@@ -43,7 +43,7 @@ impl Purged {
     /// Reads a payload.
     ///
     /// # Errors
-    /// It is none of a purge.
+    /// It is not the payload of a purge.
     pub fn read(payload: &[u8]) -> Result<Purged, Malformed> {
         let mut reader = Reader(payload);
         let stamp = reader.u64()?;

@@ -11,7 +11,7 @@ use crate::{Form, Hardness, Kept, Millis, Page, Purge, Tag, Terms};
 const SEED: u64 = 0x1234_5678;
 const MOST: usize = 1 << 20;
 
-/// All that an entry says, in a form that can be compared.
+/// All data of an entry, in comparable form.
 #[derive(Debug, PartialEq)]
 struct Seen {
     key: Vec<u8>,
@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(payload(&record), Err(Broken::Damaged));
     }
 
-    /// Behind the checksums; still nothing panics, and nothing is made up.
+    /// Behind valid checksums: still nothing panics, and nothing is invented.
     #[test]
     fn any_payload_is_read_or_refused(bytes in vec(any::<u8>(), 0..400)) {
         let _ = StoredEntry::read(&bytes).map(|entry| entry.kept(false));
@@ -180,7 +180,7 @@ fn what_can_be_unpacked_is_not_written_twice() {
     page.put_form(Coding::Zstd, Some(Form::new(b"", b"packed")));
     page.put_form(Coding::Gzip, None);
     kept.page = Arc::new(page);
-    // Brotli is still to be made of the content.
+    // Brotli has not been made yet.
     let before = written(1, b"key", &kept);
     let read = |record: &[u8]| StoredEntry::read(payload(record).unwrap()).unwrap().kept(false).page;
     assert_eq!(read(&before).identity().body(), content);

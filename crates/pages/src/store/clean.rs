@@ -1,4 +1,4 @@
-//! Taking entries out: for want of memory, because they were purged, because they are of no use any more.
+//! Removes entries: because memory is short, because they were purged, or because they are no longer useful.
 
 use super::purges::Bearer;
 use super::queues::Queue;
@@ -6,34 +6,34 @@ use super::slots::{Body, NOTED, PageSlot};
 use super::{Freshness, NONE, PURGED, Pages, Wanted, heap};
 use crate::{Key, Millis, Purge};
 
-/// Pages looked at to estimate how many a prefix covers.
+/// Sample size for estimating how many pages a prefix covers.
 const SAMPLE: usize = 1024;
 
-/// The most wanted pages that are remembered.
+/// Maximum number of remembered wanted pages.
 const MOST_WANTED: usize = 256;
 
-/// A page that was asked for so often is worth a refill.
+/// Number of requests from which on a page is worth a refill.
 const WANTED_HITS: u32 = 2;
 
-/// All entries are looked at at least so often, in milliseconds, for those that have become useless.
+/// All entries are checked for usefulness at least this often, in milliseconds.
 const ROUND: Millis = 30_000;
 
-/// How far the walk over all entries has come.
+/// Progress of the walk over all entries.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// Entries below are still to be looked at. None: no walk runs.
+    /// Entries below are still to be checked. `None`: no walk is in progress.
     below: Option<u32>,
-    /// The last purge when it began.
+    /// The last purge before it began.
     purge: u64,
     /// When it began.
     began: Millis,
     wanted: Vec<Wanted>,
-    /// What its keys and variants take.
+    /// Memory of its keys and variants.
     texts: usize,
 }
 
 impl Sweep {
-    /// Counts what the texts of `wanted` take.
+    /// Counts the memory of `wanted`.
     fn count(&mut self) {
         let texts = self.wanted.iter().map(|wanted| heap(wanted.key.len()) + heap(wanted.variant.len()));
         self.texts = texts.sum();
@@ -45,9 +45,9 @@ impl Sweep {
 }
 
 impl<F: Clone> Pages<F> {
-    /// Does a bounded part of what was put off: looks at up to `steps` entries, removes those that are purged or of no
-    /// use any more, and notes which are [`wanted`](Self::wanted). To be called now and then until it says false: then
-    /// nothing is left to do for now.
+    /// Does a bounded part of the deferred work: checks up to `steps` entries, removes purged and useless ones, and
+    /// notes which are [`wanted`](Self::wanted). Call it now and then until it returns false: then nothing is left to
+    /// do for now.
     pub fn sweep(&mut self, steps: usize, now: Millis) -> bool {
         self.latest = now;
         if self.sweep.below.is_none() {
@@ -59,7 +59,7 @@ impl<F: Clone> Pages<F> {
             self.sweep.below = Some(self.slots.len() as u32);
         }
         for _ in 0..steps {
-            // Entries move down only, to places that are looked at later or were free.
+            // Entries only move down, to positions that are checked later or were free.
             let below = self.sweep.below.unwrap_or(0).min(self.slots.len() as u32);
             if below == 0 {
                 self.sweep.below = None;
@@ -67,7 +67,7 @@ impl<F: Clone> Pages<F> {
                 self.evict();
                 return self.purges.unswept();
             }
-            // Ahead of the removal: with a fork two entries go, and the walk begins at its new end.
+            // Before the removal: with a fork two entries go, and the walk continues at the new end.
             self.sweep.below = Some(below - 1);
             self.tidy(below - 1);
         }
@@ -75,8 +75,8 @@ impl<F: Clone> Pages<F> {
         true
     }
 
-    /// The up to `most` most wanted pages that [`sweep`](Self::sweep) found stale or purged, by hits; they are forgotten
-    /// by this call.
+    /// Up to `most` of the most wanted pages that [`sweep`](Self::sweep) found stale or purged, by hits; this call
+    /// forgets them.
     pub fn wanted(&mut self, most: usize) -> Vec<Wanted> {
         self.sweep.wanted.sort_by_key(|wanted| std::cmp::Reverse(wanted.hits));
         let rest = self.sweep.wanted.split_off(most.min(self.sweep.wanted.len()));
@@ -85,7 +85,7 @@ impl<F: Clone> Pages<F> {
         best
     }
 
-    /// Makes room until the budget is kept: a page that can be had slim is better than none.
+    /// Frees memory until the budget is met: a slim page is better than none.
     pub(super) fn evict(&mut self) {
         while self.bytes() > self.budget && (self.slim_one() || self.evict_one()) {}
     }
@@ -130,7 +130,7 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Removes an entry that is purged or of no use any more; whether it was.
+    /// Removes an entry that is purged or no longer useful; returns whether it was.
     fn drop_dead(&mut self, at: u32) -> bool {
         if self.is_purged(at) {
             self.purged += 1;
@@ -143,7 +143,7 @@ impl<F: Clone> Pages<F> {
         true
     }
 
-    /// Removes one entry; the slot that was moved to its place.
+    /// Removes one entry; returns the slot that moved to its position.
     pub(super) fn take(&mut self, at: u32) -> u32 {
         self.queues.unlink(&mut self.slots, at);
         let last = (self.slots.len() - 1) as u32;
@@ -156,7 +156,7 @@ impl<F: Clone> Pages<F> {
         last
     }
 
-    /// An entry is gone: it carries its tags no longer.
+    /// Releases the tags of a removed entry.
     fn release_tags(&mut self, gone: &PageSlot) {
         let bearer = match gone.body {
             Body::Page(_) => Bearer::Page,
@@ -174,7 +174,7 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Whether a fork may have another variant; a useless one is removed for it if need be.
+    /// Whether a fork may have another variant; removes a useless one if necessary.
     pub(super) fn has_room(&mut self, fork: u32) -> bool {
         let Some((count, mut variant)) = self.slots.fork(fork).map(|fork| (fork.variants, fork.first)) else {
             return true;
@@ -189,10 +189,10 @@ impl<F: Clone> Pages<F> {
         variant != NONE && self.drop_dead(variant)
     }
 
-    /// Checks all entries for all purges.
+    /// Checks all entries against all purges.
     pub(super) fn check_all(&mut self) {
         let last = self.purges.last();
-        // From the end: the entry that takes the place of a removed one was checked.
+        // From the end: the entry that replaces a removed one has been checked.
         for at in (0..self.slots.len() as u32).rev() {
             if (at as usize) < self.slots.len() && self.is_purged(at) {
                 self.purged += 1;

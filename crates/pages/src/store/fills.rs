@@ -1,4 +1,4 @@
-//! The fills that run: one a page, or one for each variant once it is known what the page varies by.
+//! The running fills: one per page, or one per variant once it is known by which fields the page varies.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use hashbrown::HashTable;
 use super::heap;
 use crate::Key;
 
-/// Names of the request fields that a page varies by.
+/// Names of the request fields by which a page varies.
 pub(super) type Vary = Arc<[Box<str>]>;
 
-/// What a request asks for of a page that is known to have variants.
+/// The variant of a page with known variants that a request asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
-    /// Names of the fields that the values are of; shared with the fork.
+    /// Names of the values' fields; shared with the fork.
     pub(super) vary: Vary,
     pub(super) values: Box<[u8]>,
 }
@@ -27,7 +27,7 @@ impl Variant {
 /// The running fills of a shard.
 pub(super) struct Fills<F> {
     table: HashTable<Fill<F>>,
-    /// What their keys and variants take.
+    /// Memory of their keys and variants.
     owned: usize,
 }
 
@@ -54,7 +54,8 @@ impl<F: Clone> Fills<F> {
         self.table.insert_unique(key.hash, fill, |fill| fill.hash);
     }
 
-    /// The fill for a page, or for the variant of fields `vary` with values `values`, that began after the last purge.
+    /// The fill for a page, or for the variant with these values of the fields `vary`, that began after the last
+    /// purge.
     pub(super) fn find(&self, key: Key<'_>, variant: Option<(&Vary, &[u8])>, last: u64) -> Option<F> {
         let fits = |fill: &Fill<F>| {
             let same = match (&fill.variant, variant) {
@@ -75,12 +76,12 @@ impl<F: Clone> Fills<F> {
         }
     }
 
-    /// How many run.
+    /// Number of running fills.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Bytes taken.
+    /// Memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.table.allocation_size() + self.owned
     }

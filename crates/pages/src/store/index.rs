@@ -1,11 +1,11 @@
-//! Where the entry of a hash is: an open-addressed table, of which a search reads one cache line.
+//! Finds the entry of a hash: an open-addressed table; a search reads one cache line.
 //!
-//! A group is a line. Who finds the group of its hash full goes on to the next, and the groups that it passed count it: so a
-//! search knows where to stop, and nothing has to be left in the place of an entry that is removed.
+//! A group is a cache line. If an entry's group is full, it goes into the next one, and the groups that it passed
+//! count it: so a search knows where to stop, and a removed entry leaves no tombstone.
 
-/// Places of a group.
+/// Places in a group.
 const PLACES: usize = 7;
-/// Places that are taken on average, at most, before the table grows: then few entries lie outside of their group.
+/// Maximum mean number of used places before the table grows: then few entries lie outside of their group.
 const TAKEN: usize = 5;
 /// A place without an entry; no slot has this number.
 const EMPTY: u64 = u64::MAX;
@@ -14,22 +14,22 @@ const EMPTY: u64 = u64::MAX;
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Group {
-    /// The tag of an entry in the upper half, its slot in the lower.
+    /// The tag of an entry in the upper half, its slot in the lower half.
     places: [u64; PLACES],
-    /// How many entries would be here if there were room, or came by on their way from an earlier group.
+    /// Number of entries that belong here or passed on their way from an earlier group, but found no room.
     passed: u64,
 }
 
 /// From hashes to slots; several entries may have the same hash.
 #[derive(Default)]
 pub(super) struct Index {
-    /// Their number is a power of two, or none.
+    /// A power of two, or none.
     groups: Vec<Group>,
     length: usize,
 }
 
-/// The part of a hash that the index goes by. The server chooses the shard by other bits: within a shard those are all the
-/// same.
+/// The part of a hash that the index uses. The server chooses the shard by other bits, which are all the same within
+/// a shard.
 fn tag(hash: u64) -> u32 {
     hash as u32
 }
@@ -39,7 +39,7 @@ fn place(tag: u32, slot: u32) -> u64 {
 }
 
 impl Index {
-    /// Has the processor fetch what a search for this hash reads first.
+    /// Prefetches what a search for this hash reads first.
     #[inline]
     pub(super) fn expect(&self, hash: u64) {
         if let Some(group) = self.way(tag(hash)).next().and_then(|at| self.groups.get(at)) {
@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    /// The slot of this hash that `is` the one.
+    /// The slot with this hash that `is` accepts.
     #[inline]
     pub(super) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = tag(hash);
@@ -73,7 +73,7 @@ impl Index {
         self.length += 1;
     }
 
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     pub(super) fn remove(&mut self, hash: u64, slot: u32) {
         let gone = place(tag(hash), slot);
         let way = self.way(tag(hash));
@@ -100,7 +100,7 @@ impl Index {
         }
     }
 
-    /// Gives memory back once most of it is unused; whether it did.
+    /// Frees memory when most of it is unused; returns whether it did.
     pub(super) fn shrink(&mut self) -> bool {
         let unused = self.groups.len() > 8 && self.length * 8 < self.groups.len() * TAKEN;
         if unused {
@@ -109,12 +109,12 @@ impl Index {
         unused
     }
 
-    /// What it takes. Bytes.
+    /// Memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.groups.capacity() * size_of::<Group>()
     }
 
-    /// The groups where an entry may be, each once, in the order of the search.
+    /// The groups where an entry may be, each once, in search order.
     fn way(&self, tag: u32) -> impl Iterator<Item = usize> + use<> {
         let groups = self.groups.len();
         (0..groups).map(move |step| (tag as usize + step) & (groups - 1))
@@ -161,13 +161,13 @@ mod tests {
         assert_eq!(index.find(u64::MAX, |_| false), None);
     }
 
-    /// Hashes whose groups lie side by side, at both ends of a table.
+    /// Hashes of adjacent groups, at both ends of a table.
     fn few(number: u64) -> u64 {
         number.wrapping_sub(12).wrapping_mul(0x1_0000_0003)
     }
 
     proptest! {
-        /// Few different hashes: groups overflow, at the end of the table too.
+        /// Few different hashes: groups overflow, also at the end of the table.
         #[test]
         fn it_is_as_good_as_a_map(steps in prop::collection::vec((0u8..4, 0u64..24, 0u32..64), 0..600)) {
             let (mut index, mut map) = (Index::default(), HashMap::new());

@@ -1,4 +1,4 @@
-//! Putting pages in.
+//! Stores pages.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::page::ARC;
 use crate::terms::MOST_TAGS;
 use crate::{Hardness, Key, Millis, Page, Tag, Terms};
 
-/// The most request fields that a page may vary by.
+/// Maximum number of request fields by which a page may vary.
 pub const MOST_VARY: usize = 16;
 
-/// For how long an answer that can't be stored for its size or its variants is marked as uncacheable, in milliseconds.
+/// How long a response that is too large or has too many variants is marked as uncacheable, in milliseconds.
 pub const REMEMBERED: Millis = 120_000;
 
-/// A page, and when it was filled.
+/// A page and its fill.
 struct New {
     page: Arc<Page>,
     terms: Terms,
     came: Millis,
     /// Number of its fill; 0: it comes from disk.
     number: u64,
-    /// The last purge when its fill began.
+    /// The last purge before its fill began.
     begun: u64,
     purged: bool,
 }
 
 impl<F: Clone> Pages<F> {
-    /// Stores what a fill brought, and ends it. `select` is that of the request which the fill was made for. What can't
-    /// be stored for its size or its variants is passed on for [`REMEMBERED`].
+    /// Stores the page of a fill, and ends it. `select` belongs to the request for which the fill ran. A page that is
+    /// too large or has too many variants is marked uncacheable for [`REMEMBERED`].
     pub fn store(
         &mut self,
         ticket: Ticket,
@@ -57,9 +57,9 @@ impl<F: Clone> Pages<F> {
         stored
     }
 
-    /// What a fill brought is uncacheable: [`Look::Pass`](crate::Lookup::Pass) until `until`, or until something is purged that
-    /// covers its key or is one of its `tags`, at most [`MOST_TAGS`]. Ends the fill. False if that was purged already while
-    /// the fill ran, or if something newer is known.
+    /// The response of a fill is uncacheable: [`Look::Pass`](crate::Lookup::Pass) until `until`, or until a purge
+    /// covers its key or one of its `tags`, at most [`MOST_TAGS`]. Ends the fill. False if such a purge has already
+    /// happened during the fill, or if something newer is known.
     pub fn pass(&mut self, ticket: Ticket, tags: Box<[Tag]>, until: Millis) -> bool {
         debug_assert!(tags.len() <= MOST_TAGS);
         let marked = self.mark(&ticket, tags, until);
@@ -68,8 +68,9 @@ impl<F: Clone> Pages<F> {
         marked
     }
 
-    /// The application said that the stored page has not changed (304): it is as if it had come now, with `terms`, and
-    /// with other fields if `page` is given. Ends the fill. The page to send; none if it is there no longer.
+    /// The application said that the stored page has not changed (304): it is treated as if it had arrived now, with
+    /// `terms`, and with other fields if `page` is given. Ends the fill. Returns the page to send; `None` if it is
+    /// gone.
     pub fn freshen(
         &mut self,
         ticket: Ticket,
@@ -91,12 +92,12 @@ impl<F: Clone> Pages<F> {
         page
     }
 
-    /// Stores a page that was written to disk by an earlier process, unless something newer is there.
+    /// Stores a page that an earlier process has written to disk, unless there is something newer.
     pub fn insert(&mut self, hold: &Hold, key: Key<'_>, kept: Kept, now: Millis) -> StoreOutcome {
         self.latest = now;
         let Kept { page, terms, variant, came, purged } = kept;
         if self.is_tight() {
-            // What came before this one may have more than it needs.
+            // Earlier pages may have content that they don't need.
             self.slim_one();
         }
         let came = came.min(now);
@@ -113,7 +114,7 @@ impl<F: Clone> Pages<F> {
                 return StoreOutcome::Superseded;
             }
         }
-        // The values are known; only where each begins is not.
+        // The values are known; only their boundaries are not.
         let mut rest = &variant[..];
         let mut select = |_: &str, out: &mut Vec<u8>| {
             let Some((length, tail)) = rest.split_first_chunk::<4>() else { return };
@@ -127,7 +128,7 @@ impl<F: Clone> Pages<F> {
         stored
     }
 
-    /// Puts a page where it belongs.
+    /// Puts a page at its position.
     fn put(&mut self, key: Key<'_>, select: Select<'_>, mut new: New) -> StoreOutcome {
         debug_assert!(new.terms.tags.len() <= MOST_TAGS && key.bytes.len() <= LONGEST_KEY);
         match self.purges.verdict_on_fill(new.begun, key.bytes, &new.terms.tags) {
@@ -164,7 +165,8 @@ impl<F: Clone> Pages<F> {
         self.put_variant(at, key, new).unwrap_or(stored)
     }
 
-    /// Puts a page with variants, whose values are in `self.values`, at the fork; none: it becomes one. Why it could not.
+    /// Puts a page with variants, whose values are in `self.values`, at the fork; `None`: the entry becomes one.
+    /// Returns why it could not.
     fn put_variant(&mut self, fork: Option<u32>, key: Key<'_>, new: New) -> Option<StoreOutcome> {
         let variant = std::mem::take(&mut self.values);
         let found = self.slots.find_variant(variant_hash(key.hash, &variant), key.bytes, &variant);
@@ -193,7 +195,7 @@ impl<F: Clone> Pages<F> {
         self.slots.add(slot);
     }
 
-    /// Puts a page in the place of an entry, or adds one.
+    /// Replaces an entry by a page, or adds one.
     fn put_at(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], new: New) {
         let New { page, terms, came, number, purged, .. } = new;
         self.purges.retain(&terms.tags, Bearer::Page);
@@ -212,7 +214,7 @@ impl<F: Clone> Pages<F> {
         self.weigh(at);
     }
 
-    /// Marks what was asked for as uncacheable, unless that was purged while the fill ran: it may be another thing now.
+    /// Marks the request as uncacheable, unless it was purged during the fill: it may have changed.
     fn mark(&mut self, ticket: &Ticket, tags: Box<[Tag]>, until: Millis) -> bool {
         let key = Key { bytes: &ticket.key, hash: ticket.hash };
         if self.purges.verdict_on_fill(ticket.begun, key.bytes, &tags).is_some() {
@@ -226,7 +228,7 @@ impl<F: Clone> Pages<F> {
                 let hash = variant_hash(key.hash, &asked.values);
                 (self.slots.find_variant(hash, key.bytes, &asked.values), &asked.values[..])
             }
-            // What it varies by became known while the fill ran: another fill knows better.
+            // It became known during the fill by which fields it varies: another fill knows better.
             _ => return false,
         };
         let is_newer = at.is_some_and(|at| self.number_at(at) > ticket.number);
@@ -247,7 +249,7 @@ impl<F: Clone> Pages<F> {
         true
     }
 
-    /// Number of the fill that brought what can be used of an entry.
+    /// Number of the fill that produced the useful part of an entry.
     fn number_at(&mut self, at: u32) -> u64 {
         let now = self.latest;
         if self.is_purged(at) || self.state(at, now) == Freshness::Useless {
@@ -257,7 +259,7 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Gives the entry at a slot another body, or adds an entry: to its fork if it is a variant, and to a queue.
+    /// Replaces the body of the entry at a slot, or adds an entry: to its fork if it is a variant, and to a queue.
     fn place(&mut self, at: Option<u32>, key: Key<'_>, variant: &[u8], body: Body) -> u32 {
         if let Some(at) = at {
             let owned = self.slots.get(at).owned;
@@ -279,7 +281,7 @@ impl<F: Clone> Pages<F> {
         at
     }
 
-    /// Counts what an entry owns.
+    /// Counts the memory of an entry.
     pub(super) fn weigh(&mut self, at: u32) {
         let slot = self.slots.get(at);
         let body = match &slot.body {
@@ -292,7 +294,7 @@ impl<F: Clone> Pages<F> {
         self.slots.set_owned(at, owned);
     }
 
-    /// The page that is stored for a request, fresh or stale.
+    /// The page stored for a request, fresh or stale.
     fn stored_for(&mut self, key: Key<'_>, select: Select<'_>) -> Option<Arc<Page>> {
         let mut at = self.top(key)?;
         if let Some(fork) = self.slots.fork(at) {
@@ -309,7 +311,7 @@ impl<F: Clone> Pages<F> {
     }
 }
 
-/// The names of `known`, and those of `more` that are not among them.
+/// The names of `known`, and the ones of `more` that are not among them.
 fn union(known: &[Box<str>], more: &[Box<str>]) -> Box<[Box<str>]> {
     let news = more.iter().filter(|name| !known.contains(name));
     known.iter().chain(news).cloned().collect()

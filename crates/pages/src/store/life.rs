@@ -1,29 +1,29 @@
-//! When a page is fresh, stale, and of no use any more.
+//! When a page is fresh, stale, or no longer useful.
 
 use crate::{Grace, Millis, Terms};
 
-/// For how long a page that may not even be used stale is kept for validating, in milliseconds.
+/// How long a page that may not even be used when stale is kept for validation, in milliseconds.
 pub const RETAINED: Millis = 3_600_000;
 
-/// Of a lifetime, the largest part that is cut off so that pages stored together don't expire together: 1/16.
+/// The largest part of a lifetime that is cut off, so that pages stored together don't expire together: 1/16.
 const JITTER: u64 = 16;
 
-/// What a moment makes of a page.
+/// The state of a page at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// To be sent.
     Fresh,
-    /// To be validated, or sent if need be.
+    /// To be validated, or sent if necessary.
     Stale(Grace),
     /// To be removed.
     Useless,
 }
 
-/// The moment at which a page that came at `came` becomes stale. Depends on nothing but its arguments: the same key
-/// always loses the same part of its lifetime.
+/// The time at which a page that arrived at `came` becomes stale. Depends only on the arguments: the same key always
+/// loses the same part of its lifetime.
 pub fn expiry(terms: &Terms, came: Millis, hash: u64) -> Millis {
     let lifetime = terms.ttl.saturating_sub(terms.age);
-    // The upper half: the lower one chose the shard and the place in the index.
+    // The upper half: the lower one chose the shard and the position in the index.
     let part = hash >> 32;
     let cut = ((u128::from(lifetime / JITTER) * u128::from(part)) >> 32) as Millis;
     came.saturating_add(lifetime - cut)

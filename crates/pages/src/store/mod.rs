@@ -1,8 +1,8 @@
 //! The store: one shard of the cache.
 //!
-//! [`Pages`] and what is asked of it are here; `keep` puts pages in, `clean` takes them out, `slim` makes them smaller. Below
-//! them lie `slots` (the entries) and their `index`, `queues` (whom to evict), `purges` (tags, generations, prefixes), `fills`
-//! (who runs PHP for what), and `life` (when a page is fresh).
+//! [`Pages`] and its lookups are here; `keep` stores pages, `clean` removes them, `slim` makes them smaller. Below
+//! them are `slots` (the entries) and their `index`, `queues` (eviction), `purges` (tags, generations, prefixes),
+//! `fills` (running PHP), and `life` (freshness).
 
 mod answers;
 mod clean;
@@ -33,8 +33,8 @@ use queues::{Ghosts, Queues};
 use slim::Slimming;
 use slots::{Body, Fork, Mark, NONE, PURGED, PageSlot, Slots, UNUSABLE};
 
-/// The most variants of a page, unless [`Pages::set_most_variants`] says otherwise; those that come then are passed on to
-/// the application without being stored.
+/// Maximum number of variants of a page, unless [`Pages::set_most_variants`] changes it; responses for further ones
+/// are not stored.
 pub const MOST_VARIANTS: usize = 64;
 
 /// One shard of the cache. `F` is the server's handle of a running fill, cheap to clone.
@@ -46,13 +46,13 @@ pub struct Pages<F> {
     fills: Fills<F>,
     sweep: Sweep,
     budget: usize,
-    /// Of one page.
+    /// Maximum number of variants of a page.
     most_variants: usize,
-    /// The latest moment that was told.
+    /// The latest time that was passed in.
     latest: Millis,
     /// Number of the last fill.
     number: u64,
-    /// The values of the variant that is being looked for.
+    /// The values of the variant being looked up.
     values: Vec<u8>,
     evicted: u64,
     purged: u64,
@@ -61,7 +61,7 @@ pub struct Pages<F> {
 }
 
 impl<F: Clone> Pages<F> {
-    /// An empty shard that may take `budget` bytes.
+    /// An empty shard with a budget of `budget` bytes.
     pub fn new(budget: usize) -> Self {
         Pages {
             slots: Slots::default(),
@@ -82,13 +82,13 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// This key will be looked for in a moment: what that needs is fetched from memory meanwhile.
+    /// Prefetches what the lookup of this key needs.
     #[inline]
     pub fn expect(&self, key: Key<'_>) {
         self.slots.expect(key.hash);
     }
 
-    /// What there is for a request. Does not allocate if the page is fresh.
+    /// Looks up a request. Does not allocate if the page is fresh.
     pub fn look(&mut self, key: Key<'_>, select: Select<'_>, now: Millis) -> Lookup<F> {
         self.latest = now;
         let Some(mut at) = self.slots.find(key.hash, key.bytes) else {
@@ -131,12 +131,12 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Whether the page of this key is known to have variants.
+    /// Whether the page with this key is known to have variants.
     pub fn has_variants(&self, key: Key<'_>) -> bool {
         self.slots.find(key.hash, key.bytes).is_some_and(|at| self.slots.fork(at).is_some())
     }
 
-    /// A page that is not fresh.
+    /// The result for a page that is not fresh.
     fn stale(&mut self, at: u32, key: Key<'_>, vary: Option<&Vary>, now: Millis) -> Lookup<F> {
         let state = self.state(at, now);
         let slot = self.slots.get(at);
@@ -155,14 +155,15 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Nothing is there; `vary`: what the page varied by. Without a variant that is alive this is known no longer.
+    /// The result if nothing is stored; `vary`: the fields by which the page varied. Without a living variant they
+    /// are forgotten.
     fn miss(&mut self, key: Key<'_>, vary: Option<&Vary>) -> Lookup<F> {
         let known = self.top(key).is_some_and(|at| self.slots.fork(at).is_some());
         self.evict();
         Lookup::Miss(self.filling(key, vary.filter(|_| known)))
     }
 
-    /// Registers a fill, after `look` named none. `select` is that of the request which the fill is made for.
+    /// Registers a fill, after `look` returned none. `select` belongs to the request for which the fill runs.
     pub fn lead(&mut self, key: Key<'_>, select: Select<'_>, fill: F) -> Ticket {
         self.number += 1;
         let at = self.top(key);
@@ -177,17 +178,18 @@ impl<F: Clone> Pages<F> {
         Ticket { key: key.bytes.into(), hash: key.hash, number: self.number, begun, variant }
     }
 
-    /// The fill failed; whatever is stored stays. Ends the fill.
+    /// The fill failed; stored pages stay. Ends the fill.
     pub fn abandon(&mut self, ticket: Ticket) {
         self.end(&ticket);
         self.evict();
     }
 
-    /// Purges. Returns how many stored pages it is about, those included that are stale or purged before but not removed
-    /// yet: exact for tags and everything, for prefixes an estimate by a sample if there are more than 1,024 pages.
+    /// Purges. Returns how many stored pages it covers, including ones that are stale or were purged before but not
+    /// removed yet: exact for tags and everything; for prefixes an estimate by a sample if there are more than 1,024
+    /// pages.
     ///
-    /// Costs the same for any number of pages, unless more than [`MOST_BANS`] prefix purges came since all pages were
-    /// checked ([`sweep`](Self::sweep)): then they are checked at once.
+    /// The cost does not depend on the number of pages, unless more than [`MOST_BANS`] prefix purges have come since
+    /// all pages were checked ([`sweep`](Self::sweep)): then all pages are checked at once.
     pub fn purge(&mut self, what: &Purge, how: Hardness) -> usize {
         let count = match what {
             Purge::Everything => {
@@ -207,7 +209,7 @@ impl<F: Clone> Pages<F> {
         count
     }
 
-    /// A coding was added to `page`: its memory is counted again. Where there is little left, the page is slim from now on.
+    /// A coding was added to `page`: its memory is counted again. If memory is short, the page becomes slim.
     pub fn grew(&mut self, key: Key<'_>, page: &Arc<Page>) {
         let Some(at) = self.holding(key, page) else { return };
         self.weigh(at);
@@ -217,12 +219,12 @@ impl<F: Clone> Pages<F> {
         self.evict();
     }
 
-    /// Changes how many variants a page may have; pages that have more already keep them until they expire.
+    /// Changes the maximum number of variants of a page; pages that already have more keep them until they expire.
     pub fn set_most_variants(&mut self, most: usize) {
         self.most_variants = most.max(1);
     }
 
-    /// Changes the budget; evicts at once what is too much.
+    /// Changes the budget; evicts the excess at once.
     pub fn set_budget(&mut self, bytes: usize) {
         self.budget = bytes;
         self.evict();
@@ -247,7 +249,7 @@ impl<F: Clone> Pages<F> {
         }
     }
 
-    /// Purges that come from now on are remembered for pages that [`insert`](Self::insert) brings. To be released.
+    /// From now on purges are remembered for pages that [`insert`](Self::insert) stores. Must be released.
     pub fn hold(&mut self) -> Hold {
         let begun = self.purges.begin();
         self.evict();
@@ -260,12 +262,12 @@ impl<F: Clone> Pages<F> {
         self.evict();
     }
 
-    /// All that is known of `page`, if it is stored and not purged for good.
+    /// All that the store knows about `page`, if it is stored and not purged hard.
     pub fn kept(&self, key: Key<'_>, page: &Arc<Page>) -> Option<Kept> {
         self.kept_at(self.holding(key, page)?, key)
     }
 
-    /// As [`kept`](Self::kept), of the page that is stored for a variant as [`Kept`] has it.
+    /// As [`kept`](Self::kept), for the page of a variant in the form of [`Kept`].
     pub fn kept_variant(&self, key: Key<'_>, variant: &[u8]) -> Option<Kept> {
         let at = match variant {
             [] => self.slots.find(key.hash, key.bytes)?,
@@ -287,7 +289,7 @@ impl<F: Clone> Pages<F> {
         })
     }
 
-    /// The slot of the variant that the request asks for, of the fork at `at`. Its values are left in `self.values`.
+    /// The slot of the requested variant of the fork at `at`. Leaves its values in `self.values`.
     fn variant(
         &mut self,
         at: u32,
@@ -304,7 +306,7 @@ impl<F: Clone> Pages<F> {
         if found.is_some() || self.has_room(at) { Ok(found) } else { Err(TooMany) }
     }
 
-    /// The entry of a key itself; a fork only if one of its variants is alive, else it is removed.
+    /// The entry of a key itself; a fork only if one of its variants lives, otherwise it is removed.
     fn top(&mut self, key: Key<'_>) -> Option<u32> {
         let at = self.slots.find(key.hash, key.bytes)?;
         let Some(mut variant) = self.slots.fork(at).map(|fork| fork.first) else { return Some(at) };
@@ -318,17 +320,17 @@ impl<F: Clone> Pages<F> {
         None
     }
 
-    /// Whether an entry is purged or of no use any more.
+    /// Whether an entry is purged or no longer useful.
     fn is_dead(&mut self, at: u32) -> bool {
         self.is_purged(at) || self.state(at, self.latest) == Freshness::Useless
     }
 
-    /// The fill that runs for the page, or for the variant whose values are in `self.values`.
+    /// The running fill for the page, or for the variant whose values are in `self.values`.
     fn filling(&self, key: Key<'_>, vary: Option<&Vary>) -> Option<F> {
         self.fills.find(key, vary.map(|vary| (vary, self.values.as_slice())), self.purges.last())
     }
 
-    /// Checks an entry for the purges since it was checked; whether it is gone.
+    /// Checks an entry against purges since its last check; returns whether it is gone.
     fn is_purged(&mut self, at: u32) -> bool {
         let last = self.purges.last();
         let slot = self.slots.get(at);
@@ -338,7 +340,7 @@ impl<F: Clone> Pages<F> {
         let verdict = self.purges.verdict(slot.checked, slot.key(), slot.tags());
         let slot = self.slots.get_mut(at);
         match verdict {
-            // What is gone stays unchecked: asked again, it is still gone.
+            // A gone entry stays unchecked: the next check gives the same result.
             Some(Hardness::Hard) => return true,
             Some(Hardness::Soft) if matches!(slot.body, Body::Mark(_)) => return true,
             Some(Hardness::Soft) => slot.flags |= PURGED,
@@ -348,7 +350,7 @@ impl<F: Clone> Pages<F> {
         false
     }
 
-    /// What the moment makes of a page that was checked; marks: fresh until they end.
+    /// The state of a checked page at this time; marks are fresh until they end.
     fn state(&self, at: u32, now: Millis) -> Freshness {
         let slot = self.slots.get(at);
         match (&slot.body, &slot.terms) {
@@ -372,7 +374,7 @@ impl<F: Clone> Pages<F> {
         self.purges.end(ticket.begun);
     }
 
-    /// All that is counted against the budget.
+    /// All memory that counts against the budget.
     fn bytes(&self) -> usize {
         self.overhead() + self.slots.owned()
     }
@@ -387,15 +389,15 @@ impl<F: Clone> Pages<F> {
     }
 }
 
-/// The page has as many variants as it may have, or a variant's values are too long.
+/// The page has the maximum of variants, or a variant's values are too long.
 struct TooMany;
 
-/// What a variant is indexed by.
+/// The hash under which a variant is indexed.
 fn variant_hash(hash: u64, values: &[u8]) -> u64 {
     hash.rotate_left(23) ^ Key::new(values).hash
 }
 
-/// Writes the values that a request has for the fields of `vary`, each after its length: what tells variants apart.
+/// Writes a request's values for the fields of `vary`, each after its length: they distinguish variants.
 fn values(vary: &[Box<str>], select: Select<'_>, out: &mut Vec<u8>) {
     out.clear();
     for name in vary {
@@ -407,7 +409,7 @@ fn values(vary: &[Box<str>], select: Select<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// What the allocator takes for a block of `bytes`: glibc's header of 8 bytes, rounded up to 16, at least 32.
+/// The allocator's real size for a block of `bytes`: glibc's header of 8 bytes, rounded up to 16, at least 32.
 pub(crate) fn heap(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { ((bytes + 8).next_multiple_of(16)).max(32) }
 }

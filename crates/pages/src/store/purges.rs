@@ -1,11 +1,11 @@
-//! Purges without walking over pages: they are numbered, and each page knows up to which one it was checked.
+//! Purges without walking over pages: purges are numbered, and each page knows up to which number it was checked.
 //!
-//! A tag has a record as long as a stored page or a mark carries it: how many do, and the last purge of each hardness. A page is
-//! checked when it is found and a purge has come since it was checked last; so a purge costs the same however many pages
-//! carry the tag, and a hit costs nothing for tags unless something was purged.
+//! A tag has a record as long as a stored page or a mark carries it: how many do, and the last purge of each
+//! hardness. A page is checked when it is found and a purge has come since its last check; so the cost of a purge
+//! does not depend on how many pages carry the tag, and tags cost a hit nothing unless something was purged.
 //!
-//! What a running fill brings carries tags that nobody knows yet. So the record of a tag that was purged while a fill runs
-//! stays until all fills have ended that began before the purge, even if no page carries the tag.
+//! The page of a running fill may carry unknown tags. So the record of a tag that was purged during a fill stays
+//! until all fills that began before the purge have ended, even if no page carries the tag.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
@@ -15,13 +15,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::heap;
 use crate::{Hardness, Key, Purge, Tag};
 
-/// The most prefix purges that are checked for each page; with one more they are applied to all pages at once.
+/// Maximum number of prefix purges that are checked for each page; one more is applied to all pages at once.
 pub const MOST_BANS: usize = 64;
 
-/// The most records that are kept for running fills; with more, all that runs then is not stored.
+/// Maximum number of records kept for running fills; beyond it, pages of the currently running fills are not stored.
 const MOST_LATE: usize = 16_384;
 
-/// All purges of a shard, as far as they may still concern a page.
+/// All purges of a shard that may still cover a page.
 #[derive(Default)]
 pub(super) struct Purges {
     /// Number of the last purge.
@@ -31,19 +31,19 @@ pub(super) struct Purges {
     /// The last purges of everything.
     everything: Last,
     bans: Vec<Ban>,
-    /// Memory of the bans' texts.
+    /// Memory of the bans' texts, bytes.
     banned: usize,
-    /// Records that nothing stored carries, each with a purge up to which fills may be running that need it.
+    /// Records that no stored entry carries, each with a purge up to which running fills may need it.
     late: VecDeque<(u64, Tag)>,
-    /// Of the running fills and holds: the last purge when they began, and how many began then.
+    /// For running fills and holds: the last purge before they began, and how many began then.
     running: BTreeMap<u64, u32>,
-    /// What began before this purge is not stored.
+    /// Pages of fills that began before this purge are not stored.
     fence: u64,
     /// All pages were checked up to this purge.
     swept: u64,
 }
 
-/// Of one tag.
+/// The record of one tag.
 struct Record {
     tag: Tag,
     purged: Last,
@@ -54,7 +54,7 @@ struct Record {
     late: bool,
 }
 
-/// Who carries tags.
+/// The kind of entry that carries tags.
 #[derive(Clone, Copy)]
 pub(super) enum Bearer {
     Page,
@@ -69,7 +69,7 @@ impl Record {
         }
     }
 
-    /// Whether nothing that is stored carries it.
+    /// Whether no stored entry carries it.
     fn is_unused(&self) -> bool {
         self.pages == 0 && self.marks == 0
     }
@@ -95,12 +95,12 @@ impl Purges {
         self.last
     }
 
-    /// What purges after number `begun` mean for what a fill brings that began then.
+    /// The effect of purges after number `begun` on the page of a fill that began then.
     pub(super) fn verdict_on_fill(&self, begun: u64, key: &[u8], tags: &[Tag]) -> Option<Hardness> {
         if begun < self.fence { Some(Hardness::Hard) } else { self.verdict(begun, key, tags) }
     }
 
-    /// What purges after number `since` mean for a stored page that was checked then.
+    /// The effect of purges after number `since` on a stored page that was checked then.
     pub(super) fn verdict(&self, since: u64, key: &[u8], tags: &[Tag]) -> Option<Hardness> {
         let mut last = self.everything;
         for tag in tags {
@@ -110,7 +110,7 @@ impl Purges {
             }
         }
         for ban in self.bans.iter().rev().take_while(|ban| ban.number > since) {
-            // The hash of the key is not looked at.
+            // The hash of the key is not used.
             if ban.what.covers(Key { bytes: key, hash: 0 }) {
                 last.set(ban.how, ban.number);
             }
@@ -122,7 +122,7 @@ impl Purges {
         }
     }
 
-    /// Counts a purge of everything, or of a tag; for a tag how many pages carry it.
+    /// Counts a purge of everything, or of a tag; returns for a tag how many pages carry it.
     pub(super) fn purge(&mut self, tag: Option<Tag>, how: Hardness) -> usize {
         if let Some(tag) = tag
             && self.record(tag).is_none()
@@ -147,7 +147,7 @@ impl Purges {
         pages as usize
     }
 
-    /// Counts a purge of a prefix. False if there are too many: all pages have to be checked now, then call
+    /// Counts a purge of a prefix. False if there are too many: then the caller must check all pages and call
     /// [`swept`](Self::swept).
     pub(super) fn ban(&mut self, what: &Purge, how: Hardness) -> bool {
         self.last += 1;
@@ -156,24 +156,24 @@ impl Purges {
         self.bans.len() <= MOST_BANS
     }
 
-    /// Whether there is a purge that not all pages were checked for.
+    /// Whether there is a purge against which not all pages were checked.
     pub(super) fn unswept(&self) -> bool {
         self.swept < self.last
     }
 
-    /// All pages were checked for the purges up to `number`.
+    /// All pages were checked against the purges up to `number`.
     pub(super) fn swept(&mut self, number: u64) {
         self.swept = number;
         self.forget();
         if self.bans.len() > MOST_BANS {
-            // Fills that began long ago need them all: better to run those again.
+            // Fills that began long ago would need them all: repeating these fills is cheaper.
             self.fence = self.last;
             self.bans.clear();
             self.banned = 0;
         }
     }
 
-    /// A fill or a hold begins: its purges are those after the number that is returned.
+    /// A fill or a hold begins: purges after the returned number apply to it.
     pub(super) fn begin(&mut self) -> u64 {
         *self.running.entry(self.last).or_default() += 1;
         self.last
@@ -200,7 +200,7 @@ impl Purges {
         }
     }
 
-    /// One that carries the tags is gone.
+    /// A page or a mark that carries the tags was removed.
     pub(super) fn release(&mut self, tags: &[Tag], bearer: Bearer) {
         let oldest = self.oldest();
         for tag in tags {
@@ -217,17 +217,17 @@ impl Purges {
         }
     }
 
-    /// Tags on record.
+    /// Number of tags on record.
     pub(super) fn tags(&self) -> usize {
         self.tags.len()
     }
 
-    /// Prefix purges on record.
+    /// Number of prefix purges on record.
     pub(super) fn bans(&self) -> usize {
         self.bans.len()
     }
 
-    /// Bytes taken.
+    /// Memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.tags.allocation_size()
             + heap(self.bans.capacity() * size_of::<Ban>())
@@ -236,8 +236,8 @@ impl Purges {
             + self.running.len() * 32
     }
 
-    /// For tests: whether the records are those of `tags`, carried by so many stored pages and marks, and of what running fills
-    /// need.
+    /// For tests: whether the records match `tags`, with the numbers of stored pages and marks, and the needs of
+    /// running fills.
     pub(super) fn verify(&self, tags: &std::collections::HashMap<u64, [u32; 2]>) {
         for record in &self.tags {
             assert_eq!([record.pages, record.marks], tags.get(&record.tag.0).copied().unwrap_or_default());
@@ -252,7 +252,7 @@ impl Purges {
         self.running.first_key_value().map_or(u64::MAX, |(begun, _)| *begun)
     }
 
-    /// The record of a tag that nothing stored carries stays until the fills have ended that run now.
+    /// The record of a tag without stored entries stays until the fills that run now have ended.
     fn put_off(&mut self, tag: Tag) {
         let number = self.last;
         let Some(record) = self.record_mut(tag) else { return };
@@ -279,7 +279,7 @@ impl Purges {
         });
     }
 
-    /// Drops the records that nothing stored carries and whose purges are up to `oldest`.
+    /// Drops the records without stored entries whose purges are up to `oldest`.
     fn forget_late(&mut self, oldest: u64) {
         for _ in 0..self.late.len() {
             let Some(&(number, tag)) = self.late.front() else { return };
@@ -311,7 +311,7 @@ impl Purges {
         self.tags.find_mut(self.seed.hash_one(tag), |record| record.tag == tag)
     }
 
-    /// Makes a record if there is none.
+    /// Creates a record if there is none.
     fn add(&mut self, tag: Tag) {
         let seed = &self.seed;
         let hash = seed.hash_one(tag);

@@ -1,4 +1,4 @@
-//! Who is evicted: S3-FIFO (Yang and others, SOSP 2023), with sizes in bytes.
+//! Eviction: S3-FIFO (Yang and others, SOSP 2023), with sizes in bytes.
 //!
 //! ```text
 //!   new --> small queue, a tenth of the bytes --+-- asked for meanwhile --> main queue --> end: asked for lately? go round
@@ -6,15 +6,15 @@
 //!   new, and its hash is a ghost -----------------------------------------> main queue
 //! ```
 //!
-//! A crawler's pages pass through the small queue only. A hit moves nothing: it raises a number of two bits.
+//! A crawler's pages pass only through the small queue. A hit moves nothing: it increments a two-bit counter.
 
 use super::slots::{NONE, Slots};
 
-/// In which queue an entry is.
+/// The queue of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Queue {
-    /// In none: forks.
+    /// In no queue: forks.
     None,
     Small,
     Main,
@@ -30,7 +30,7 @@ pub(super) struct Queues {
 struct Ends {
     youngest: u32,
     oldest: u32,
-    /// Bytes of its entries, slots included.
+    /// Memory of its entries, slots included, bytes.
     bytes: usize,
 }
 
@@ -48,12 +48,12 @@ impl Queues {
         (oldest != NONE).then_some(oldest)
     }
 
-    /// Bytes of the entries of a queue.
+    /// Memory of the entries in a queue, bytes.
     pub(super) fn bytes(&self, queue: Queue) -> usize {
         self.ends(queue).map_or(0, |ends| ends.bytes)
     }
 
-    /// Puts an entry that is in no queue at the head of one.
+    /// Puts an entry that is in no queue at the head of a queue.
     pub(super) fn push(&mut self, slots: &mut Slots, at: u32, queue: Queue) {
         let slot = slots.get_mut(at);
         slot.queue = queue;
@@ -87,7 +87,7 @@ impl Queues {
         }
     }
 
-    /// What an entry owns has changed.
+    /// The memory of an entry has changed.
     pub(super) fn reweigh(&mut self, queue: Queue, before: usize, now: usize) {
         if let Some(ends) = self.ends_mut(queue) {
             ends.bytes = ends.bytes - before + now;
@@ -122,13 +122,13 @@ impl Queues {
     }
 }
 
-/// What an entry weighs in a queue.
+/// Memory of an entry in a queue, bytes.
 fn weight(owned: usize) -> usize {
     owned + size_of::<super::slots::PageSlot>()
 }
 
-/// Hashes of entries that were evicted from the small queue lately: as many as there are entries. Sets of four; a
-/// false "yes" does no harm but a page in the wrong queue.
+/// Hashes of entries that were lately evicted from the small queue: as many as there are entries. Sets of four; a
+/// false positive only puts a page into the wrong queue.
 #[derive(Default)]
 pub(super) struct Ghosts {
     /// The upper half of the hash, and the number of the eviction; 0: empty.
@@ -137,7 +137,7 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    /// Remembers an evicted entry; `entries`: how many there are.
+    /// Remembers an evicted entry; `entries`: number of stored entries.
     pub(super) fn add(&mut self, hash: u64, entries: usize) {
         self.fit(entries);
         self.evictions = self.evictions.wrapping_add(1).max(1);
@@ -156,7 +156,7 @@ impl Ghosts {
         set[oldest] = (print, now);
     }
 
-    /// Whether an entry was evicted not long ago; it is forgotten.
+    /// Whether an entry was lately evicted; forgets it.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         if self.sets.is_empty() {
             return false;
@@ -168,7 +168,7 @@ impl Ghosts {
         now.wrapping_sub(when) <= most
     }
 
-    /// Bytes taken.
+    /// Memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         super::heap(self.sets.capacity() * size_of::<[(u32, u32); 4]>())
     }
@@ -178,7 +178,7 @@ impl Ghosts {
         &mut self.sets[print as usize & mask]
     }
 
-    /// Doubled or halved as the number of entries changes. What it knew is kept when it grows.
+    /// Doubles or halves as the number of entries changes. Growing keeps the contents.
     fn fit(&mut self, entries: usize) {
         let sets = (entries / 4).next_power_of_two().max(16);
         if sets > self.sets.len() {

@@ -1,14 +1,15 @@
-//! Pages without their uncoded content, where memory is short: three times as many fit, and nearly nobody asks for it.
+//! Slim pages, without their uncoded content, when memory is short: three times as many fit, and the uncoded content
+//! is hardly ever requested.
 
 use std::sync::Arc;
 
 use super::Pages;
 use super::slots::Body;
 
-/// Entries that are looked at for one that can be had slim, before one is evicted.
+/// Number of entries checked for one that can become slim, before one is evicted.
 const LOOKED_AT: usize = 16;
 
-/// How far the search for pages that can be had slim has come. It goes round.
+/// Position of the cyclic search for pages that can become slim.
 #[derive(Default)]
 pub(super) struct Slimming {
     next: usize,
@@ -26,7 +27,7 @@ impl<F: Clone> Pages<F> {
         is_tight(self.bytes(), self.budget)
     }
 
-    /// Makes a page slim; false if there is none near the place where the last search ended.
+    /// Makes a page slim; false if there is none near the end of the last search.
     pub(super) fn slim_one(&mut self) -> bool {
         let entries = self.slots.len();
         for _ in 0..LOOKED_AT.min(entries) {
@@ -38,7 +39,7 @@ impl<F: Clone> Pages<F> {
         false
     }
 
-    /// Makes this page slim, unless somebody wanted it uncoded lately. Whether it was done.
+    /// Makes this page slim, unless its uncoded content was requested lately. Returns whether it did.
     pub(super) fn slim(&mut self, at: u32) -> bool {
         let Body::Page(page) = &self.slots.get(at).body else { return false };
         if page.take_plain_is_wanted() {

@@ -6,8 +6,8 @@
 //!   hash of key and variant --> index --> slot 3
 //! ```
 //!
-//! Slots have no holes: the last one is moved to the place of one that is removed, and all that names it is told. So the
-//! memory of the slab follows the number of entries down as well as up, whatever a crawler did before.
+//! Slots have no holes: the last one moves to the position of a removed one, and all references to it are updated. So
+//! the slab shrinks with the number of entries, whatever a crawler did before.
 
 use std::sync::Arc;
 
@@ -20,34 +20,34 @@ use crate::{Millis, Page, Tag, Terms};
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Slots of a chunk: a chunk is allocated at once and never moves.
+/// Slots per chunk: a chunk is allocated at once and never moves.
 const CHUNK: usize = 64;
 
-/// An entry. What a hit touches comes first, in one cache line.
+/// An entry. The fields that a hit reads come first, in one cache line.
 #[repr(C, align(64))]
 pub(super) struct PageSlot {
-    /// Bytes of the key, followed by those of the variant if it is one.
+    /// Bytes of the key, followed by the variant's if it is one.
     pub(super) bytes: Box<[u8]>,
     pub(super) body: Body,
     /// When a page becomes stale; when a mark ends.
     pub(super) expires: Millis,
-    /// All purges up to this one are known not to concern the entry, or have made it [`PURGED`].
+    /// All purges up to this one don't cover the entry, or have made it [`PURGED`].
     pub(super) checked: u64,
     /// When the page was of age 0.
     pub(super) born: Millis,
     pub(super) hits: u32,
-    /// How much of `bytes` is the key.
+    /// Length of the key in `bytes`.
     pub(super) key_length: u16,
-    /// Hits since it came to its place in the queue, at most 3: S3-FIFO.
+    /// Hits since it came to its position in the queue, at most 3: S3-FIFO.
     pub(super) lately: u8,
     /// `PURGED`, `UNUSABLE`, `NOTED`.
     pub(super) flags: u8,
 
-    /// Only of pages.
+    /// Only for pages.
     pub(super) terms: Option<Arc<Terms>>,
-    /// What it is indexed by: the hash of the key, or of the key and the variant.
+    /// The hash under which it is indexed: of the key, or of the key and the variant.
     pub(super) hash: u64,
-    /// Of the fill that brought it.
+    /// Number of the fill that produced it.
     pub(super) number: u64,
     /// Memory that it owns outside of the slot.
     pub(super) owned: usize,
@@ -55,7 +55,7 @@ pub(super) struct PageSlot {
     /// Neighbours in the queue: towards its head (younger), towards its tail.
     pub(super) younger: u32,
     pub(super) older: u32,
-    /// Of a variant: its fork and its neighbours in the chain.
+    /// For a variant: its fork and its neighbours in the chain.
     pub(super) fork: u32,
     pub(super) before: u32,
     pub(super) after: u32,
@@ -68,7 +68,7 @@ pub(super) const UNUSABLE: u8 = 2;
 /// It is among the wanted pages.
 pub(super) const NOTED: u8 = 4;
 
-/// What an entry is.
+/// The type of an entry.
 pub(super) enum Body {
     /// A stored page, or one variant of it.
     Page(Arc<Page>),
@@ -78,32 +78,32 @@ pub(super) enum Body {
     Fork(Box<Fork>),
 }
 
-/// What a page would have carried that turned out uncacheable. In a box of its own: most entries are pages, and a hit touches
-/// one cache line.
+/// Tags of a response that turned out to be uncacheable. Boxed, because most entries are pages, and a hit reads one
+/// cache line.
 pub(super) struct Mark {
-    /// By which it is purged.
+    /// The tags by which it is purged.
     pub(super) tags: Box<[Tag]>,
 }
 
 impl Mark {
-    /// All memory that it owns, and itself in its box.
+    /// All memory that it owns, including its own box, bytes.
     pub(super) fn bytes(&self) -> usize {
         heap(size_of::<Mark>()) + heap(size_of_val(&*self.tags))
     }
 }
 
-/// What a page with variants depends on.
+/// The fields on which a page with variants depends.
 pub(super) struct Fork {
     /// Names of request fields.
     pub(super) vary: Vary,
     /// The first of its chain.
     pub(super) first: u32,
-    /// How many there are.
+    /// Number of variants.
     pub(super) variants: u32,
 }
 
 impl PageSlot {
-    /// An entry that is linked to nothing yet.
+    /// An entry without links.
     pub(super) fn new(bytes: Box<[u8]>, key_length: usize, hash: u64, body: Body) -> PageSlot {
         PageSlot {
             bytes,
@@ -128,7 +128,7 @@ impl PageSlot {
         }
     }
 
-    /// What it is purged by, besides its key.
+    /// The tags by which it is purged, besides its key.
     pub(super) fn tags(&self) -> &[Tag] {
         match (&self.body, &self.terms) {
             (Body::Mark(mark), _) => &mark.tags,
@@ -142,12 +142,12 @@ impl PageSlot {
         &self.bytes[..usize::from(self.key_length)]
     }
 
-    /// Bytes of the variant; empty if it is none.
+    /// Bytes of the variant; empty if it is not one.
     pub(super) fn variant(&self) -> &[u8] {
         &self.bytes[usize::from(self.key_length)..]
     }
 
-    /// It is most likely what is looked for: its page is fetched while the keys are compared.
+    /// Prefetches its page while the keys are compared: it is most likely the wanted one.
     #[inline]
     fn expect(&self) {
         if let Body::Page(page) = &self.body {
@@ -155,7 +155,7 @@ impl PageSlot {
         }
     }
 
-    /// When the page came.
+    /// When the page arrived.
     pub(super) fn came(&self) -> Millis {
         self.born.saturating_add(self.terms.as_ref().map_or(0, |terms| terms.age))
     }
@@ -167,7 +167,7 @@ pub(super) struct Slots {
     chunks: Vec<Vec<PageSlot>>,
     index: Index,
     length: usize,
-    /// Sum of what the entries own.
+    /// Memory that the entries own, bytes.
     owned: usize,
     pages: usize,
     marks: usize,
@@ -186,19 +186,19 @@ impl Slots {
         self.marks
     }
 
-    /// What the entries own.
+    /// Memory that the entries own, bytes.
     pub(super) fn owned(&self) -> usize {
         self.owned
     }
 
-    /// What slab and index take.
+    /// Memory of slab and index, bytes.
     pub(super) fn overhead(&self) -> usize {
         self.chunks.len() * (CHUNK * size_of::<PageSlot>() + 64)
             + self.chunks.capacity() * size_of::<Vec<PageSlot>>()
             + self.index.bytes()
     }
 
-    /// This hash will be looked for in a moment.
+    /// Prefetches what the lookup of this hash needs.
     #[inline]
     pub(super) fn expect(&self, hash: u64) {
         self.index.expect(hash);
@@ -235,7 +235,7 @@ impl Slots {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
-    /// Adds an entry, in no queue and in no chain.
+    /// Adds an entry without queue and chain.
     pub(super) fn add(&mut self, slot: PageSlot) -> u32 {
         let at = self.length as u32;
         self.count(&slot.body, 1);
@@ -250,8 +250,8 @@ impl Slots {
         at
     }
 
-    /// Removes an entry that is in no queue; it leaves its chain. The last entry takes its place: `moved` is told which
-    /// slot it was, to mend the queues.
+    /// Removes an entry that is in no queue; it leaves its chain. The last entry takes its position: `moved` gets
+    /// that entry's old slot, to repair the queues.
     pub(super) fn remove(&mut self, at: u32) -> PageSlot {
         debug_assert_eq!(self.get(at).queue, Queue::None);
         self.leave_chain(at);
@@ -276,7 +276,7 @@ impl Slots {
         gone
     }
 
-    /// Replaces what an entry is, and what it owns; its links stay.
+    /// Replaces the body of an entry and its memory; its links stay.
     pub(super) fn replace(&mut self, at: u32, body: Body, owned: usize) -> Body {
         self.count(&body, 1);
         let slot = self.get_mut(at);
@@ -286,7 +286,7 @@ impl Slots {
         before
     }
 
-    /// What an entry owns has changed.
+    /// The memory of an entry has changed.
     pub(super) fn set_owned(&mut self, at: u32, owned: usize) {
         let before = std::mem::replace(&mut self.get_mut(at).owned, owned);
         self.owned = self.owned - before + owned;
@@ -352,7 +352,7 @@ impl Slots {
         })
     }
 
-    /// All that names slot `from` shall name `to`; the ends of queues are mended by [`Queues`](super::queues::Queues).
+    /// Updates all references to slot `from`; [`Queues`](super::queues::Queues) repairs the ends of queues.
     fn rename(&mut self, from: u32, to: u32) {
         let slot = self.get(from);
         let (hash, fork, before, after) = (slot.hash, slot.fork, slot.before, slot.after);
@@ -391,7 +391,7 @@ impl Slots {
         *counter = counter.wrapping_add_signed(change);
     }
 
-    /// Gives memory back once most of it is unused.
+    /// Frees memory when most of it is unused.
     fn shrink(&mut self) {
         if self.index.shrink() {
             self.chunks.shrink_to(self.chunks.len() * 2);

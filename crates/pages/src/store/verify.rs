@@ -1,4 +1,4 @@
-//! For tests: whether all that the store knows of itself is true.
+//! For tests: whether the store's data are consistent.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::{Body, NONE, Pages, heap};
 use crate::Terms;
 
 impl<F: Clone> Pages<F> {
-    /// Walks over everything and panics if a link, a count or a sum is wrong. Slow.
+    /// Checks everything and panics if a link, a count or a sum is wrong. Slow.
     #[doc(hidden)]
     pub fn verify(&self) {
         let (mut owned, mut pages, mut marks) = (0, 0, 0);

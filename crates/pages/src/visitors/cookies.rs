@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use crate::ask::{as_php_sees, each_cookie};
 use crate::rules::{Patterns, Rules};
 
-/// A keyed hash of a cookie: SipHash of std, whose key is random in each process, once for each half.
+/// A keyed hash of a cookie: std's SipHash, with a random key in each process, once for each half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Print(u128);
 
@@ -14,13 +14,13 @@ pub struct Print(u128);
 pub struct PrintKey(RandomState);
 
 impl PrintKey {
-    /// The print of a cookie, by its name as PHP sees it and its value as it is sent.
+    /// The print of a cookie, from its name as PHP sees it and its value as sent.
     pub fn print(&self, name: &[u8], value: &[u8]) -> Print {
         let half = |number: u8| u128::from(self.0.hash_one((number, name, value)));
         Print(half(0) << 64 | half(1))
     }
 
-    /// A number for a user; 0 for `*`, which means all of them.
+    /// A number for a user; 0 for `*`, which means all users.
     pub fn tag(&self, user: &[u8]) -> u64 {
         if user == b"*" { 0 } else { self.0.hash_one((2u8, user)) | 1 }
     }
@@ -35,9 +35,9 @@ pub struct ConcernedCookies {
     chosen: Patterns,
 }
 
-/// The name that `Authorization` has among the cookies: no cookie can be called so.
+/// The name of `Authorization` among the cookies: no cookie can have it.
 pub const AUTHORIZATION: &[u8] = b":authorization";
-/// With more concerned cookies than that a request is never known.
+/// A request with more concerned cookies never gets priority.
 const MOST: usize = 32;
 
 /// A concerned cookie of a request.
@@ -49,7 +49,7 @@ pub struct Cookie {
     pub name: Box<[u8]>,
     /// The application's own hooks can judge it.
     pub of_application: bool,
-    /// The site's operator has named it: what the application says of it does not count.
+    /// The site's settings name it: what the application says about it does not count.
     pub is_chosen: bool,
 }
 
@@ -57,13 +57,13 @@ pub struct Cookie {
 #[derive(Debug, Default)]
 pub struct Cookies {
     list: Vec<Cookie>,
-    /// There are too many, several of a name, or such as PHP takes for another.
+    /// There are too many, several with one name, or ones whose name PHP changes.
     torn: bool,
 }
 
 impl ConcernedCookies {
-    /// Those that an application's profile names, which its hooks can judge, those of PHP's sessions and the like, and those
-    /// that the operator of the site has `chosen` for bypassing the page cache.
+    /// The cookies that an application's profile names, which its hooks can judge, session cookies of PHP and
+    /// frameworks, and the ones that the settings have `chosen` for bypassing the page cache.
     pub fn new(application: &[&str], chosen: &[String]) -> ConcernedCookies {
         let mut harmless = Rules::profile();
         harmless.chosen_cookies.extend(chosen);
@@ -78,7 +78,7 @@ impl ConcernedCookies {
         }
     }
 
-    /// Whether a cookie of this name, as it is sent, is concerned.
+    /// Whether a cookie with this name, as sent, is concerned.
     pub fn is_concerned(&self, name: &[u8]) -> bool {
         self.matches(as_php_sees(name, &mut [0; 128]))
     }
@@ -109,14 +109,14 @@ impl ConcernedCookies {
     fn take(&self, name: &[u8], cookie: &[u8], key: &PrintKey, cookies: &mut Cookies) {
         let mut room = [0; 128];
         let Some(seen) = as_php_sees(name, &mut room).filter(|seen| self.matches(Some(seen))) else { return };
-        // Of these PHP makes an array, or another name in another version: what it has seen is not this cookie.
+        // PHP makes an array of these, or another name in another version: it has not seen this cookie.
         cookies.torn |= name.iter().any(|byte| matches!(byte, b'[' | b'%' | b'+'));
         let print = key.print(seen, value_of(cookie));
         let (of_application, is_chosen) = (self.application.matches(seen), self.chosen.matches(seen));
         cookies.add(Cookie { print, name: seen.into(), of_application, is_chosen });
     }
 
-    /// Appends the cookies of a field that are not concerned. If nothing is appended, the field is to be left out.
+    /// Appends the cookies of a field that are not concerned. If nothing is appended, the field must be omitted.
     pub fn write_others(&self, value: &[u8], out: &mut Vec<u8>) {
         for (_, cookie) in each_cookie(value).filter(|(name, _)| !self.is_concerned(name)) {
             if !out.is_empty() {
@@ -127,7 +127,7 @@ impl ConcernedCookies {
     }
 }
 
-/// The value of `name=value`, as PHP takes it: what follows the first `=`.
+/// The value of `name=value`, as PHP reads it: the part after the first `=`.
 fn value_of(cookie: &[u8]) -> &[u8] {
     memchr::memchr(b'=', cookie).map_or(&[][..], |at| &cookie[at + 1..])
 }
@@ -141,22 +141,22 @@ impl Cookies {
         }
     }
 
-    /// Each of them once.
+    /// Each cookie once.
     pub fn iter(&self) -> impl Iterator<Item = &Cookie> {
         self.list.iter()
     }
 
-    /// There are none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// They are few, and each has a name of its own: it is known which of them PHP has seen.
+    /// Whether they are few, and all have different names: then it is known which of them PHP has seen.
     pub fn is_whole(&self) -> bool {
         !self.torn
     }
 
-    /// The operator of the site has named one of them: with it requests go around the page cache, whatever PHP says of it.
+    /// Whether the site's settings name one of them: then requests bypass the page cache, whatever PHP says about it.
     pub fn has_chosen(&self) -> bool {
         self.list.iter().any(|cookie| cookie.is_chosen)
     }

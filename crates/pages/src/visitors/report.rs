@@ -1,4 +1,4 @@
-//! What PHP says of a visitor, while it runs (NOTE frames) and at its end.
+//! PHP's report about a visitor, during its run (NOTE frames) and at its end.
 //!
 //! ```text
 //! login by=NAME [issued=VALUE] [user=ID] [site=END:DIGEST]   logged in, proven by the cookie NAME
@@ -10,8 +10,8 @@
 //! end [session=NAME:STATE] [elsewhere] [failed]              the worker's own word, the last of a run
 //! ```
 //!
-//! `by=:authorization` means the field `Authorization`. `issued`: the answer sets that cookie, to this value, so that it is
-//! known before it comes back.
+//! `by=:authorization` means the field `Authorization`. `issued`: the response sets that cookie to this value, so
+//! that it is known before the client sends it.
 
 use super::cookies::{Cookie, Print, PrintKey};
 use super::{CookieState, Proof};
@@ -27,27 +27,27 @@ pub struct Report {
     only_profile: bool,
     except: Vec<Box<[u8]>>,
     session: Option<(Box<[u8]>, Session)>,
-    /// Sessions are not kept where a worker can look them up.
+    /// Sessions are stored where a worker can't look them up.
     pub elsewhere: bool,
 }
 
 /// An installation of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
-    /// What the names of its cookies end with.
+    /// Suffix of its cookies' names.
     pub end: Box<[u8]>,
     /// A digest of the keys by which they are signed.
     pub digest: Box<[u8]>,
 }
 
-/// What the application says.
+/// The application's finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisitorStatement {
     /// Logged in.
     Login,
     /// Something is in the cart.
     Cart,
-    /// Something else of this visitor's.
+    /// Something else of this visitor.
     Own,
     /// Nothing.
     None,
@@ -55,36 +55,36 @@ pub enum VisitorStatement {
     Unsure,
 }
 
-/// The session of PHP that a cookie names.
+/// The state of the PHP session that a cookie names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Session {
-    /// It has something in it.
+    /// It contains data.
     Filled,
-    /// It was begun, and there is nothing in it.
+    /// It was started, and is empty.
     Empty,
-    /// It was not begun, and there is no such session where PHP keeps them by its configuration.
+    /// It was not started, and does not exist in PHP's configured storage.
     Absent,
-    /// It was ended in this run, or has another name now.
+    /// It was ended in this run, or has a new name.
     Gone,
-    /// It was not begun, and can't be looked up.
+    /// It was not started, and can't be looked up.
     Unsure,
 }
 
-/// What a note means for who reads it.
+/// The meaning of a note for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportNote<'a> {
     /// More will come.
     More,
-    /// What was proven for this user holds no more.
+    /// What was proven for this user is void.
     Forget(&'a [u8]),
     /// It was the last one: the report is complete.
     End,
-    /// It was the last one, and the script failed: nothing that was said counts.
+    /// It was the last one, and the script failed: the report does not count.
     Failed,
 }
 
 impl Report {
-    /// Takes in a note.
+    /// Adds a note.
     pub fn hear<'a>(&mut self, text: &'a [u8]) -> ReportNote<'a> {
         let mut parts = text.split(|byte| *byte == b' ').filter(|part| !part.is_empty());
         let word = match parts.next().unwrap_or_default() {
@@ -136,8 +136,8 @@ impl Report {
         heard
     }
 
-    /// What it says of a cookie; `None`: it is to be forgotten. `installs` are all installations of the application that are
-    /// known; `elsewhere`: that a session is not where it could be looked up says nothing.
+    /// What it says about a cookie; `None`: the cookie's result is to be removed. `installs`: all known installations
+    /// of the application; `elsewhere`: a session that could not be looked up says nothing.
     pub fn of(&self, cookie: &Cookie, installs: &[Install], elsewhere: bool) -> Option<CookieState> {
         if let Some((_, session)) = self.session.as_ref().filter(|(name, _)| *name == cookie.name) {
             match session {
@@ -158,7 +158,7 @@ impl Report {
         })
     }
 
-    /// Whether what it says of nothing is said of this cookie.
+    /// Whether the report of nothing covers this cookie.
     fn covers(&self, cookie: &Cookie, installs: &[Install]) -> bool {
         let own = self.install.as_ref().map(|install| &install.end);
         let of_another = |other: &Install| own != Some(&other.end) && cookie.name.ends_with(&other.end);
@@ -169,7 +169,7 @@ impl Report {
             && !installs.iter().any(of_another)
     }
 
-    /// Whether the application has looked at this cookie, whatever it found.
+    /// Whether the application has checked this cookie, whatever it found.
     pub fn is_about(&self, cookie: &Cookie) -> bool {
         let said = matches!(
             self.word,
@@ -183,17 +183,17 @@ impl Report {
         said && cookie.of_application && !self.except.contains(&cookie.name)
     }
 
-    /// The installation of the application that speaks.
+    /// The installation of the application that reports.
     pub fn install(&self) -> Option<&Install> {
         self.install.as_ref()
     }
 
-    /// A number for the user who is logged in; 0: none.
+    /// A number for the logged-in user; 0: none.
     pub fn user(&self, key: &PrintKey) -> u64 {
         self.user.as_ref().map_or(0, |user| key.tag(user))
     }
 
-    /// A cookie that the answer sets, and what it proves.
+    /// A cookie that the response sets, and what it proves.
     pub fn issued(&self, key: &PrintKey) -> Option<(Print, Proof)> {
         let proof = match self.word? {
             VisitorStatement::Login => Proof::LoggedIn,

@@ -1,18 +1,18 @@
-//! Cookies that are remembered, a bounded number: when it is full, one goes that was not asked for lately (a clock).
+//! A bounded table of cookies: when it is full, one that was not used lately is evicted (CLOCK).
 
 use std::collections::HashMap;
 
 use super::{CookieState, Print};
 use crate::Millis;
 
-/// What is remembered of a cookie.
+/// What is stored about a cookie.
 #[derive(Clone, Copy, Debug)]
 pub struct CookieEntry {
-    /// What it is.
+    /// Its state.
     pub state: CookieState,
-    /// Until when that holds.
+    /// Until when the state is valid.
     pub until: Millis,
-    /// Whose it is; 0: nothing is known of that.
+    /// The user; 0: unknown.
     pub tag: u64,
 }
 
@@ -20,7 +20,7 @@ pub struct CookieEntry {
 struct CookieSlot {
     print: Print,
     entry: CookieEntry,
-    /// Asked for since the hand passed.
+    /// Used since the hand passed.
     used: bool,
 }
 
@@ -35,24 +35,24 @@ pub struct Shelf {
     evicted: u64,
 }
 
-/// So many that are in use are passed over at most, in search of one that is not.
+/// Maximum number of used entries skipped in search of an unused one.
 const STEPS: usize = 64;
 
 impl Shelf {
-    /// An empty one for so many entries.
+    /// An empty table for `most` entries.
     pub fn new(most: usize) -> Shelf {
         let (places, slots, free) = (HashMap::new(), Vec::new(), Vec::new());
         Shelf { most: most.max(1), places, slots, free, hand: 0, evicted: 0 }
     }
 
-    /// What is remembered of a cookie.
+    /// What is stored about a cookie.
     pub fn get(&mut self, print: Print) -> Option<CookieEntry> {
         let slot = self.slots[*self.places.get(&print)? as usize].as_mut()?;
         slot.used = true;
         Some(slot.entry)
     }
 
-    /// Remembers it, in the place of another one if need be.
+    /// Stores an entry, replacing another one if necessary.
     pub fn put(&mut self, print: Print, entry: CookieEntry) {
         if let Some(slot) = self.places.get(&print).and_then(|at| self.slots[*at as usize].as_mut()) {
             slot.entry = entry;
@@ -88,7 +88,7 @@ impl Shelf {
         }
     }
 
-    /// Forgets it.
+    /// Removes a cookie.
     pub fn remove(&mut self, print: Print) {
         if let Some(at) = self.places.remove(&print) {
             self.slots[at as usize] = None;
@@ -96,14 +96,14 @@ impl Shelf {
         }
     }
 
-    /// Forgets all with this tag.
+    /// Removes all cookies with this tag.
     pub fn remove_tagged(&mut self, tag: u64) {
         let tagged = self.slots.iter().flatten().filter(|slot| slot.entry.tag == tag);
         let tagged: Vec<Print> = tagged.map(|slot| slot.print).collect();
         tagged.into_iter().for_each(|print| self.remove(print));
     }
 
-    /// Forgets all.
+    /// Removes all cookies.
     pub fn clear(&mut self) {
         self.places.clear();
         self.slots.clear();
@@ -111,12 +111,12 @@ impl Shelf {
         self.hand = 0;
     }
 
-    /// How many there are.
+    /// Number of cookies.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// How many went because it was full.
+    /// Number of evicted cookies.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }

@@ -4,7 +4,7 @@ const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000 };
 const WORDPRESS: &[&str] =
     &["wordpress_logged_in_*", "comment_author_*", "woocommerce_items_in_cart", "wp_woocommerce_session_*"];
 
-/// A site: its table, and what it looks at.
+/// A site: its table and its patterns.
 struct Site {
     table: Visitors,
     concern: ConcernedCookies,
@@ -52,7 +52,7 @@ impl Site {
         self.table.end(&cookies, &run, report, &self.key);
     }
 
-    /// A GET, or what changes something if `is_write`, from its start to its end.
+    /// A GET, or a request that changes something if `is_write`, from its start to its end.
     fn run(&mut self, cookies: &str, is_write: bool, notes: &[&str]) {
         let run = self.begin(cookies, is_write);
         self.end(cookies, run, notes);
@@ -78,7 +78,7 @@ fn a_name_proves_nothing() {
     assert_eq!(site.look("wordpress_logged_in_5f=ann"), Standing::Unproven);
     assert_eq!(site.look("wordpress_logged_in_5f=annaa"), Standing::Unproven);
     assert_eq!(site.look("wordpress_logged_in_5=fanna"), Standing::Unproven);
-    // PHP makes the same name of it, and looks at the same value.
+    // PHP derives the same name from it, and sees the same value.
     assert_eq!(site.look("wordpress.logged.in_5f=anna"), Standing::Known(Proof::LoggedIn));
 }
 
@@ -88,7 +88,7 @@ fn each_cookie_counts_for_itself() {
     site.run(SHOPPER, true, HAS_CART);
     let next = "woocommerce_items_in_cart=1; wp_woocommerce_session_5f=t1; woocommerce_cart_hash=9";
     assert_eq!(site.look(next), Standing::Known(Proof::Cart), "the other cookies change with each step");
-    // A cart is no log-in, whatever else is sent with it.
+    // A cart is not a login, whatever else is sent with it.
     let mixed = "wordpress_logged_in_5f=x; wp_woocommerce_session_5f=t1";
     assert_eq!(site.look(mixed), Standing::Known(Proof::Cart));
     site.run(FORGED, false, IS_NONE);
@@ -123,7 +123,7 @@ fn only_what_was_looked_at_is_anonymous() {
         ("laravel_session=1", Standing::Visitor),
         ("wordpress_logged_in_x=1; my_session=1", Standing::Visitor),
         ("PHPSESSID=1", Standing::Visitor),
-        // The operator has named it.
+        // The site's settings name it.
         ("member=1", Standing::Visitor),
     ] {
         site.run(cookies, false, IS_NONE);
@@ -152,7 +152,7 @@ fn sessions_of_php() {
     }
     site.run("PHPSESSID=filled", true, &["end session=PHPSESSID:gone"]);
     assert_eq!(site.look("PHPSESSID=filled"), Standing::Unproven, "it was destroyed");
-    // Of another name it says nothing.
+    // It says nothing about another name.
     site.run("my_session=1", false, &["end session=PHPSESSID:empty"]);
     assert_eq!(site.look("my_session=1"), Standing::Visitor);
 }
@@ -177,7 +177,7 @@ fn after_an_add_to_cart_no_page_of_the_cache() {
     assert_eq!(site.look(SHOPPER), Standing::Anonymous);
     let add = site.begin(SHOPPER, true);
     assert_eq!(site.look(SHOPPER), Standing::Visitor, "while it runs");
-    // A page that is quick, of before the cart was filled.
+    // A quick page from before the cart was filled.
     site.run(SHOPPER, false, IS_NONE);
     assert_eq!(site.look(SHOPPER), Standing::Visitor);
     site.end(SHOPPER, add, HAS_CART);
@@ -192,7 +192,7 @@ fn an_older_run_that_ends_later_does_not_count() {
     site.run(SHOPPER, true, HAS_CART);
     site.end(SHOPPER, slow, IS_NONE);
     assert_eq!(site.look(SHOPPER), Standing::Known(Proof::Cart));
-    // The same with a GET that changes something, which nobody can know.
+    // The same with a GET that changes something, which can't be known.
     let mut site = Site::new();
     let slow = site.begin(SHOPPER, false);
     site.run(SHOPPER, false, HAS_CART);
@@ -265,7 +265,7 @@ fn log_ins_of_others_take_no_proof_away() {
     }
     site.end(MEMBER, slow, IS_ANNA);
     assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn));
-    // Where so many others come and go that they are not all remembered, what began before is not believed.
+    // If so many others come and go that not all are remembered, results that began before are ignored.
     let slow = site.begin("wordpress_logged_in_5f=anna2", false);
     (0..300).for_each(|user| site.run("", true, &[&format!("forget user={user}"), "end"]));
     site.end("wordpress_logged_in_5f=anna2", slow, IS_ANNA);
@@ -289,7 +289,7 @@ fn other_keys_empty_the_table() {
     site.run(MEMBER, false, IS_ANNA);
     site.run(FORGED, false, &["none site=5f:k2 profile", "end"]);
     assert_eq!(site.look(MEMBER), Standing::Unproven);
-    // Another installation in a folder of the same site has keys of its own, and says nothing of the others' cookies.
+    // Another installation in a folder of the same site has its own keys, and says nothing about the others' cookies.
     site.run(MEMBER, false, &["login by=wordpress_logged_in_5f user=7 site=5f:k2 profile", "end"]);
     let elsewhere = "wordpress_logged_in_77=dora";
     site.run(elsewhere, false, &["login by=wordpress_logged_in_77 user=7 site=77:k9 profile", "end"]);

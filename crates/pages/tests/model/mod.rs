@@ -1,5 +1,5 @@
-//! Runs operations on the store and on a simple [`Reference`], and compares after each. An operation is a number: its
-//! bytes say what to do and with what, so that proptest and the fuzzer make the same ones.
+//! Runs operations on the store and on a simple [`Reference`], and compares after each. An operation is a number
+//! whose bytes determine the action and its arguments, so that proptest and the fuzzer make the same operations.
 
 mod reference;
 
@@ -14,10 +14,10 @@ use reference::{Fill, Found, Reference, which};
 
 const KEYS: u8 = 24;
 const TAGS: u64 = 12;
-/// Enough for every operation of a case; then nothing may be evicted.
+/// Enough for all operations of a case; then nothing may be evicted.
 const ROOMY: usize = 1 << 30;
 
-/// Runs a case: the first number says how large the budget is.
+/// Runs a case: the first number determines the budget.
 pub fn run(operations: &[u32]) {
     let Some((&first, operations)) = operations.split_first() else { return };
     let budget = if first.is_multiple_of(2) { ROOMY } else { 40_000 + (first as usize >> 8) % 400_000 };
@@ -38,10 +38,10 @@ struct Both {
     now: Millis,
     fills: Vec<(Ticket, Fill)>,
     holds: Vec<(Hold, usize)>,
-    /// Pages as they would be on disk.
+    /// Pages as on disk.
     disk: Vec<(u8, u32, Kept)>,
     evicted: u64,
-    /// For each prefix purge, how many purges there were before it.
+    /// For each prefix purge, the number of purges before it.
     prefixes: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Both {
             30 => self.sweep(a),
             _ => {
                 self.lead(key, request);
-                // What a fill takes may cost a page its last variant, and with it what it varies by.
+                // The memory of a fill may cost a page its last variant, and so the knowledge of its fields.
                 self.follow_evictions();
                 let last = self.fills.len() - 1;
                 self.store(last as u8, c, a ^ b);
@@ -165,7 +165,7 @@ impl Both {
         (count > 0).then(|| self.fills.swap_remove(usize::from(which) % count))
     }
 
-    /// Whether so many prefixes were purged while a fill ran that the store may have given it up.
+    /// Whether so many prefixes were purged during a fill that the store may have given it up.
     fn is_fenced(&self, fill: &Fill) -> bool {
         let since = self.prefixes.iter().filter(|before| **before >= fill.begun).count();
         since > millrace_pages::store::MOST_BANS
@@ -250,7 +250,7 @@ impl Both {
         }
     }
 
-    /// Tells the reference what the store has evicted; without a reason nothing may be gone.
+    /// Tells the reference what the store has evicted; without a reason nothing may be missing.
     fn follow_evictions(&mut self) {
         let usage = self.real.usage();
         if usage.budget == ROOMY {
@@ -272,7 +272,7 @@ impl Both {
         })
     }
 
-    /// Compares all that is stored.
+    /// Compares all stored entries.
     fn compare(&mut self) {
         self.real.verify();
         if self.real.usage().budget == ROOMY {
@@ -309,7 +309,7 @@ fn prefix(a: u8, c: u8) -> Purge {
 
 fn value(request: u32, name: &str) -> Vec<u8> {
     match name {
-        // More than a page may have variants.
+        // More than the maximum of variants.
         "accept-language" => (request % 80).to_string().into_bytes(),
         "cookie" => vec![b'c'; request as usize % 3],
         _ => vec![],
@@ -328,7 +328,7 @@ fn page(size: u8, now: Millis) -> Arc<Page> {
     Arc::new(page)
 }
 
-/// What comes from disk is never the same piece of memory.
+/// A page from disk is never the same allocation.
 fn copy(page: &Page) -> Arc<Page> {
     let mut copy = Page::new(page.status, Box::from(&*page.fields), page.identity().clone(), page.stored);
     copy.etag = page.etag.clone();

@@ -1,5 +1,5 @@
-//! What the store should do, said as simply as possible: everything in lists, every purge applied at once to every page,
-//! no budget. What the store evicted it is told by [`Reference::drop_evicted`].
+//! The specified behaviour of the store, as simple as possible: everything in lists, every purge applied at once to
+//! every page, no budget. [`Reference::drop_evicted`] tells it what the store evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub struct Reference {
     fills: Vec<Fill>,
     purges: Vec<(Purge, Hardness)>,
     number: u64,
-    /// The latest moment that was told.
+    /// The latest time that was passed in.
     pub now: Millis,
 }
 
-/// What is stored under a key.
+/// The entries under a key.
 #[derive(Default)]
 struct Place {
     vary: Vec<Box<str>>,
@@ -29,12 +29,12 @@ struct Place {
 }
 
 struct Entry {
-    /// Of the request that it was stored for.
+    /// The request for which it was stored.
     request: u32,
     variant: Vec<Vec<u8>>,
-    /// None: uncacheable.
+    /// `None`: uncacheable.
     page: Option<(Arc<Page>, Terms)>,
-    /// By which that is purged.
+    /// The tags by which the mark is purged.
     marked: Box<[Tag]>,
     came: Millis,
     /// When freshness or the mark ends.
@@ -56,7 +56,7 @@ pub struct Fill {
 /// Names of fields, and their values.
 type Asked = (Vec<Box<str>>, Vec<Vec<u8>>);
 
-/// What tells answers apart; it stays the same when a page gets slim.
+/// Identifies a response; it stays the same when a page becomes slim.
 type Which = *const u8;
 
 pub fn which(page: &Page) -> Which {
@@ -137,7 +137,7 @@ impl Reference {
         self.mark(fill, until, tags);
     }
 
-    /// `page`: as the store has it, which may be slim by now.
+    /// `page`: as in the store, which may be slim by now.
     pub fn freshen(
         &mut self,
         fill: &Fill,
@@ -224,7 +224,7 @@ impl Reference {
         })
     }
 
-    /// Forgets entries that the store says it has no longer; how many of them were of use still.
+    /// Removes entries that the store no longer has; returns how many of them were still useful.
     pub fn drop_evicted(&mut self, mut has: impl FnMut(&[u8], u32, Option<&Arc<Page>>) -> bool) -> usize {
         let (mut evicted, now) = (0, self.now);
         for (key, place) in &mut self.places {
@@ -240,7 +240,7 @@ impl Reference {
         evicted
     }
 
-    /// What is stored under a key, without what is of no use any more.
+    /// The entries under a key, without useless ones.
     fn alive(&mut self, key: &[u8]) -> Option<&mut Place> {
         let now = self.now;
         let place = self.places.get_mut(key)?;
@@ -368,7 +368,7 @@ impl Entry {
     }
 }
 
-/// A sixteenth of the lifetime, times the upper half of the hash as a fraction, is cut off.
+/// Cuts off a sixteenth of the lifetime, multiplied by the upper half of the hash as a fraction.
 fn expiry(terms: &Terms, came: Millis, hash: u64) -> Millis {
     let lifetime = terms.ttl.saturating_sub(terms.age);
     let cut = u128::from(lifetime / 16) * u128::from(hash >> 32) / (1 << 32);

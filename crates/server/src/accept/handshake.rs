@@ -1,9 +1,9 @@
 //! From a TCP connection to an encrypted one.
 //!
-//! A handshake costs as much as a hundred requests. So they take turns: one step of one handshake, then the event loop looks
-//! at its other connections, then the next step. Who waits for such a turn is counted, and when they are many the thread accepts
-//! no more: the others wait in the kernel's queue, where time costs nothing. Who has not said anything yet waits for no turn,
-//! and keeps nobody out.
+//! A handshake costs as much as a hundred requests. So handshakes take turns: one step of one handshake, then the
+//! event loop serves its other connections, then the next step. The handshakes that wait for a turn are counted; when
+//! there are many, the thread accepts no more connections: they wait in the kernel's queue, where they cost nothing.
+//! A handshake whose client has sent nothing yet waits for no turn, and blocks none.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -30,9 +30,9 @@ use crate::tls::{Ability, CHALLENGE_PROTOCOL, Terms, TlsStream};
 /// The handshakes of a thread.
 #[derive(Debug)]
 pub struct Handshakes {
-    /// Those that have something to do.
+    /// Handshakes that have work to do.
     busy: Cell<usize>,
-    /// One of them has done it.
+    /// Notified when one of them has done its work.
     done: Notify,
     /// First come, first served.
     turn: Semaphore,
@@ -45,7 +45,7 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// Waits until less than `most` have something to do.
+    /// Waits until fewer than `most` have work to do.
     pub async fn less_than(&self, most: usize) {
         while self.busy.get() >= most {
             self.done.notified().await;
@@ -53,7 +53,7 @@ impl Handshakes {
     }
 }
 
-/// A handshake that has something to do.
+/// A handshake that has work to do.
 struct Busy(Rc<AcceptThread>);
 
 impl Busy {
@@ -72,9 +72,9 @@ impl Drop for Busy {
 
 /// Why there is no encrypted connection.
 enum HandshakeFailure {
-    /// The client went, or offers nothing that the server takes; it has been told by an alert where that is known.
+    /// The client went, or offers nothing that the server accepts; an alert has told it, if possible.
     Broken(io::Error),
-    /// It speaks HTTP, and has been told.
+    /// It speaks HTTP, and has got a response.
     PlainHttp,
 }
 
@@ -84,7 +84,7 @@ impl From<io::Error> for HandshakeFailure {
     }
 }
 
-/// Agrees with the client on keys, and hands the connection to its protocol.
+/// Agrees with the client on keys, and passes the connection to its protocol.
 pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: ConnectionPermit) {
     let setup = thread.setup();
     let shed_time = permit.is_shed().then_some(SHED_TIME);
@@ -107,7 +107,7 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
             thread.process.log.debug(format_args!("TLS handshake with {} failed: {why}", shown(&ends)));
         };
         match done {
-            // It has seen the certificate that it wanted to see, and has nothing to say (RFC 8737 section 3).
+            // The authority has seen the certificate, and sends nothing (RFC 8737 section 3).
             Ok(Ok((stream, _))) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
             Ok(Ok((stream, policy))) => {
                 let resumed = stream.kind() == Some(HandshakeKind::Resumed);
@@ -133,7 +133,7 @@ fn shown(ends: &Ends) -> String {
     ends.client_ip().map_or_else(|| "somebody".to_owned(), |ip| ip.to_string())
 }
 
-/// One that is under way.
+/// A handshake in progress.
 struct Handshake {
     newcomer: Rc<Newcomer>,
     thread: Rc<AcceptThread>,
@@ -143,8 +143,8 @@ struct Handshake {
 }
 
 impl Handshake {
-    /// The connection, and the number of the policy by which the client was asked for a certificate. What it has sent behind its
-    /// last message is kept for the first read.
+    /// The connection, and the number of the policy by which the client was asked for a certificate. Data behind the
+    /// client's last message is stored for the first read.
     async fn run(mut self, socket: TcpStream) -> Result<(TlsStream, Option<u64>), HandshakeFailure> {
         let speaks_http = loop {
             self.readable(&socket).await?;
@@ -175,7 +175,7 @@ impl Handshake {
         Ok((stream, policy))
     }
 
-    /// Waits for the client, who may take his time: that is nobody else's.
+    /// Waits for the client, which may take its time without delaying others.
     async fn readable(&mut self, socket: &TcpStream) -> io::Result<()> {
         self.busy = None;
         socket.readable().await?;
@@ -184,7 +184,8 @@ impl Handshake {
         Ok(())
     }
 
-    /// On what terms the connection is, and what had to be read to know that. Where all are on the same terms nothing has.
+    /// Determines the terms of the connection, and returns what had to be read for that. If all connections have the
+    /// same terms, nothing is read.
     async fn choose(&mut self, socket: &TcpStream) -> Result<(Chosen, Vec<u8>), HandshakeFailure> {
         let terms = self.terms.clone();
         let terms = terms.as_ref().as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
@@ -200,7 +201,7 @@ impl Handshake {
         }
     }
 
-    /// Waits for its turn, does the work, and lets the event loop look at everybody else before the next one's.
+    /// Waits for its turn, does the work, and lets the event loop serve other connections before the next turn.
     async fn step(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let _turn = self.thread.handshakes.turn.acquire().await.map_err(io::Error::other)?;
         work()?;
@@ -209,7 +210,7 @@ impl Handshake {
     }
 }
 
-/// What can be done without waiting for the client: a turn is not for that.
+/// Work that doesn't wait for the client: a turn is not for waiting.
 fn at_once(mut poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>) -> io::Result<()> {
     match poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

@@ -17,8 +17,8 @@ use crate::connection::{ClientStream, ConnectionLimits, Supply};
 use crate::context::stats::Counter;
 use crate::message::request::{Ends, Scheme};
 
-/// What the kernel takes of an answer before its client has room for it: a slow reader would have megabytes of it there. As
-/// much as leaves while the event loop is busy elsewhere.
+/// How much of a response the kernel takes before the client has room for it: otherwise slow readers would occupy
+/// megabytes there. As much as can be sent while the event loop is busy elsewhere.
 const UNSENT_BYTES: u32 = 256 << 10;
 
 /// A listening socket of one thread.
@@ -29,9 +29,9 @@ pub struct Listener {
     pub limits: Arc<ConnectionLimits>,
     /// Whether connections are encrypted.
     pub is_secure: bool,
-    /// Attempts to connect that the kernel has dropped, when that was last looked at.
+    /// Dropped connection attempts of the kernel, at the last check.
     dropped: Cell<u32>,
-    /// Errors that the next attempts to accept meet.
+    /// Errors for the next attempts to accept.
     #[cfg(test)]
     pub faults: std::cell::RefCell<std::collections::VecDeque<rustix::io::Errno>>,
 }
@@ -42,7 +42,7 @@ enum ListenerSocket {
     Unix(UnixListener),
 }
 
-/// A listening socket that no event loop knows yet.
+/// A listening socket that is not registered with an event loop.
 #[derive(Debug)]
 pub struct Unstarted {
     socket: Socket,
@@ -51,7 +51,7 @@ pub struct Unstarted {
     limits: Arc<ConnectionLimits>,
 }
 
-/// All but the descriptor of a TCP listening socket that was sent to an event loop with another table.
+/// A TCP listening socket without its descriptor, which was sent to an event loop with another table.
 #[derive(Debug)]
 pub struct Supplied {
     is_secure: bool,
@@ -59,16 +59,16 @@ pub struct Supplied {
 }
 
 impl Supplied {
-    /// With the descriptor as it has come.
+    /// Joins it with the received descriptor.
     pub fn with(self, socket: OwnedFd) -> Unstarted {
         Unstarted { socket: socket.into(), is_tcp: true, is_secure: self.is_secure, limits: self.limits }
     }
 }
 
-/// Binds `address` once a thread.
+/// Binds `address` once per thread.
 ///
 /// # Errors
-/// The address is in use, not ours, or not allowed.
+/// The address is in use, not ours, or forbidden.
 pub fn bind(
     address: &Address,
     threads: usize,
@@ -93,7 +93,7 @@ pub fn bind(
         }
         Address::Unix(path) => {
             let socket = unix(path, backlog)?;
-            // One queue for all threads: a Unix socket has no SO_REUSEPORT.
+            // One queue for all threads: Unix sockets have no SO_REUSEPORT.
             (0..threads).map(|_| Ok(unstarted(socket.try_clone()?, false))).collect()
         }
     }
@@ -109,14 +109,14 @@ fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
     }
     socket.bind(address)?;
     socket.set_nonblocking(true)?;
-    // Connections inherit it. A kernel that does not know it keeps more.
+    // Connections inherit it. A kernel without it buffers more.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
     socket.listen(backlog)?;
     Ok(socket)
 }
 
-/// SO_REUSEPORT would let a second Millrace of the same user join the port, and take half of the first one's
-/// visitors: an attempt without it tells whether the port is free.
+/// With SO_REUSEPORT a second Millrace of the same user would join the port and take half of the first one's
+/// connections: an attempt without it shows whether the port is free.
 fn refuse_if_taken(address: &socket2::SockAddr) -> io::Result<()> {
     let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let probe = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -129,14 +129,14 @@ fn unix(path: &Path, backlog: i32) -> io::Result<Socket> {
     remove_stale_socket(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
-    // Whoever may enter the folder may connect, as with a TCP port; a tighter rule is the folder's mode.
+    // All users who can enter the folder may connect, as with a TCP port; the folder's mode can restrict this.
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
     socket.set_nonblocking(true)?;
     socket.listen(backlog)?;
     Ok(socket)
 }
 
-/// Removes a socket that a crashed server left behind; one that answers stays.
+/// Removes a socket that a crashed server left behind; a live one stays.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     if !is_socket {
@@ -149,21 +149,22 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
 }
 
 impl Unstarted {
-    /// The address, with the port that port 0 became; `None` for a Unix socket.
+    /// The address, with the port that the system chose for port 0; `None` for a Unix socket.
     pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
         self.socket.local_addr().ok()?.as_socket()
     }
 
-    /// Sends the socket to an event loop with another descriptor table; returns all else, which goes there by an order.
+    /// Sends the socket to an event loop with another descriptor table; returns the rest, which goes there in an
+    /// order.
     ///
     /// # Errors
-    /// The event loop does not take it.
+    /// The event loop does not accept it.
     pub fn supply(self, to: &Supply) -> io::Result<Supplied> {
         to.send(self.socket.as_fd())?;
         Ok(Supplied { is_secure: self.is_secure, limits: self.limits })
     }
 
-    /// Makes the calling thread's event loop look after the socket.
+    /// Registers the socket with the calling thread's event loop.
     pub fn start(self) -> io::Result<Listener> {
         let socket = if self.is_tcp {
             ListenerSocket::Tcp(TcpListener::from_std(self.socket.into())?)
@@ -183,7 +184,8 @@ impl Unstarted {
     }
 }
 
-/// Counts what waits in the queues of the thread's listening sockets, and what the kernel had to drop there.
+/// Counts waiting connections in the queues of the thread's listening sockets, and connections that the kernel
+/// dropped there.
 pub fn look_at_queues(thread: &AcceptThread) {
     let mut waiting = 0;
     thread.listeners.borrow_mut().retain(|listener| {
@@ -217,7 +219,7 @@ impl Listener {
         match &self.socket {
             ListenerSocket::Tcp(socket) => {
                 let (stream, client) = socket.accept().await?;
-                // Answers leave whole; waiting for more of them only delays the last packet.
+                // Responses are sent as a whole; waiting for more data only delays the last packet.
                 stream.set_nodelay(true)?;
                 let ends = tcp_ends(&stream, client);
                 Ok((ClientStream::Tcp(stream), ends))
@@ -232,7 +234,7 @@ impl Listener {
         }
     }
 
-    /// A connection that already waits.
+    /// A connection that is already waiting.
     pub fn try_accept(&self) -> io::Result<Option<(ClientStream, Ends)>> {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let mut accept = std::pin::pin!(self.accept());

@@ -1,7 +1,7 @@
-//! Where connections come in: listening sockets, one set a thread, and the limits on how many connections there are.
+//! Accepts connections: listening sockets, one set per thread, and the limits on the number of connections.
 
 //!
-//! `handshake.rs` makes an encrypted connection of one, `room.rs` is what happens when there is no more room.
+//! `handshake.rs` encrypts a connection, `room.rs` makes room when there is none.
 
 mod handshake;
 mod listener;
@@ -30,23 +30,23 @@ use crate::tls::Terms;
 use handshake::Handshakes;
 use room::Lack;
 
-/// What an event loop has for taking connections in.
+/// An event loop's part for accepting connections.
 #[derive(Debug)]
 pub struct AcceptThread {
-    /// What it has for the connections that are there.
+    /// Its part for existing connections.
     pub protocol: Rc<ProtocolThread>,
-    /// How many handshakes are under way.
+    /// Handshakes in progress.
     handshakes: Handshakes,
-    /// Where its connections come from.
+    /// The sockets from which its connections come.
     listeners: RefCell<Vec<Weak<Listener>>>,
-    /// All idle connections have been closed for others: until then, in ticks of its clock, none is looked for.
+    /// All idle connections have been closed: no search for one before this time, in ticks of its clock.
     nobody_idle_until: Cell<u64>,
     /// The terms of encrypted connections in force.
     terms: Arc<Swapped<Option<Terms>>>,
 }
 
 impl AcceptThread {
-    /// Of event loop `index` of so many; with an `exit`, of a crowd loop.
+    /// For event loop `index` of `loops`; with an `exit`, for a crowd loop.
     pub fn new(
         index: usize,
         loops: usize,
@@ -77,12 +77,13 @@ impl Deref for AcceptThread {
     }
 }
 
-/// How long a thread waits when it can't accept, before it tries again.
+/// Pause of a thread that can't accept.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same when it has closed connections that were idle: they have to end first.
+/// The same after it has closed idle connections: they must end first.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
-/// Accepts connections and hands each to its protocol, until `closed` says so; then takes those that already wait.
+/// Accepts connections and passes each to its protocol, until `closed` is set; then accepts the ones that already
+/// wait.
 pub async fn accept(thread: Rc<AcceptThread>, listener: Listener, closed: watch::Receiver<bool>) {
     let listener = Rc::new(listener);
     thread.listeners.borrow_mut().push(Rc::downgrade(&listener));
@@ -97,7 +98,7 @@ async fn accept_all(thread: Rc<AcceptThread>, listener: Rc<Listener>, mut closed
             () = accept_one(&thread, &listener) => {}
         }
     }
-    // What waits in this socket's queue would be reset with it: SO_REUSEPORT hands nothing over.
+    // Connections in this socket's queue would be reset with it: SO_REUSEPORT does not move them.
     while let Ok(Some((stream, ends))) = listener.try_accept() {
         start(&thread, &listener, stream, ends);
     }
@@ -116,11 +117,11 @@ async fn accept_one(thread: &Rc<AcceptThread>, listener: &Listener) {
     }
 }
 
-/// How long the next connection has to wait in the kernel's queue, before it is looked at again whether it may come in; `None`: it may, if
-/// only to be told that there is no room.
+/// How long the next connection stays in the kernel's queue before the next check; `None`: it is accepted, if only
+/// for a 503 response.
 fn has_to_wait(thread: &AcceptThread, listener: &Listener) -> Option<Duration> {
     if listener.limits.is_full() {
-        // A limit that somebody has written is meant so; where descriptors are the limit, idle connections make room.
+        // A configured limit is meant as it is; if descriptors are the limit, idle connections make room.
         let frees = listener.limits.is_natural() && room::free_descriptors(thread) > 0;
         return Some(if frees { SHORT_PAUSE } else { PAUSE });
     }
@@ -146,12 +147,12 @@ fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: ClientStream, e
     }
 }
 
-/// A client that was gone before it was accepted is no reason to rest; a lack of descriptors or memory is: idle connections
-/// are closed, and others will end.
+/// A client that has gone before it was accepted is no reason to pause; a lack of descriptors or memory is: idle
+/// connections are closed, and others will end.
 async fn rest_after(thread: &AcceptThread, error: &io::Error) {
     let Some(lack) = Lack::of(error) else {
         if error.kind() != io::ErrorKind::ConnectionAborted {
-            // It may well say the same again.
+            // The next attempt would probably fail in the same way.
             tokio::time::sleep(SHORT_PAUSE).await;
         }
         return;
@@ -166,7 +167,7 @@ async fn rest_after(thread: &AcceptThread, error: &io::Error) {
             "the kernel is out of memory for connections: lower server.connection_memory, or raise net.ipv4.tcp_mem"
         }
     };
-    // The log says the same only once in a while.
+    // The log limits repeated messages.
     thread.process.log.warn(format_args!(
         "cannot accept a connection: {error}; closing idle connections to make room; {cure}"
     ));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     impl Stage {
-        /// An event loop that accepts, where connections may have so much memory. Its first attempts meet `faults`.
+        /// An event loop that accepts connections with this much memory. Its first attempts return `faults`.
         fn new(memory: u64, faults: &[Errno]) -> Stage {
             let source =
                 millrace_settings::Source { site_dir: Some("/proc/self/task".into()), ..Default::default() };
@@ -245,13 +246,13 @@ mod tests {
         LocalSet::new().block_on(&runtime, async { scene().await });
     }
 
-    /// The status of the answer to a request; 0: the connection has ended without one.
+    /// The status of the response to a request; 0: the connection has ended without one.
     async fn ask(client: &mut TcpStream) -> u16 {
         let _ = client.write_all(b"GET /none HTTP/1.1\r\nHost: a\r\n").await;
         finish(client).await
     }
 
-    /// The same when the head's last line is missing.
+    /// The same if the head's last line is missing.
     async fn finish(client: &mut TcpStream) -> u16 {
         let _ = client.write_all(b"\r\n").await;
         let mut head = [0; 2000];
@@ -261,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Longer than whoever is called idle has been idle.
+    /// Longer than the minimum idle time.
     async fn a_while() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -1,8 +1,8 @@
-//! Room for those who come when there is none: the idlest connections of an event loop are closed for them.
+//! Makes room for new connections: closes the idlest connections of an event loop.
 //!
 //! ```text
 //!   a connection comes -> memory left? --yes--> served
-//!                             \--no--> somebody idle here? --yes--> closed, served
+//!                             \--no--> idle connection here? --yes--> closed, served
 //!                                          \--no--> it is shed: gets a 503 with Retry-After
 //!                                                     \--too many of these--> waits in the kernel's queue
 //! ```
@@ -13,13 +13,15 @@ use super::AcceptThread;
 use crate::connection::Need;
 use crate::context::stats::Counter;
 
-/// Connections that are closed at once for want of descriptors: others will be wanted soon, for files and PHP, too.
+/// Connections closed at once when descriptors are short: files and PHP will soon need more, too.
 const DESCRIPTORS_FREED: usize = 32;
 
-/// Where nobody was idle nobody is for so long, as it were: not every connection of a storm has to look.
+/// How long no idle connection is searched for after none was found, milliseconds: in a storm not every connection
+/// must search.
 const LOOK_AGAIN_MS: u64 = 100;
 
-/// Closes the idlest connections of this event loop if the memory for connections is used up. Whether there is room now.
+/// Closes the idlest connections of this event loop if the memory for connections is used up. Returns whether there
+/// is room now.
 pub fn make_room(thread: &AcceptThread) -> bool {
     let excess = thread.process.budget.excess();
     if excess == 0 {
@@ -29,7 +31,7 @@ pub fn make_room(thread: &AcceptThread) -> bool {
     !thread.process.budget.is_full()
 }
 
-/// The same for event loops that need no room, but have idle connections: all give their part.
+/// The same for event loops that need no room themselves, but have idle connections: all contribute.
 pub fn give_way(thread: &AcceptThread) {
     let excess = thread.process.budget.excess();
     if excess > 0 {
@@ -37,7 +39,7 @@ pub fn give_way(thread: &AcceptThread) {
     }
 }
 
-/// Closes the idlest connections of this event loop for want of descriptors. How many.
+/// Closes the idlest connections of this event loop because descriptors are short. Returns how many.
 pub fn free_descriptors(thread: &AcceptThread) -> usize {
     close_idlest(thread, u64::MAX, DESCRIPTORS_FREED)
 }
@@ -57,17 +59,17 @@ fn close_idlest(thread: &AcceptThread, bytes: u64, most: usize) -> usize {
     closed.count
 }
 
-/// What is lacking where a connection can't be accepted; `None`: nothing, the client was gone before.
+/// Why a connection can't be accepted; `None`: nothing is missing, the client had already gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// Of this process, or of the whole system.
+    /// Descriptors of this process, or of the whole system.
     Descriptors,
-    /// The kernel's.
+    /// Memory of the kernel.
     Memory,
 }
 
 impl Lack {
-    /// What `error` of accepting says (accept(2), epoll_ctl(2)).
+    /// The meaning of an `error` from accepting (accept(2), epoll_ctl(2)).
     pub fn of(error: &io::Error) -> Option<Lack> {
         use rustix::io::Errno;
         let is = |errors: &[Errno]| errors.iter().any(|e| error.raw_os_error() == Some(e.raw_os_error()));

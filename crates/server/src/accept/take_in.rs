@@ -9,7 +9,7 @@ use crate::connection::{Accepted, ClientStream, Passed, PassingEntry};
 use crate::context::stats::Counter;
 use crate::protocol;
 
-/// Takes in connections as long as some may be passed on.
+/// Accepts passed-on connections until no more can come.
 pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {
     while let Some((descriptor, Passed { ends, permit, begun })) = entry.next().await {
         match descriptor.map(|descriptor| TcpStream::from_std(descriptor.into())) {

@@ -1,4 +1,4 @@
-//! Who we are at the authority: an account with a key, made once and kept.
+//! The server's account at the authority, with its key: created once and stored.
 
 use instant_acme::{Account, AccountCredentials, NewAccount};
 use millrace_settings::plan;
@@ -10,10 +10,10 @@ use super::store::Store;
 
 const FILE: &str = "account.json";
 
-/// The kept account, or a new one.
+/// The stored account, or a new one.
 ///
 /// # Errors
-/// The authority can't be asked or refuses, or the account can't be kept.
+/// The authority is unreachable or refuses, or the account can't be stored.
 pub async fn open(settings: &plan::Acme, store: &Store, client: &AcmeClient) -> Result<Account, AcmeFailure> {
     let builder = Account::builder_with_http(Box::new(client.clone()));
     let Some(kept) = store.read(FILE)? else {
@@ -44,7 +44,7 @@ pub async fn open(settings: &plan::Acme, store: &Store, client: &AcmeClient) -> 
     Ok(account)
 }
 
-/// The authority doesn't know it any more: the next time another one is made.
+/// The authority no longer knows the account: the next order creates another one.
 pub fn forget(store: &Store) {
     store.remove(FILE);
 }

@@ -1,24 +1,24 @@
-//! How the certificates stand, for `millrace status` and the metrics.
+//! The state of the certificates, for `millrace status` and the metrics.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// A certificate, or that there is none yet.
+/// The state of a certificate, which may not exist yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Host names that are wanted in it.
+    /// Host names that it should contain.
     pub names: Vec<String>,
-    /// Those of them that are not in the one that serves.
+    /// Names that the certificate in use lacks.
     pub missing: Vec<String>,
-    /// When the one that serves ends; `None`: there is none, a self-signed one serves.
+    /// When the certificate in use expires; `None`: there is none, a self-signed one is in use.
     pub ends: Option<SystemTime>,
-    /// When something is done next: it is renewed, or tried again.
+    /// When it is next renewed or ordered again.
     pub next: Option<SystemTime>,
-    /// What went wrong last, if nothing went well since.
+    /// The last error, if nothing has succeeded since.
     pub problem: Option<String>,
-    /// Failures since something went well.
+    /// Failures since the last success.
     pub failures: u32,
-    /// Certificates that have come since the start.
+    /// Certificates issued since the start.
     pub issued: u64,
     /// Orders that have failed since the start.
     pub failed: u64,

@@ -1,5 +1,5 @@
-//! What an authority finds when it looks whether a name leads here: a token at port 80 (RFC 8555 section 8.3), a certificate at
-//! port 443 (RFC 8737).
+//! The proofs that a name leads to this server: a token at port 80 (RFC 8555 section 8.3), a certificate at port 443
+//! (RFC 8737).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,15 @@ use crate::tls::{Issued, Pair, TlsError};
 /// The path that a certificate authority requests.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 
-/// Tokens of the orders under way, and what is answered to each.
+/// Tokens of the orders in progress, with the response to each.
 #[derive(Debug, Default)]
 pub struct Challenges {
     tokens: Mutex<HashMap<String, String>>,
 }
 
 impl Challenges {
-    /// See [`super::Acme::answer`]. Files below the folder that are no token of ours are the site's: other programs may ask for
-    /// certificates, too.
+    /// See [`super::Acme::answer`]. Files below the folder that are not our tokens belong to the site: other programs
+    /// may order certificates, too.
     pub fn answer(&self, method: &str, path: &[u8]) -> Option<String> {
         let token = std::str::from_utf8(path.strip_prefix(FOLDER)?).ok()?;
         self.locked().get(token).filter(|_| matches!(method, "GET" | "HEAD")).cloned()
@@ -28,7 +28,7 @@ impl Challenges {
     }
 }
 
-/// The answers of one order, which end with it.
+/// The responses of one order; removed when the order ends.
 pub struct ChallengeAnswers {
     challenges: Arc<Challenges>,
     issued: Arc<Issued>,
@@ -42,16 +42,16 @@ impl ChallengeAnswers {
         ChallengeAnswers { challenges, issued, tokens: Vec::new(), names: Vec::new() }
     }
 
-    /// Answers HTTP requests for `token` with `text`.
+    /// Responds to HTTP requests for `token` with `text`.
     pub fn by_http(&mut self, token: &str, text: &str) {
         self.challenges.locked().insert(token.to_owned(), text.to_owned());
         self.tokens.push(token.to_owned());
     }
 
-    /// Answers TLS handshakes for `name` with the challenge's protocol by a certificate with `digest`.
+    /// Responds to TLS handshakes for `name` with the challenge's protocol with a certificate for `digest`.
     ///
     /// # Errors
-    /// The name can't stand in a certificate.
+    /// The name is invalid in a certificate.
     pub fn by_tls(&mut self, name: &str, digest: &[u8]) -> Result<(), TlsError> {
         self.issued.begin_challenge(name, &Pair::for_challenge(name, digest)?);
         self.names.push(name.to_owned());

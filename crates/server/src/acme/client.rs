@@ -1,5 +1,5 @@
-//! HTTP to the authority, for the crate instant-acme: one request a connection, one after the other. Its own client would bring
-//! thirty crates along; this is all that an order of a few dozen requests needs.
+//! HTTP to the authority, for the crate instant-acme: one request per connection, in sequence. The crate's own client
+//! would add thirty crates; this is enough for an order of a few dozen requests.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -19,16 +19,16 @@ use super::failure::{AcmeFailure, Cause};
 use crate::context::Clock;
 use crate::tls::Trust;
 
-/// For one address of the authority.
+/// Maximum time to connect to one address of the authority.
 const CONNECT: Duration = Duration::from_secs(10);
-/// For one request, all in all.
+/// Maximum time for one request.
 const EXCHANGE: Duration = Duration::from_secs(60);
-/// No answer comes near this; bytes.
+/// Maximum length of a response, bytes; real ones are far shorter.
 const MOST: usize = 1 << 20;
 /// The User-Agent header field (RFC 8555 section 6.1).
 const WHO: &str = concat!("millrace/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
-/// A client that believes some servers.
+/// A client that trusts some servers.
 #[derive(Clone, Debug)]
 pub struct AcmeClient {
     trust: Trust,
@@ -36,12 +36,12 @@ pub struct AcmeClient {
 }
 
 impl AcmeClient {
-    /// For servers that are known by `trust`.
+    /// For servers that `trust` accepts.
     pub fn new(trust: Trust) -> AcmeClient {
         AcmeClient { trust, pause: Arc::default() }
     }
 
-    /// For how long the authority wants to be left alone, if its last answer said so.
+    /// How long the authority asks to wait, if its last response said so.
     pub fn pause(&self) -> Option<Duration> {
         *self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +59,7 @@ impl HttpClient for AcmeClient {
         let client = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            // The only way to the bytes that needs no further crate: a response can be asked for them.
+            // The only access to the bytes without another crate: through a response.
             let body =
                 BytesResponse::from(Response::new(body)).body.into_bytes().await.map_err(Error::Other)?;
             client.note_pause(None);
@@ -86,7 +86,7 @@ impl AcmeClient {
     ) -> Result<(response::Parts, Vec<u8>), Error> {
         let trust = self.trust.clone();
         let host = uri.host().unwrap_or_default().to_owned();
-        // Names are looked up, and TLS is spoken, by calls that block.
+        // Blocking calls look names up and speak TLS.
         let work = tokio::task::spawn_blocking(move || blocking(&trust, &method, &uri, &headers, &body));
         let done = match work.await {
             Ok(done) => done,
@@ -99,7 +99,7 @@ impl AcmeClient {
     }
 }
 
-/// An error without the document that says which (RFC 7807): from something in front of the authority.
+/// An error without the document that describes it (RFC 7807): it comes from something in front of the authority.
 fn nameless(status: StatusCode) -> Error {
     let cause = if status == StatusCode::TOO_MANY_REQUESTS { Cause::RateLimited } else { Cause::Unreachable };
     let text = format!("the certificate authority responded with {status} and gave no reason");
@@ -167,7 +167,7 @@ fn head(method: &Method, uri: &Uri, headers: &HeaderMap, length: usize) -> Vec<u
     head
 }
 
-/// Reads until the answer is whole, or else until the connection ends.
+/// Reads until the response is complete, or else until the connection ends.
 fn read_answer(
     stream: &mut impl Read,
     method: &Method,
@@ -189,7 +189,7 @@ fn read_answer(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // Many servers close without saying so by TLS. Whether something is missing, the framing tells.
+            // Many servers close without a TLS close_notify. The framing tells whether something is missing.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break collector.end()?,
             Err(error) => return Err(error),
         }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], method: &Method) -> io::Result<(u16, Vec<u8>)> {
-        // Byte by byte: an answer may come in any pieces.
+        // Byte by byte: a response may arrive in any pieces.
         struct Slow<'a>(&'a [u8]);
         impl Read for Slow<'_> {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

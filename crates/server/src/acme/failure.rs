@@ -1,11 +1,11 @@
-//! Why no certificate has come, and what to do about it.
+//! Why no certificate was issued, and what to do about it.
 
 use std::fmt;
 use std::time::Duration;
 
 use instant_acme::{Error, Identifier, Problem};
 
-/// Types of problems that we tell apart (RFC 8555 section 6.7).
+/// Types of problems that are distinguished (RFC 8555 section 6.7).
 const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
@@ -91,7 +91,7 @@ impl From<Error> for AcmeFailure {
                     _ => Cause::Refused,
                 };
                 let text = format!("the certificate authority reports: {}", told(&problem));
-                // Bad luck several times in a row: a new nonce is all that it takes (RFC 8555 section 6.5). So is a new account.
+                // Bad nonces several times in a row: a new one is enough (RFC 8555 section 6.5). So is a new account.
                 let is_soon = cause == Cause::NoAccount || problem.r#type.as_deref() == Some(BAD_NONCE);
                 let retry_after = is_soon.then_some(Duration::from_secs(1));
                 AcmeFailure { cause, text, retry_after, names: names(&problem) }
@@ -101,7 +101,7 @@ impl From<Error> for AcmeFailure {
                 "the certificate authority takes too long to validate the order",
             ),
             Error::Other(error) => match error.downcast::<AcmeFailure>() {
-                // What our own client has found out.
+                // Found by our own client.
                 Ok(failure) => *failure,
                 Err(error) => AcmeFailure::new(Cause::Refused, error.to_string()),
             },
@@ -116,7 +116,7 @@ impl From<Error> for AcmeFailure {
 
 impl std::error::Error for AcmeFailure {}
 
-/// Those that the problem is about (RFC 8555 section 6.7.1).
+/// The names of a problem (RFC 8555 section 6.7.1).
 fn names(problem: &Problem) -> Vec<String> {
     let named = problem.subproblems.iter().filter_map(|sub| match &sub.identifier {
         Some(Identifier::Dns(name)) => Some(name.clone()),

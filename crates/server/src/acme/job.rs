@@ -1,5 +1,5 @@
-//! One certificate that is looked after, as a value: what is due when. The keeper does it and says what came of it; the time is
-//! passed in, and so is chance (`random`, from 0 up to 1).
+//! The work for one certificate, as a value: what is due when. The keeper does it and reports the result; time and
+//! randomness (`random`, from 0 up to 1) are passed in.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,15 +10,15 @@ use super::kept::StoredCertificate;
 use super::retry::Retry;
 use super::schedule::{self, RenewalWindow};
 
-/// What could not be written is tried again after this.
+/// Interval between attempts to write to disk.
 const SAVE_AGAIN: Duration = Duration::from_secs(60);
-/// What an authority says on when to ask again is held to be in these bounds.
+/// Bounds for the authority's answer on when to ask again.
 const ASK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateStep {
-    /// Write to the disk what could not be written before.
+    /// Write to disk what could not be written before.
     Save,
     /// Ask the authority when the certificate should be renewed.
     Ask,
@@ -26,40 +26,41 @@ pub enum CertificateStep {
     Order,
 }
 
-/// A certificate that is looked after.
+/// The state of the work for one certificate.
 #[derive(Debug)]
 pub struct CertificateJob {
     /// The certificate that the configuration asks for.
     pub wanted: WantedCertificate,
     /// The certificate in use.
     pub kept: Option<StoredCertificate>,
-    /// The same as it should be on the disk, if it is not.
+    /// The certificate in PEM, if it is not on disk yet.
     pub unsaved: Option<Vec<u8>>,
-    /// What went wrong last, if nothing went well since.
+    /// The last error, if nothing has succeeded since.
     pub problem: Option<String>,
-    /// Orders that failed since one went well.
+    /// Failed orders since the last success.
     pub failures: u32,
-    /// Orders since then in whose middle the server has ended, and the one under way.
+    /// Orders since then that a restart interrupted, including the current one.
     interrupted: u32,
-    /// Names that the next order does without, so that one that leads elsewhere does not keep the others from theirs.
+    /// Names that the next order leaves out, so that one that leads elsewhere does not prevent a certificate for the
+    /// others.
     without: Vec<String>,
     save_at: SystemTime,
     /// When the next order is due.
     due: SystemTime,
-    /// When all names are ordered again, after an order without some.
+    /// When all names are ordered again, after an order without some of them.
     all_due: SystemTime,
-    /// The authority does not want to be asked before this.
+    /// The authority asks not to be contacted before this time.
     held: Option<SystemTime>,
     ask_at: SystemTime,
     window: Option<RenewalWindow>,
-    /// When it was renewed at once because the authority wanted that.
+    /// When it was renewed at once on the authority's demand.
     urgent: Option<SystemTime>,
     issued: u64,
     failed: u64,
 }
 
 impl CertificateJob {
-    /// With what is kept, if there is something. `old` was one of the same name, for other names.
+    /// With the stored certificate, if there is one. `old` is a stored one with the same ID for other names.
     pub fn new(
         wanted: WantedCertificate,
         kept: Option<StoredCertificate>,
@@ -100,7 +101,7 @@ impl CertificateJob {
         self
     }
 
-    /// The same after a restart: what has failed before is waited out as if there had been none.
+    /// The same after a restart: earlier failures are waited out as if there had been none.
     pub fn resume(&mut self, retry: Retry, now: SystemTime) {
         self.due = retry.due(now);
         self.all_due = self.due;
@@ -108,16 +109,16 @@ impl CertificateJob {
         (self.failures, self.interrupted, self.problem) = (retry.failures, retry.interrupted, retry.problem);
     }
 
-    /// An order is about to be made. Returns what is to be known of it should the server end in its middle.
+    /// An order is about to begin. Returns what to store about it in case the server ends during it.
     pub fn begins(&mut self, now: SystemTime, random: f64) -> Retry {
         self.interrupted = self.interrupted.saturating_add(1);
         let next = now + schedule::pause_if_cut_off(self.failures, self.interrupted, random);
-        // What is done without some names is no reason to ask for all of them sooner.
+        // An order without some names must not make the order for all names come earlier.
         let next = if self.is_partial() { next.max(self.all_due) } else { next };
         Retry { next, ..self.retry(now) }
     }
 
-    /// What is to be known of failures after a restart.
+    /// What to store about failures for a restart.
     pub fn retry(&self, now: SystemTime) -> Retry {
         Retry {
             failures: self.failures,
@@ -129,7 +130,7 @@ impl CertificateJob {
         }
     }
 
-    /// When there is something to do, and what.
+    /// The next step, and when it is due.
     pub fn next(&self) -> (SystemTime, CertificateStep) {
         let save = self.unsaved.is_some().then_some((self.save_at, CertificateStep::Save));
         let has_id = self.kept.as_ref().is_some_and(|kept| kept.id.is_some());
@@ -138,13 +139,13 @@ impl CertificateJob {
         [save, ask].into_iter().flatten().fold(order, |one, other| if other.0 <= one.0 { other } else { one })
     }
 
-    /// What the next order is for.
+    /// What to order next.
     pub fn to_order(&self) -> WantedCertificate {
         let names = self.wanted.names.iter().filter(|name| !self.without.contains(name)).cloned();
         WantedCertificate { id: self.wanted.id.clone(), names: names.collect() }
     }
 
-    /// How often proving the names in one way has failed: the other way has its turn then.
+    /// How often proving the names in one way has failed: then the other way is tried.
     pub fn turns(&self) -> u32 {
         self.failures.saturating_sub(u32::from(!self.without.is_empty()))
     }
@@ -154,7 +155,7 @@ impl CertificateJob {
         if self.without.is_empty() {
             (self.due, self.problem, self.failures) = (kept.life.renewal(random), None, 0);
         } else {
-            // The others are still missing, and so is what is known of why.
+            // The other names are still missing, and so is the known reason.
             self.without.clear();
             self.due = self.all_due.min(kept.life.renewal(random));
         }
@@ -164,7 +165,7 @@ impl CertificateJob {
         (self.held, self.window, self.ask_at) = (None, None, now);
     }
 
-    /// No certificate has come. Returns how long is waited.
+    /// No certificate was issued. Returns how long to wait.
     pub fn failed(&mut self, failure: &AcmeFailure, now: SystemTime, random: f64) -> Duration {
         self.failures = self.failures.saturating_add(1);
         self.interrupted = 0;
@@ -185,12 +186,13 @@ impl CertificateJob {
         pause
     }
 
-    /// Whether the next order does without some names.
+    /// Whether the next order leaves out some names.
     pub fn is_partial(&self) -> bool {
         !self.without.is_empty()
     }
 
-    /// The authority has said when it wants the certificate renewed, and when to ask again. Returns whether that is now.
+    /// The authority has said when it wants the certificate renewed, and when to ask again. Returns whether that is
+    /// now.
     pub fn heard(&mut self, window: RenewalWindow, again: Duration, now: SystemTime, random: f64) -> bool {
         self.ask_at = now + again.clamp(ASK.0, ASK.1);
         if self.failures > 0 || self.window.replace(window) == Some(window) {
@@ -203,7 +205,7 @@ impl CertificateJob {
             self.due = kept.life.renewal_in(window, random);
             return false;
         }
-        // An authority that says so of each new one, too, must not make us ask for ever.
+        // If the authority says so about each new certificate, too, this must not cause endless orders.
         let is_first = self.urgent.is_none_or(|last| now > last + schedule::URGENT_AGAIN);
         if is_first {
             (self.urgent, self.due) = (Some(now), now);
@@ -216,7 +218,7 @@ impl CertificateJob {
         self.ask_at = now + schedule::ASK_EVERY;
     }
 
-    /// It is on the disk now, or why not.
+    /// It is on disk now, or could not be written.
     pub fn saved(&mut self, result: Result<(), AcmeFailure>, now: SystemTime) {
         match result {
             Ok(()) => self.unsaved = None,
@@ -257,7 +259,7 @@ mod tests {
         WantedCertificate { id: list[0].to_owned(), names: names(list) }
     }
 
-    /// For 2026-01-01 to 2026-04-01, which is 90 days.
+    /// Valid from 2026-01-01 to 2026-04-01, 90 days.
     fn kept(list: &[&str]) -> StoredCertificate {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::new(names(list)).unwrap();
@@ -295,7 +297,7 @@ mod tests {
         assert_eq!((job.next(), job.is_partial()), ((now + MINUTE, CertificateStep::Order), false));
         let mut job = job.again(now + Duration::from_secs(1));
         assert_eq!(job.due, now + Duration::from_secs(1));
-        // But not what the authority says.
+        // But not the authority's own pause.
         let limited = refused(&[]).not_before(Some(DAY));
         assert_eq!(job.failed(&limited, now, 0.0), DAY);
         let mut job = job.again(now + MINUTE);
@@ -317,12 +319,12 @@ mod tests {
         after.resume(job.retry(now), now + MINUTE / 2);
         assert_eq!((after.due, after.failures), (now + MINUTE * 2, 2));
         assert_eq!((after.standing().problem.as_deref(), after.standing().failed), (Some("no"), 0));
-        // A reload tries at once; the next failure goes on counting.
+        // A reload tries at once; the next failure continues counting.
         assert_eq!(new().again(now).due, now);
         let mut after = after.again(now + MINUTE);
         assert_eq!(after.due, now + MINUTE);
         assert_eq!(after.failed(&AcmeFailure::new(Cause::Refused, "no"), now, 0.5), MINUTE * 4);
-        // What the authority says holds after both.
+        // The authority's pause applies after both.
         job.failed(&refused(&[]).not_before(Some(DAY)), now, 0.0);
         let mut after = new();
         after.resume(job.retry(now), now + MINUTE);
@@ -364,18 +366,18 @@ mod tests {
         assert_eq!((job.next(), job.turns()), ((now, CertificateStep::Order), 0));
         assert_eq!(job.to_order(), wanted(&["a.example", "c.example"]));
         job.came(kept(&["a.example", "c.example"]), None, now, 0.0);
-        // All of them are tried again when they would have been.
+        // All of them are ordered again at the original time.
         assert_eq!(
             (job.due, job.to_order()),
             (now + MINUTE, wanted(&["a.example", "b.example", "c.example"]))
         );
         assert_eq!((job.standing().missing, job.failures), (names(&["b.example"]), 1));
-        // What there is suffices, until it has to be renewed.
+        // The current certificate is enough until its renewal.
         job.failed(&refused(&["b.example"]), now, 0.5);
         assert!(!job.is_partial() && job.due == now + MINUTE * 2);
         job.failed(&refused(&["b.example"]), now + DAY * 61, 0.5);
         assert!(job.is_partial());
-        // Without them it does not go either.
+        // It fails without them, too.
         job.failed(&refused(&["a.example"]), now + DAY * 61, 0.5);
         assert!(!job.is_partial() && job.due > now + DAY * 61);
     }
@@ -387,7 +389,7 @@ mod tests {
         let window = |start: u32, end: u32| RenewalWindow { start: now + DAY * start, end: now + DAY * end };
         assert!(!job.heard(window(10, 12), DAY / 4, now, 0.5));
         assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + DAY / 4));
-        // The same once more is no reason to throw the dice again.
+        // The same window again must not cause a new random choice.
         job.heard(window(10, 12), Duration::ZERO, now, 0.9);
         assert_eq!((job.due, job.ask_at), (now + DAY * 11, now + MINUTE));
         let over =

@@ -1,4 +1,4 @@
-//! The thread that looks after certificates: it does what is due for each ([`CertificateJob`]), and tells how that went.
+//! The thread that keeps certificates valid: it does what is due for each ([`CertificateJob`]), and logs the results.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -20,14 +20,14 @@ use super::{Concern, WantedCertificate, account, certificates};
 use crate::context::{Clock, ProcessStage};
 use crate::tls::Trust;
 
-/// For one certificate, all in all.
+/// Maximum time for one certificate.
 const ORDER: Duration = Duration::from_secs(600);
-/// The wall clock may be set while we sleep: it is looked at so often.
+/// Maximum sleep: the wall clock may be set meanwhile.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// The life of the thread. `is_start`: it begins with that of the server.
+/// The thread's main function. `is_start`: the server has just started.
 pub fn run(concern: Concern, is_start: bool) {
-    // Names are looked up by one more thread, see `client`.
+    // One more thread looks names up, see `client`.
     let built = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     match built {
         Ok(runtime) => runtime.block_on(Keeper::new(concern).keep(is_start)),
@@ -40,7 +40,7 @@ struct Keeper {
     clock: Clock,
     settings: plan::Acme,
     jobs: Vec<CertificateJob>,
-    /// Once it has been made or found.
+    /// `None` until it is created or loaded.
     account: Option<(Account, AcmeClient)>,
 }
 
@@ -78,7 +78,8 @@ impl Keeper {
         self.concern.acme.board.write(self.jobs.iter().map(CertificateJob::standing).collect());
     }
 
-    /// Learns what is wanted from now on. `is_start`: the same may have been wanted before the server was started.
+    /// Takes the new configuration. `is_start`: the same certificates may have been ordered before the server was
+    /// started.
     fn take_over(&mut self, is_start: bool) {
         let (plan, now) = (self.concern.plan.get(), self.now());
         if self.settings != plan.acme {
@@ -105,7 +106,7 @@ impl Keeper {
         is_start: bool,
     ) -> CertificateJob {
         let store = Store::of(&self.settings);
-        // That one is damaged has been said when it was to serve.
+        // A damaged one was already reported when it was to be used.
         let kept = store.as_ref().and_then(|store| StoredCertificate::load(store, &wanted.id).ok().flatten());
         if kept.is_none() {
             self.concern.process.log.warn(format_args!(
@@ -118,14 +119,14 @@ impl Keeper {
         let mut job = CertificateJob::new(wanted, kept, old, now, random());
         match store {
             Some(store) if is_start => self.resume(&store, &mut job, now),
-            // Something is wanted that was not wanted before: it is tried at once, after a restart, too.
+            // It has not been ordered before: it is tried at once, even after a restart.
             Some(store) => retry::forget(&store, &job.wanted.id),
             None => {}
         }
         job
     }
 
-    /// What failed before the server was started goes on to be waited out.
+    /// Continues to wait out failures from before the start.
     fn resume(&self, store: &Store, job: &mut CertificateJob, now: SystemTime) {
         let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
         let Some(retry) = Retry::load(store, &job.wanted.id, concerns) else { return };
@@ -144,13 +145,13 @@ impl Keeper {
         }
     }
 
-    /// Keeps what is to be known after a restart of how a certificate's orders stand.
+    /// Stores what a restart must know about a certificate's orders.
     fn remember(&self, store: &Store, job: &CertificateJob, retry: &Retry) -> Result<(), AcmeFailure> {
         let concerns = retry::concerns(&self.settings, &job.wanted, job.kept.as_ref());
         retry.save(store, &job.wanted.id, concerns)
     }
 
-    /// Puts in force what there is.
+    /// Puts the certificates in force.
     fn serve(&self) {
         let terms = self.concern.terms.get();
         let Some(terms) = terms.as_ref() else { return };
@@ -211,7 +212,7 @@ impl Keeper {
         }
     }
 
-    /// What is wanted; and as it has to be kept, if it is not.
+    /// The certificate; with its PEM, if that must still be stored.
     async fn obtain(&mut self, index: usize) -> Result<(Option<Vec<u8>>, StoredCertificate), AcmeFailure> {
         let terms = self.concern.terms.get();
         let Some(terms) = terms.as_ref() else {
@@ -242,7 +243,7 @@ impl Keeper {
         Ok((Some(pem), kept))
     }
 
-    /// A certificate that another server, with which we share the folder, has got meanwhile.
+    /// A certificate that another server with the same folder has got meanwhile.
     fn of_another_server(&self, index: usize, store: &Store) -> Option<StoredCertificate> {
         let (job, now) = (&self.jobs[index], self.now());
         let kept = StoredCertificate::load(store, &job.wanted.id).ok()??;
@@ -250,7 +251,7 @@ impl Keeper {
         (is_newer && kept.covers(&job.to_order().names) && kept.life.renewal(0.0) > now).then_some(kept)
     }
 
-    /// Who we are at the authority.
+    /// Opens the account at the authority.
     async fn open(&mut self) -> Result<(Account, AcmeClient), AcmeFailure> {
         if let Some(open) = &self.account {
             return Ok(open.clone());
@@ -267,7 +268,7 @@ impl Keeper {
         Store::of(&self.settings).ok_or_else(|| AcmeFailure::new(Cause::Disk, "acme.dir is not a folder"))
     }
 
-    /// It serves from now on, whether it can be kept or not.
+    /// Puts it in force, whether it can be stored or not.
     fn succeeded(&mut self, index: usize, pem: Option<Vec<u8>>, kept: StoredCertificate) {
         let now = self.now();
         let job = &mut self.jobs[index];
@@ -281,14 +282,15 @@ impl Keeper {
         if let (job, Ok(store)) = (&self.jobs[index], self.store()) {
             match job.failures {
                 0 => retry::forget(&store, &job.wanted.id),
-                // Names are still missing. If it can't be kept they are ordered too early once: no harm.
+                // Names are still missing. If this can't be stored, they are ordered too early once, which is
+                // harmless.
                 _ => drop(self.remember(&store, job, &job.retry(now))),
             }
         }
         self.serve();
     }
 
-    /// Writes to the disk what is not there yet.
+    /// Writes what is not on disk yet.
     fn save(&mut self, index: usize) {
         let (now, store) = (self.now(), self.store());
         let job = &mut self.jobs[index];
@@ -317,7 +319,7 @@ impl Keeper {
         let pause = in_words(job.failed(failure, now, random()));
         let job = &self.jobs[index];
         if let Ok(store) = self.store() {
-            // What has failed may be just that; then it counts for this process only.
+            // The disk may be what has failed; then it counts for this process only.
             let _ = self.remember(&store, job, &job.retry(now));
         }
         let meanwhile = match &job.kept {
@@ -340,7 +342,7 @@ impl Keeper {
     }
 }
 
-/// How names are proven this time. An authority asks at ports 80 and 443; what it finds there may be ours on other ports.
+/// How names are proven this time. An authority connects to ports 80 and 443, which may lead to other ports of ours.
 fn challenge(plan: &Plan, failures: u32) -> ChallengeType {
     let at = |addresses: &[Address], port| {
         addresses.iter().any(|address| matches!(address, Address::Tcp(tcp) if tcp.port() == port))
@@ -356,7 +358,7 @@ fn challenge(plan: &Plan, failures: u32) -> ChallengeType {
     }
 }
 
-/// From 0 up to 1. Spreads what would else come at one moment; nobody gains by guessing it.
+/// From 0 up to 1. Spreads events that would otherwise coincide; need not be unpredictable.
 fn random() -> f64 {
     (RandomState::new().build_hasher().finish() >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -1,4 +1,4 @@
-//! A certificate that we have: what stands in it.
+//! A certificate with its key, and its data.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,12 +17,12 @@ pub struct StoredCertificate {
     pub pair: Pair,
     /// When it is valid.
     pub life: Life,
-    /// How the authority knows it; `None`: it says nothing by which it could be asked (RFC 9773 section 4.1).
+    /// Its identifier at the authority; `None`: it lacks the data for one (RFC 9773 section 4.1).
     pub id: Option<CertificateIdentifier<'static>>,
 }
 
 impl StoredCertificate {
-    /// That of the store; `None`: there is none.
+    /// The stored certificate; `None`: there is none.
     ///
     /// # Errors
     /// It can't be read, or is damaged.
@@ -48,7 +48,7 @@ impl StoredCertificate {
         Ok(StoredCertificate { life, id, pair })
     }
 
-    /// Whether it is for all of these names.
+    /// Whether it covers all of these names.
     pub fn covers(&self, names: &[String]) -> bool {
         names.iter().all(|name| self.pair.names().contains(name))
     }

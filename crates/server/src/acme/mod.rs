@@ -1,11 +1,11 @@
-//! Certificates that come by themselves (ACME, RFC 8555), renew themselves, and are kept on disk.
+//! Certificates by ACME (RFC 8555): ordered and renewed automatically, and stored on disk.
 //!
 //! ```text
 //!  keeper    a thread of its own: what is wanted, what is due, what went wrong
 //!    |-- job       one certificate as a value: what is due when
 //!    |-- order     one certificate: order, challenges, key, chain          \
 //!    |-- client    HTTP to the authority, for the crate instant-acme        > asks the authority
-//!    |-- account   who we are there                                        /
+//!    |-- account   our account there                                       /
 //!    |-- schedule  when it is renewed, when a failure is tried again: values, no clock
 //!    |-- retry     what of failures outlives the server
 //!    |-- kept      a certificate that we have, and what stands in it
@@ -14,8 +14,8 @@
 //!  board         how things stand, for the status and the metrics
 //! ```
 //!
-//! Event loops know nothing of it but two look-ups: a token in [`Acme::answer`], a name in `tls::Issued`. Both are empty unless
-//! an order is under way. Certificates are put in force for handshakes that begin from then on; no connection is touched.
+//! Event loops use only two lookups: a token in [`Acme::answer`], a name in `tls::Issued`. Both are empty unless an
+//! order is in progress. New certificates apply to handshakes from then on; existing connections are not affected.
 
 mod account;
 mod board;
@@ -42,39 +42,39 @@ use crate::tls::Terms;
 
 pub use board::Standing;
 
-/// Names in one certificate, at most: the limit of Let's Encrypt.
+/// Maximum number of names in one certificate: the limit of Let's Encrypt.
 const MOST_NAMES: usize = 100;
 
-/// What the room shows to the others.
+/// The part of this room that others use.
 #[derive(Debug, Default)]
 pub struct Acme {
     challenges: Arc<challenges::Challenges>,
     board: board::Board,
-    /// Another set-up is in force.
+    /// Notified when another set-up is in force.
     changed: Notify,
     /// Whether the keeper runs.
     kept: AtomicBool,
 }
 
 impl Acme {
-    /// What an authority gets that looks for the answer to its challenge; `None`: the request is an ordinary one, whatever
-    /// its path. Comes before redirects and sites: the authority asks by HTTP, and perhaps for a name that is redirected.
+    /// The response to an authority's challenge; `None`: it is an ordinary request, whatever its path. Checked before
+    /// redirects and sites: the authority uses HTTP, perhaps for a name that is redirected.
     pub fn answer(&self, method: &str, path: &[u8]) -> Option<String> {
         self.challenges.answer(method, path)
     }
 
-    /// How each certificate stands.
+    /// The state of each certificate.
     pub fn standing(&self) -> Vec<Standing> {
         self.board.read()
     }
 }
 
-/// What the keeper works with.
+/// What the keeper needs.
 #[derive(Clone, Debug)]
 pub struct Concern {
-    /// The logs, and when the process ends.
+    /// The logs, and the stage of the process.
     pub process: Arc<Process>,
-    /// What the room shows to the others.
+    /// The part of this room that others use.
     pub acme: Arc<Acme>,
     /// The configuration in force.
     pub plan: Arc<Swapped<Plan>>,
@@ -82,8 +82,9 @@ pub struct Concern {
     pub terms: Arc<Swapped<Option<Terms>>>,
 }
 
-/// Looks after the certificates of the configuration in force, from now on: starts to, or learns that it is another one. `is_start`:
-/// the server has just been started, perhaps not for the first time; otherwise what is wanted has been changed.
+/// Makes sure that the certificates of the configuration in force are kept valid: starts the keeper, or tells it that
+/// the configuration has changed. `is_start`: the server has just been started, perhaps not for the first time;
+/// otherwise the configuration has changed.
 pub fn attend(concern: &Concern, is_start: bool) {
     let acme = &concern.acme;
     if acme.kept.load(Ordering::Acquire) {
@@ -102,7 +103,7 @@ pub fn attend(concern: &Concern, is_start: bool) {
     }
 }
 
-/// Puts in force what is on the disk already, so that nobody who comes first sees a self-signed certificate.
+/// Puts stored certificates in force, so that the first client doesn't get a self-signed one.
 pub fn serve_kept(plan: &Plan, terms: Option<&Terms>, log: &Log) {
     let (Some(terms), Some(store)) = (terms, store::Store::of(&plan.acme)) else { return };
     for wanted in certificates(plan).into_iter().filter(|wanted| !terms.issued().has(&wanted.id)) {
@@ -115,16 +116,16 @@ pub fn serve_kept(plan: &Plan, terms: Option<&Terms>, log: &Log) {
     terms.refresh();
 }
 
-/// A certificate that there should be.
+/// A certificate that the configuration wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WantedCertificate {
-    /// The name under which it is kept: that of its first host.
+    /// The ID under which it is stored: its first host name.
     id: String,
     /// Host names.
     names: Vec<String>,
 }
 
-/// One a site; more where it has too many names for one.
+/// One per site; several if a site has too many names for one.
 fn certificates(plan: &Plan) -> Vec<WantedCertificate> {
     if plan.https.listen.is_empty() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! One certificate: an order for its names, an answer to the challenge for each, a key, and at the end the chain (RFC 8555
+//! An order: names, a response to the challenge for each, a key, and at the end the certificate chain (RFC 8555
 //! section 7.4).
 //!
-//! The URL of the order and the key are kept from the moment on that the authority knows of it. So a restart in the middle
-//! goes on with the same order, and a certificate that was issued at the last moment is not lost.
+//! The URL of the order and the key are stored as soon as the authority knows the order. So a restart continues the
+//! same order, and a certificate that was issued at the last moment is not lost.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::kept::StoredCertificate;
 use super::store::Store;
 use crate::tls::TlsError;
 
-/// How long the authority may take to look at the names, and again to issue.
+/// How long the authority may take to validate the names, and again to issue.
 const DECIDE: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
@@ -30,21 +30,21 @@ const DECIDE: RetryPolicy = RetryPolicy::new()
 pub struct Ordering<'a> {
     /// The account that orders.
     pub account: &'a Account,
-    /// Where what must not be lost is kept.
+    /// Stores what must not be lost.
     pub store: &'a Store,
     /// The certificate to order.
     pub wanted: WantedCertificate,
-    /// The certificate that it comes in the place of (RFC 9773 section 5).
+    /// The certificate that it replaces (RFC 9773 section 5).
     pub replaces: Option<CertificateIdentifier<'static>>,
     /// The challenge type that proves control of the names.
     pub challenge: ChallengeType,
 }
 
 impl Ordering<'_> {
-    /// Key, certificate and chain in PEM, and what stands in them. They are in force nowhere yet, and not kept.
+    /// Key, certificate and chain in PEM, and parsed. They are neither in force nor stored yet.
     ///
     /// # Errors
-    /// The authority can't be asked, refuses, or doesn't find the names here; or the disk is full.
+    /// The authority is unreachable, refuses, or doesn't find the names here; or the disk is full.
     pub async fn obtain(
         &self,
         mut answers: ChallengeAnswers,
@@ -72,7 +72,7 @@ impl Ordering<'_> {
         Ok((pem, kept))
     }
 
-    /// The order that was under way when the server ended, or a new one; with its key.
+    /// The order that was in progress when the server ended, or a new one; with its key.
     async fn begin(&self) -> Result<(Order, KeyPair), AcmeFailure> {
         let pending = self.read_pending()?;
         if let Some((url, key)) = &pending {
@@ -82,7 +82,7 @@ impl Ordering<'_> {
                         return Ok((order, copy(key)?));
                     }
                 }
-                // The authority has forgotten it.
+                // The authority no longer has it.
                 Err(Error::Api(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -102,7 +102,7 @@ impl Ordering<'_> {
         if let Some(replaces) = &self.replaces {
             match self.account.new_order(&NewOrder::new(&names).replaces(replaces.clone())).await {
                 Ok(order) => return Ok(order),
-                // The authority doesn't know the old one, or another has come in its place: that is no reason not to ask.
+                // The authority doesn't know the old certificate, or another one has replaced it: order without it.
                 Err(Error::Unsupported(_) | Error::Other(_)) => {}
                 Err(Error::Api(problem)) => {
                     let failure = AcmeFailure::from(Error::Api(problem));
@@ -116,7 +116,7 @@ impl Ordering<'_> {
         Ok(self.account.new_order(&NewOrder::new(&names)).await?)
     }
 
-    /// Puts up the answers for names that the authority does not hold ours yet, and has it look.
+    /// Provides the responses for names that are not validated yet, and asks the authority to validate them.
     async fn answer_challenges(
         &self,
         order: &mut Order,
@@ -143,7 +143,7 @@ impl Ordering<'_> {
                 answers.by_http(&challenge.token, proof.as_str());
             }
             match challenge.set_ready().await {
-                // Which name it is, and that of all others, is asked for later.
+                // The state of all names is queried later.
                 Ok(()) | Err(Error::Api(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -168,7 +168,7 @@ impl Ordering<'_> {
                 names.push(name);
             }
         }
-        // An order that has failed is of no use.
+        // A failed order is useless.
         self.store.remove(&self.pending());
         let text = if said.is_empty() {
             whole.unwrap_or_else(|| "no reason given".to_owned())
@@ -179,7 +179,7 @@ impl Ordering<'_> {
         AcmeFailure { names, ..AcmeFailure::new(Cause::NotFoundThere, text) }
     }
 
-    /// The request for a signature (RFC 2986): the names, the key, nothing else.
+    /// The certificate signing request (RFC 2986): the names, the key, nothing else.
     fn request(&self, key: &KeyPair) -> Result<Vec<u8>, AcmeFailure> {
         let mut parameters = CertificateParams::new(self.wanted.names.clone()).map_err(cryptography)?;
         parameters.distinguished_name = DistinguishedName::new();
@@ -192,7 +192,7 @@ impl Ordering<'_> {
 
     fn read_pending(&self) -> Result<Option<(String, KeyPair)>, AcmeFailure> {
         let Some(bytes) = self.store.read(&self.pending())? else { return Ok(None) };
-        // One that is damaged, or for other names, is written anew.
+        // A damaged key, or one for other names, is replaced.
         let parse = || {
             let all: Value = serde_json::from_slice(&bytes).ok()?;
             let is_same = all.get("names")? == &json!(self.wanted.names);
@@ -203,7 +203,7 @@ impl Ordering<'_> {
     }
 }
 
-/// The file of an order that is under way. It goes when its certificate is kept.
+/// The file of an order in progress. Removed when its certificate is stored.
 pub fn pending(id: &str) -> String {
     format!("{id}.pending")
 }
@@ -216,7 +216,7 @@ fn cryptography(error: rcgen::Error) -> AcmeFailure {
     AcmeFailure::new(Cause::Refused, format!("cannot create a key or certificate request: {error}"))
 }
 
-/// What has come, or is asked for, can't be used.
+/// The issued or requested certificate is unusable.
 fn refused(why: TlsError) -> AcmeFailure {
     AcmeFailure::new(Cause::Refused, why.to_string())
 }

@@ -1,8 +1,8 @@
-//! What of failures outlives the server: a crash loop, or somebody who starts it again and again, must not ask an authority as
-//! often as that happens, for its limits are soon met.
+//! Failures that outlive the server: a crash loop or repeated restarts must not contact an authority each time,
+//! because its rate limits are soon reached.
 //!
-//! One file a certificate, as long as its orders fail or one is under way. It counts for what was wanted then - names,
-//! settings, the certificate to be replaced - and for nothing else.
+//! One file per certificate, while its orders fail or one is in progress. It applies only to the same names, settings
+//! and replaced certificate.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,25 +16,25 @@ use super::kept::StoredCertificate;
 use super::schedule::{LONGEST_HELD, LONGEST_PAUSE};
 use super::store::Store;
 
-/// How orders for one certificate stand.
+/// The state of the orders for one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Orders that failed since one went well.
+    /// Failed orders since the last success.
     pub failures: u32,
-    /// Orders since then in whose middle the server ended, or is.
+    /// Orders since then that a restart interrupted, including the current one.
     pub interrupted: u32,
     /// When this was written.
     pub at: SystemTime,
     /// When the next order may be made.
     pub next: SystemTime,
-    /// That is the authority's own word.
+    /// The authority itself set that time.
     pub is_held: bool,
     /// The last error.
     pub problem: Option<String>,
 }
 
 impl Retry {
-    /// What is kept; `None`: nothing, or it is damaged, or about something else than `concerns`.
+    /// The stored state; `None`: there is none, or it is damaged, or for something else than `concerns`.
     pub fn load(store: &Store, id: &str, concerns: u64) -> Option<Retry> {
         Retry::parse(&store.read(&file(id)).ok()??, concerns)
     }
@@ -42,7 +42,7 @@ impl Retry {
     /// Saves it to the folder.
     ///
     /// # Errors
-    /// With what to do.
+    /// The error with advice.
     pub fn save(&self, store: &Store, id: &str, concerns: u64) -> Result<(), AcmeFailure> {
         let value = json!({
             "concerns": concerns,
@@ -72,8 +72,8 @@ impl Retry {
         (number("concerns") == Some(concerns)).then_some(retry)
     }
 
-    /// When the next order may be made, seen from `now`: never later than it was put off when this was written, nor than
-    /// anything is put off. A clock that has been set back, or nonsense in the file, costs no more.
+    /// When the next order may be made, seen from `now`: never later than the pause when this was written, nor than
+    /// the longest pause. So a clock that was set back, or nonsense in the file, delays no longer.
     pub fn due(&self, now: SystemTime) -> SystemTime {
         let longest = if self.is_held { LONGEST_HELD } else { LONGEST_PAUSE } * 2;
         let planned = self.next.duration_since(self.at).unwrap_or_default();
@@ -82,12 +82,12 @@ impl Retry {
     }
 }
 
-/// There is nothing to be remembered.
+/// Removes the stored state.
 pub fn forget(store: &Store, id: &str) {
     store.remove(&file(id));
 }
 
-/// A number for what is wanted, and in whose place.
+/// A number for the wanted certificate and the one it replaces.
 pub fn concerns(settings: &plan::Acme, wanted: &WantedCertificate, kept: Option<&StoredCertificate>) -> u64 {
     let mut text = format!("{settings:?} {:?} ", wanted.names).into_bytes();
     text.extend_from_slice(kept.map_or(&[], |kept| kept.pair.end_entity()));
@@ -98,7 +98,7 @@ fn file(id: &str) -> String {
     format!("{id}.retry")
 }
 
-/// Rounded up: never sooner.
+/// Rounded up: never earlier.
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis().div_ceil(1000) as u64
 }

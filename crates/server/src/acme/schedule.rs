@@ -1,21 +1,21 @@
-//! When a certificate is renewed, and when something that failed is tried again. Values in, values out: no clock, no dice;
+//! When a certificate is renewed, and when a failed order is repeated. Pure functions without clock and randomness;
 //! `random` is from 0 up to 1.
 
 use std::time::{Duration, SystemTime};
 
-/// How long the first failure is waited out.
+/// Pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
-/// How long at most.
+/// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
-/// How long at most if the authority says how long; Let's Encrypt's longest limits are those of a week.
+/// The longest pause if the authority sets it; Let's Encrypt's longest limits last a week.
 pub const LONGEST_HELD: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Orders that restarts may interrupt in a row before interruptions count as failures.
 const CUT_OFF: u32 = 2;
-/// So often the authority's own word on a pause is taken as it is; then ours counts too, if it is longer.
+/// How many failures in a row use the authority's own pause unchanged; after that ours counts too, if it is longer.
 const BELIEVED: u32 = 3;
-/// A renewal that the authority wants at once is not repeated before this is over, should it want another one at once.
+/// Minimum interval between renewals that the authority demands at once.
 pub const URGENT_AGAIN: Duration = Duration::from_secs(3600);
-/// How often the authority is asked when it wants a certificate renewed, if it doesn't say (RFC 9773 section 4.3.2).
+/// Interval at which to ask the authority for the renewal time, if it sets none (RFC 9773 section 4.3.2).
 pub const ASK_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// When a certificate is valid.
@@ -30,20 +30,20 @@ pub struct Life {
 /// When the authority wants it renewed (RFC 9773 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenewalWindow {
-    /// Not before.
+    /// Earliest time.
     pub start: SystemTime,
-    /// Not after.
+    /// Latest time.
     pub end: SystemTime,
 }
 
 impl Life {
-    /// At two thirds of it, and a little later, so that many certificates of one day don't come back on one day.
+    /// At two thirds of the life, and a little later, so that certificates of one day are not all renewed on one day.
     pub fn renewal(self, random: f64) -> SystemTime {
         self.at(2.0 / 3.0 + random / 30.0)
     }
 
-    /// At any moment of `window`; but soon enough to try again should it fail. Around a certificate that lives shorter than
-    /// the window is wide, not before a third of its life.
+    /// A random time in `window`, but early enough to try again after a failure. If the window is wider than the
+    /// certificate's life, not before a third of the life.
     pub fn renewal_in(self, window: RenewalWindow, random: f64) -> SystemTime {
         let start = if window.start <= self.begins { self.at(1.0 / 3.0) } else { window.start };
         let end = window.end.min(self.at(0.9));
@@ -58,21 +58,21 @@ impl Life {
     }
 }
 
-/// How long to wait after that many failures in a row: a minute, then twice as long each time, a quarter more or less. What the
-/// authority says (`Retry-After`) counts more.
+/// Pause after this number of failures in a row: a minute, then twice as long each time, with a quarter of variation.
+/// The authority's pause (`Retry-After`) takes precedence.
 pub fn pause(failures: u32, retry_after: Option<Duration>, random: f64) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
     let ours = doubled.min(LONGEST_PAUSE).mul_f64(0.75 + random / 2.0);
     match retry_after.map(|theirs| theirs.min(LONGEST_HELD)) {
-        // Never sooner; a little later, as all who were told the same time will come then.
+        // Never earlier; a little later, because all clients with the same pause will come then.
         Some(theirs) if failures <= BELIEVED => theirs + (theirs / 10).mul_f64(random),
         Some(theirs) => ours.max(theirs),
         None => ours,
     }
 }
 
-/// How long to wait before the next order if a restart interrupts this one: it is the `interrupted`th in a row, after
-/// `failures` failures.
+/// Pause before the next order if a restart interrupts this one: the `interrupted`th in a row, after `failures`
+/// failures.
 pub fn pause_if_cut_off(failures: u32, interrupted: u32, random: f64) -> Duration {
     match interrupted.saturating_sub(CUT_OFF) {
         0 => Duration::ZERO,
@@ -110,9 +110,9 @@ mod tests {
             |start, end, random| life.renewal_in(RenewalWindow { start: day(start), end: day(end) }, random);
         assert_eq!(at(58, 60, 0.0), day(58));
         assert_eq!(at(58, 60, 0.5), day(59));
-        // Something has happened: tomorrow all are to be renewed.
+        // After an incident: tomorrow all certificates are to be renewed.
         assert_eq!(at(1, 3, 0.0), day(1));
-        // Too late to try again.
+        // Too late for another attempt.
         assert_eq!(at(85, 89, 0.0), day(81));
         assert_eq!(at(60, 89, 1.0), day(81));
         // The window is wider than the life.

@@ -1,9 +1,9 @@
-//! The folder where account, keys and certificates are kept. Files are for the server alone (0600 in a folder of 0700), and
-//! whoever opens one sees all of the old or all of the new, also after a crash of the machine.
+//! The folder with account, keys and certificates. Files are private to the server (0600 in a folder of 0700), and a
+//! reader sees either all of the old or all of the new contents, even after a crash of the machine.
 //!
 //! ```text
-//!  dir/AUTHORITY/account.json     who we are there, with the key
-//!                NAME.pem         key, certificate and chain of the site whose first name that is
+//!  dir/AUTHORITY/account.json     our account there, with the key
+//!                NAME.pem         key, certificate and chain of the site with this first name
 //!                NAME.pending     an order under way: its URL, its names, the key
 //!                NAME.retry       how often orders have failed, and when the next may be made
 //!                lock             held by the server that orders; servers may share the folder
@@ -26,39 +26,39 @@ pub struct Store {
 }
 
 impl Store {
-    /// That of the authority of the settings; `None`: they name no place.
+    /// The store for the settings' authority; `None`: they name no folder.
     pub fn of(acme: &plan::Acme) -> Option<Store> {
         Some(Store { folder: acme.dir.as_ref()?.join(folder_name(&acme.directory)) })
     }
 
-    /// That folder.
+    /// A store in this folder.
     #[cfg(test)]
     pub fn for_tests(folder: PathBuf) -> Store {
         Store { folder }
     }
 
-    /// Makes the folder, and finds out whether something can be written there: before an authority is asked for what would be
-    /// lost.
+    /// Creates the folder and checks that it is writable, before a certificate is ordered that would be lost.
     ///
     /// # Errors
-    /// With what to do.
+    /// The error with advice.
     pub fn prepare(&self) -> Result<(), AcmeFailure> {
         let probe = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             if fs::metadata(&self.folder)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(&self.folder, Permissions::from_mode(0o700))?;
             }
-            // As large as what will be written: a full disk lets a file be made, not filled.
+            // As large as the real files: on a full disk a file can be created, but not filled.
             self.replace("probe", &[b'\n'; 16 << 10])?;
             fs::remove_file(self.folder.join("probe"))
         };
         probe().map_err(|error| self.cannot("write to", &error))
     }
 
-    /// Keeps other servers that share the folder from ordering at the same time, for as long as what is returned lives.
+    /// Prevents other servers that share the folder from ordering at the same time, until the returned value is
+    /// dropped.
     ///
     /// # Errors
-    /// One does already.
+    /// Another server holds the lock.
     pub fn lock(&self) -> Result<File, AcmeFailure> {
         let file =
             private_file(&self.folder.join("lock")).map_err(|error| self.cannot("write to", &error))?;
@@ -71,10 +71,10 @@ impl Store {
         }
     }
 
-    /// The file of that name; `None`: there is none.
+    /// Reads the file with this name; `None`: there is none.
     ///
     /// # Errors
-    /// With what to do.
+    /// The error with advice.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, AcmeFailure> {
         match fs::read(self.folder.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -83,15 +83,15 @@ impl Store {
         }
     }
 
-    /// Puts a file in the place of an older one. It is on the disk when this returns.
+    /// Replaces a file. It is on disk when this returns.
     ///
     /// # Errors
-    /// With what to do; the older one is still there.
+    /// The error with advice; the old file remains.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), AcmeFailure> {
         self.replace(name, bytes).map_err(|error| self.cannot("write to", &error))
     }
 
-    /// Removes a file that is of no use any more. That it stays does no harm.
+    /// Removes a file that is no longer needed. Failure is harmless.
     pub fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.folder.join(name));
     }
@@ -127,19 +127,19 @@ impl Store {
     }
 }
 
-/// For us alone from its first moment on, and never through a link.
+/// Private from its creation on, and never through a link.
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 
-/// `acme-v02.api.letsencrypt.org-directory` for the directory of that URL.
+/// `acme-v02.api.letsencrypt.org-directory` for the directory with that URL.
 fn folder_name(directory: &str) -> String {
     let text = directory.trim_start_matches("https://").trim_matches('/');
     let legal = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '-' };
     let name: String = text.chars().map(legal).take(128).collect();
-    // No name of a folder may lead elsewhere, or be hidden.
+    // A folder's name must neither lead elsewhere nor be hidden.
     name.trim_start_matches('.').to_owned()
 }
 

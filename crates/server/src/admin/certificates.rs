@@ -1,4 +1,4 @@
-//! Certificates that come by themselves, in the status and in the metrics.
+//! Certificates by ACME in the status and in the metrics.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};

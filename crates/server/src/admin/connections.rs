@@ -1,4 +1,4 @@
-//! Connections: what they do, what memory they hold, and those that never came in.
+//! Connections: their states, their memory, and dropped ones.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! As much HTTP as the admin address needs: one request a connection.
+//! The minimal HTTP that the admin address needs: one request per connection.
 //!
-//! A web page that the owner of the machine visits can make the browser send requests to a loopback address. So over
-//! TCP the Host field has to be a loopback name, which defeats DNS rebinding, and a request that a page of another
-//! origin has caused, which browsers mark, is refused. Nothing here ever allows another origin to read an answer.
+//! A web page that the machine's owner visits can make the browser send requests to a loopback address. So over TCP
+//! the Host field must be a loopback name, which defeats DNS rebinding, and requests from pages of another origin,
+//! which browsers mark, are refused. No response ever allows another origin to read it.
 
 use std::fmt::Write;
 use std::io;
@@ -19,14 +19,14 @@ use crate::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
 
-/// Longest content of a request. It is read even where nobody wants it: closing a socket with unread bytes would reset the
-/// connection and lose the answer.
+/// Maximum content of a request. It is read even if it is not used: closing a socket with unread bytes would reset
+/// the connection and lose the response.
 const CONTENT: u64 = 65_536;
 
-/// Time for a request, and for its answer to be taken.
+/// Time limit for a request and its response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time for a client to take the answer to a request that was not read to its end.
+/// How long a client may take to read the response to a request that was not read to its end.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A client of the admin address.
@@ -62,7 +62,7 @@ impl AdminRequest {
     }
 }
 
-/// `+` and `%20` as a space; what is no encoding stays as it is.
+/// `+` and `%20` as a space; invalid encodings stay unchanged.
 fn decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -133,7 +133,7 @@ impl AdminResponse {
     }
 }
 
-/// Reads one request, has it answered, and closes. Errors end the connection and concern nobody else.
+/// Reads one request, sends its response, and closes. Errors end only this connection.
 pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse) {
     let over_tcp = matches!(connection, AdminClient::Tcp(_));
     let (head, content) = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
@@ -227,7 +227,7 @@ fn refused(head: &Head, over_tcp: bool) -> Option<AdminResponse> {
     by_a_page.then(|| AdminResponse::text(403, "Web pages cannot use the admin address.\n"))
 }
 
-/// Whether an authority (host, and port if there is one) names this machine itself.
+/// Whether an authority (host, with optional port) names this machine itself.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(""),

@@ -1,4 +1,4 @@
-//! Where the admin address listens, and who may come in.
+//! The socket of the admin address, and access to it.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ enum AdminSocket {
     },
 }
 
-/// A socket's path, and the identity (device, inode) of the file that we created there.
+/// A socket's path, and the identity (device, inode) of the file that this process created there.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -40,7 +40,7 @@ struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have put another in its place meanwhile.
+        // Another process may have replaced it meanwhile.
         if fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
@@ -49,7 +49,7 @@ impl Drop for SocketFile {
 
 impl AdminListener {
     /// Binds the address, within a tokio runtime. A socket file is made with mode 0600, its folder, if it isn't there
-    /// yet, with 0700; a file that a crashed server has left is replaced.
+    /// yet, with 0700; a crashed server's leftover file is replaced.
     ///
     /// # Errors
     /// A message for the log: the address is not a loopback address; another server uses it; the folder belongs to
@@ -70,7 +70,7 @@ impl AdminListener {
         matches!(self.kind, AdminSocket::Tcp(_))
     }
 
-    /// The address, for a port that the system chose.
+    /// The address, if the system chose the port.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.kind {
             AdminSocket::Tcp(listener) => listener.local_addr().ok(),
@@ -126,7 +126,7 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let finish = || -> io::Result<(UnixListener, SocketFile)> {
         let metadata = fs::symlink_metadata(path)?;
         let file = SocketFile { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) };
-        // Nobody can connect before it listens, so there is no moment with other rights.
+        // Connections are refused before it listens, so there is no moment with other permissions.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         made.listen(BACKLOG)?;
         Ok((UnixListener::from_std(made.into())?, file))
@@ -134,8 +134,8 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     finish().map_err(|error| explained(&error, &what))
 }
 
-/// Creates the folder of the socket if it does not exist. In a folder that other users can write to, the socket could
-/// be theirs.
+/// Creates the folder of the socket if it does not exist. If other users can write to the folder, the socket could be
+/// theirs.
 fn make_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let what = || format!("cannot create the folder {} of the admin socket", folder.display());
@@ -214,7 +214,7 @@ mod tests {
         let error = AdminListener::bind(&address).unwrap_err();
         assert!(error.to_string().contains("another Millrace is using"), "{error}");
 
-        // A crash leaves the file and nobody behind it.
+        // After a crash the file remains without a process.
         let AdminSocket::Unix { listener, _file } = living.kind else { unreachable!() };
         std::mem::forget(_file);
         drop(listener);

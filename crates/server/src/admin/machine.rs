@@ -1,4 +1,4 @@
-//! What the system knows of the server's own process.
+//! What the system knows about the server's own process.
 
 use std::fs;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Machine {
         Machine {
             memory: resident_pages(&statm) * rustix::param::page_size() as u64,
             cpu: cpu(&stat, rustix::param::clock_ticks_per_second()),
-            // The reading itself has one open.
+            // Reading the folder opens one itself.
             descriptors: fs::read_dir("/proc/self/fd")
                 .map_or(0, |entries| (entries.count() as u64).saturating_sub(1)),
             descriptor_limit: limit.current.unwrap_or(0),

@@ -8,9 +8,9 @@
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
 //! ```
 //!
-//! It runs on the control thread, apart from the event loops: it answers when they are busy. Who reaches it may
-//! reload the server and sees every site, so it is a Unix socket that only its owner opens, or a loopback address
-//! that believes no web page: see [`AdminListener`] and [`http`].
+//! It runs on the control thread, apart from the event loops, so it responds even when they are busy. Its clients may
+//! reload the server and see every site, so it is a Unix socket that only its owner can open, or a loopback address
+//! that trusts no web page: see [`AdminListener`] and [`http`].
 
 mod backends;
 mod certificates;
@@ -56,13 +56,13 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the admin address shows and does.
 pub struct AdminState {
-    /// The process that this is the admin address of.
+    /// The process that it serves.
     pub process: Arc<Service>,
     /// Start time of the process.
     pub started: SystemTime,
     /// Reads the current state of the PHP pools.
     pub pools: Box<dyn Fn() -> Vec<PhpStatus>>,
-    /// Has an event loop fetch a page.
+    /// Lets an event loop fetch a page.
     pub fetch: Box<dyn Fn(WarmRequest) -> Fetching>,
     /// Loads the configuration again.
     pub reload: Box<dyn Fn() -> Reloading>,
@@ -116,7 +116,7 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
                 });
             }
             Err(error) => {
-                // Out of descriptors, most likely: others need the next free one more.
+                // Probably out of descriptors: others need the next free one more.
                 state
                     .process
                     .log
@@ -314,7 +314,7 @@ mod tests {
         assert!(!path.exists(), "the socket goes with the server");
     }
 
-    /// Every row is shown: none is measured and forgotten.
+    /// Every row is shown: nothing is measured in vain.
     #[test]
     fn metrics_show_every_row() {
         let text = format!("{:?}", metrics::answer(&state()));

@@ -1,4 +1,4 @@
-//! What an answer says of the cache: `Cache-Status` (RFC 9211), `Age`, and the two fields that other tools look for,
+//! What a response says about the cache: `Cache-Status` (RFC 9211), `Age`, and two fields that other tools look for,
 //! `X-Cache` and `X-LiteSpeed-Cache`.
 
 use millrace_pages::status::{self, Forward, Status};
@@ -7,25 +7,25 @@ use millrace_pages::{Bypass, Hit, Refusal, StoreOutcome};
 use super::fill::Brought;
 use crate::message::reply::Reply;
 
-/// Why an answer comes from PHP.
+/// Why a response comes from PHP.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheStatus(Option<Status<'static>>);
 
 impl CacheStatus {
-    /// The cache is off: it has no say.
+    /// The cache is off: it adds nothing.
     pub const NOTHING: CacheStatus = CacheStatus(None);
     /// There was no page.
     pub const MISS: CacheStatus = CacheStatus::because(Forward::UriMiss, None);
-    /// There was no page for such a request, but for others with the same URL.
+    /// There was no page for this variant, but there are others for the same URL.
     pub const VARIANT_MISS: CacheStatus = CacheStatus::because(Forward::VaryMiss, None);
     /// There was a page, but it is stale.
     pub const STALE: CacheStatus = CacheStatus::because(Forward::Stale, None);
-    /// There is a page, but the client does not want it.
+    /// There is a page, but the request asks for a new one.
     pub const REQUEST: CacheStatus = CacheStatus::because(Forward::Request, None);
     /// The page is known to be uncacheable.
     pub const PASS: CacheStatus = CacheStatus::because(Forward::Miss, Some("uncacheable"));
 
-    /// The cache keeps out of it by its rules.
+    /// The rules of the cache exclude the request.
     pub fn ruled_out(why: &Bypass<'_>) -> CacheStatus {
         match why {
             Bypass::Method => CacheStatus::because(Forward::Method, None),
@@ -33,7 +33,7 @@ impl CacheStatus {
         }
     }
 
-    /// The cache keeps out of it, for a reason in one word.
+    /// The cache is bypassed, for a reason in one word.
     pub const fn bypass(why: &'static str) -> CacheStatus {
         CacheStatus::because(Forward::Bypass, Some(why))
     }
@@ -49,12 +49,12 @@ impl CacheStatus {
         }))
     }
 
-    /// The same for somebody who waits for what another one has asked.
+    /// The same for a request that waits for a fill which another one has started.
     pub fn collapsed(self) -> CacheStatus {
         CacheStatus(self.0.map(|status| Status { collapsed: true, ..status }))
     }
 
-    /// Whether a script was asked because there was no page.
+    /// Whether a script was run because there was no page.
     pub fn is_miss(self) -> bool {
         let misses = [Forward::UriMiss, Forward::VaryMiss, Forward::Stale, Forward::Request];
         self.0.is_some_and(|status| status.forward.is_some_and(|forward| misses.contains(&forward)))
@@ -72,7 +72,7 @@ pub fn hit(reply: &mut Reply, hit: &Hit) {
     stored(reply, hit, Status::hit(hit.ttl_left));
 }
 
-/// From a stale page, because PHP failed with this status, or did not answer in time.
+/// From a stale page, because PHP failed with this status, or did not respond in time.
 pub fn stale_on_error(reply: &mut Reply, hit: &Hit, forward_status: Option<u16>) {
     let detail = Some(if forward_status.is_some() { "stale-if-error" } else { TIMEOUT });
     let failed = Status::forwarded(Forward::Stale);
@@ -86,7 +86,7 @@ pub fn timed_out(reply: &mut Reply, cache_status: CacheStatus) {
 
 const TIMEOUT: &str = "timeout";
 
-/// Why a page that was to be stored is not.
+/// Why a page that was to be stored was not.
 pub fn not_stored(stored: StoreOutcome) -> Option<&'static str> {
     match stored {
         StoreOutcome::Fresh | StoreOutcome::Stale => None,
@@ -107,7 +107,7 @@ fn stored(reply: &mut Reply, hit: &Hit, status: Status<'_>) {
     tell(reply, status);
 }
 
-/// From a page that has just been made.
+/// From a newly made page.
 pub fn made(reply: &mut Reply, brought: &Brought, cache_status: CacheStatus) {
     if brought.age > 0 {
         let lines = reply.fields.own_mut();
@@ -124,22 +124,22 @@ pub fn made(reply: &mut Reply, brought: &Brought, cache_status: CacheStatus) {
     );
 }
 
-/// From a page that is still being made.
+/// From a page that a script is still making.
 pub fn streamed(reply: &mut Reply, cache_status: CacheStatus) {
     tell(reply, cache_status.with(|_| ()));
 }
 
-/// PHP's error, for all who waited.
+/// PHP's error, for all requests that waited.
 pub fn failed(reply: &mut Reply, cache_status: CacheStatus) {
     tell(reply, cache_status.with(|status| status.detail = Some("failed")));
 }
 
-/// An answer that is for one visitor only.
+/// A response for one visitor only.
 pub fn refused(reply: &mut Reply, cache_status: CacheStatus, why: Refusal) {
     tell(reply, cache_status.with(|status| status.detail = Some(why.word())));
 }
 
-/// An answer that the cache kept out of.
+/// A response that bypassed the cache.
 pub fn alone(reply: &mut Reply, cache_status: CacheStatus) {
     if let Some(status) = cache_status.0 {
         status_and_word(reply.fields.own_mut(), &status);

@@ -1,8 +1,7 @@
-//! Compressing pages off the event loops, each once in each coding.
+//! Compresses pages on threads of its own, each page once per coding.
 //!
-//! Two threads. The first makes the gzip form that the first visitors of a page wait for, in a millisecond or two;
-//! the other one, which runs when the machine has nothing better to do, makes the smaller forms for all who come
-//! after them.
+//! There are two threads. The first makes the gzip form for which the first visitors of a page wait, in a millisecond
+//! or two; the other one, which runs when the machine is idle, makes the smaller forms for later visitors.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,16 +14,16 @@ use tokio::sync::oneshot;
 use super::make;
 use crate::message::reply::codec;
 
-/// Pages that somebody waits for. Beyond, they are compressed at leisure, too.
+/// Maximum number of pages for which requests wait. Further ones are compressed when the machine is idle, too.
 const SOON: usize = 256;
-/// Pages that wait for an idle moment, as after a sitemap was warmed. Beyond, a page stays as it is. They are held
-/// weakly: what is thrown out meanwhile is not compressed.
+/// Maximum number of pages that wait for an idle moment, for example after warming up a sitemap. Further pages stay
+/// as they are. The queue holds weak references: a page that is evicted meanwhile is not compressed.
 const AT_LEISURE: usize = 65_536;
 
-/// Codings that are made in idle moments: those that most browsers like best come first.
+/// Codings that are made in idle moments, in the order in which most browsers prefer them.
 const BETTER: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-/// Somebody who is told when a page has a form more.
+/// Called when a page has got another form.
 pub type OnCompressed = Box<dyn FnOnce(&Arc<Page>) + Send>;
 
 /// The two threads; they end with the process.
@@ -53,7 +52,7 @@ struct PageCompression {
 }
 
 impl Compressor {
-    /// Starts the threads. Where none can be had, nothing is compressed.
+    /// Starts the threads. If that fails, nothing is compressed.
     pub fn start() -> Compressor {
         let compressor = Compressor { soon: Queue::new(SOON), at_leisure: Queue::new(AT_LEISURE) };
         for (queue, name, is_idle) in
@@ -66,11 +65,11 @@ impl Compressor {
         compressor
     }
 
-    /// Makes the gzip form of a page; done when the receiver gets its word or fails.
+    /// Makes the gzip form of a page; the receiver gets a message or an error when this is done.
     pub fn soon(&self, page: &Arc<Page>) -> oneshot::Receiver<()> {
         let (done, is_done) = oneshot::channel();
         let on_compressed = Box::new(move |_: &Arc<Page>| {
-            // Nobody may wait any more.
+            // The receiver may have gone.
             let _ = done.send(());
         });
         self.soon.push(PageCompression {
@@ -81,7 +80,7 @@ impl Compressor {
         is_done
     }
 
-    /// Makes the other forms when there is time, and calls `on_compressed`.
+    /// Makes the other forms when the machine is idle, and calls `on_compressed`.
     pub fn at_leisure(&self, page: &Arc<Page>, on_compressed: OnCompressed) {
         self.at_leisure.push(PageCompression { page: Arc::downgrade(page), codings: &BETTER, on_compressed });
     }
@@ -113,7 +112,7 @@ impl Queue {
     fn work(&self, is_idle: bool) {
         codec::leave_the_core();
         if is_idle {
-            // Where it is refused, the thread is in the way a little more.
+            // If this is refused, the thread competes a little more with the others.
             let _ = millrace_sys::run_when_idle();
         }
         loop {
@@ -151,7 +150,7 @@ mod tests {
             let on_compressed = on_compressed.clone();
             compressor.at_leisure(page, Box::new(move |_| *on_compressed.lock().unwrap() += 1));
         }
-        // Nobody keeps it: it need not be compressed.
+        // The cache no longer has it: it need not be compressed.
         compressor.at_leisure(&page(0), Box::new(|_| panic!("it is gone")));
         let end = Instant::now() + Duration::from_secs(300);
         while *on_compressed.lock().unwrap() < pages.len() && Instant::now() < end {

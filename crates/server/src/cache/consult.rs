@@ -1,4 +1,4 @@
-//! What the page cache says to a request that a script would answer.
+//! Looks a request up in the page cache before a script runs.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -25,29 +25,29 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What becomes of a request.
+/// The result for a request.
 pub enum Consulted {
-    /// A page answers it.
+    /// A page is the response.
     Hit(Reply),
-    /// A page will, unless it turns out otherwise.
+    /// Wait: a page will most likely be the response.
     Wait(Pin<Box<dyn Future<Output = Waited>>>),
     /// The script runs for this request alone.
     Run(CacheStatus),
-    /// None that is ready answers it, and this event loop only passes others on.
+    /// No ready page serves it, and this event loop passes such requests on.
     Elsewhere,
 }
 
-/// What came of waiting for a page.
+/// The result of waiting for a page.
 pub enum Waited {
-    /// It is there.
+    /// The response is ready.
     Reply(Reply),
     /// The script has to run for this request alone.
     Alone,
-    /// What was made is a variant of the page, and perhaps not the one that this request wants: ask again.
+    /// The page that was made is a variant, and perhaps not the one that this request wants: look up again.
     Again,
 }
 
-/// Asks the cache. `path` is the normalised one of the request; `make` runs a script where that is needed.
+/// Looks a request up. `path` is its normalised path; `make` runs a script if necessary.
 pub fn consult(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
@@ -65,7 +65,8 @@ pub fn consult(
     };
     let anonymous;
     let mut result = consulted(request, false);
-    // What PHP has found to mean nothing keeps nobody from the pages of all, and whoever makes one must not see it.
+    // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must not see
+    // them.
     if matches!(result, Err(Bypass::Cookie { .. })) && site.visitors.is_anonymous(thread, request) {
         anonymous = site.visitors.without_cookies(request);
         result = consulted(&anonymous, true);
@@ -73,7 +74,7 @@ pub fn consult(
     result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
 }
 
-/// The cache keeps out of a request.
+/// The cache is bypassed by a request.
 fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
     if thread.passes_on {
         return Consulted::Elsewhere;
@@ -83,13 +84,13 @@ fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
     Consulted::Run(CacheStatus::ruled_out(bypass))
 }
 
-/// A request that the cache may answer.
+/// A request that the cache may serve.
 struct Consultation<'a> {
     thread: &'a Rc<CacheThread>,
     site: &'a Arc<Site>,
     rules: &'a Arc<Rules>,
     request: &'a Request,
-    /// Cookies that mean nothing were taken out of it.
+    /// Meaningless cookies were removed from it.
     stripped: bool,
     path: &'a [u8],
     make: &'a dyn Fn() -> PageMaker,
@@ -108,14 +109,14 @@ impl Consultation<'_> {
             self.thread.stats.add(Counter::CachePassed, 1);
             return Consulted::Run(CacheStatus::PASS);
         }
-        // Read while its place in the index is on its way from memory.
+        // Prefetches the key's place in the index while the request is read.
         cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
         let asked = PageRequest::read(head);
         let now = cache.now(self.thread);
         let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
         let mut shard = cache.lock(cache.shard_of(key));
-        // Between looking and leading nobody else may look: the lock is held until it is known who leads.
+        // The lock is held from the lookup until it is known which request leads the fill.
         let (stale, running, cache_status) = match shard.look(key, &mut select, now) {
             Lookup::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
                 drop(shard);
@@ -132,7 +133,7 @@ impl Consultation<'_> {
             Lookup::Miss(running) => (None, running, CacheStatus::MISS),
             Lookup::Pass => {
                 self.thread.stats.add(Counter::CachePassed, 1);
-                // One variant that is not stored says nothing of the others.
+                // That one variant is not stored says nothing about the others.
                 if !shard.has_variants(key) {
                     passed::note(key, moment);
                 }
@@ -142,7 +143,7 @@ impl Consultation<'_> {
         if self.asking.wants.only_if_cached {
             return Consulted::Hit(plain(504));
         }
-        // No script runs for what may be a copy of a request, for a page that is stale neither.
+        // A request in early data may be a replay, so no script runs for it, not even to refresh a stale page.
         if self.request.is_early() {
             return Consulted::Hit(plain(425));
         }
@@ -160,7 +161,7 @@ impl Consultation<'_> {
             None => {
                 let fill = Arc::new(Fill::new(self.thread.clock.now()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
-                // What was purged is known to have changed, whatever the application's validators say.
+                // A purged page is known to have changed, whatever the application's validators say.
                 let previous = stale.as_ref().filter(|(_, grace)| !grace.purged).and_then(|(hit, _)| {
                     let page = Some(&hit.page).filter(|page| page.has_validators())?;
                     shard.kept(key, page).map(|kept| (kept.page, kept.terms))
@@ -182,10 +183,10 @@ impl Consultation<'_> {
         }
     }
 
-    /// Whether a script has to see this request as it is, so that its answer is no page for others. A script may have its own
-    /// idea of parts, and all of it may be much more than is asked for; and where nothing is known of the application, it
-    /// may have its own idea of HEAD, of conditions, of arguments that elsewhere are only for statistics, and of links that
-    /// put something into a session which was empty until then.
+    /// Whether a script must see this request unchanged, so that its response is not a page for others. A script may
+    /// handle ranges itself, and the whole page may be much more than was asked for; and if the application is
+    /// unknown, it may also handle HEAD, conditions, arguments that elsewhere only serve statistics, and links that
+    /// put something into a session that was empty until then.
     fn is_special(&self, is_validating: bool) -> bool {
         let has_conditions = || self.request.head.fields().any(|(name, _)| settle::is_condition(name));
         let asking = &self.asking;
@@ -203,7 +204,7 @@ impl Consultation<'_> {
         self.stored(hit, asked, Counter::CacheStale)
     }
 
-    /// The answer out of a stored page; counted so.
+    /// The response from a stored page; counts it.
     fn stored(&self, hit: &Hit, asked: &PageRequest<'_>, counter: Counter) -> Consulted {
         self.thread.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, asked);
@@ -211,7 +212,7 @@ impl Consultation<'_> {
         Consulted::Hit(reply)
     }
 
-    /// Has the page made, on a task of its own: it outlives the request that asked for it.
+    /// Starts a fill, in a task of its own: it outlives the request.
     fn start(
         &self,
         lead: Lead,
@@ -221,7 +222,7 @@ impl Consultation<'_> {
     ) {
         let previous_page = previous.as_ref().map(|(page, _)| &**page);
         let mut request = settle::for_everybody(self.rules, self.request, previous_page);
-        // Who waits for the page from its start may hear of it early; who has an old one must not.
+        // A request that waits for the page from its start may get early hints; one that gets a stale page must not.
         request.hints = self.request.hints.clone().filter(|_| private.is_some());
         let job = FillJob {
             thread: self.thread.clone(),
@@ -229,7 +230,7 @@ impl Consultation<'_> {
             request,
             path: self.path.into(),
             rules: self.rules.clone(),
-            // A page is filled by GET, whatever was asked.
+            // A page is filled by GET, whatever the request's method.
             asking: Asking { head: false, range: false, ..self.asking },
             make: (self.make)(),
             previous,
@@ -296,7 +297,7 @@ impl Consultation<'_> {
         let running = fill.age(self.thread.clock.now());
         let waiter = self.waiter(fill, stale, cache_status.collapsed(), asked);
         if waiter.fallback.is_some() {
-            // Each would wait again for what is known to take long.
+            // Each request would wait again for a page that is known to take long.
             patience = patience.saturating_sub(running);
         }
         Consulted::Wait(Box::pin(async move { waiter.wait(patience).await }))
@@ -307,7 +308,7 @@ impl Consultation<'_> {
     }
 }
 
-/// A fresh page that the client does not take as it is: it may be used for validating, and if PHP fails.
+/// A fresh page that the request does not accept as it is: it may be used for validation, and if PHP fails.
 const NOT_ON_ITS_OWN: Grace = Grace { while_revalidating: false, on_error: false, purged: false };
 
 /// A request that waits for a fill.
@@ -317,7 +318,7 @@ struct FillWaiter {
     asked: PageRequest<'static>,
     is_head: bool,
     fill: Arc<Fill>,
-    /// A stale page for the case that PHP fails.
+    /// A stale page, in case PHP fails.
     fallback: Option<Hit>,
     cache_status: CacheStatus,
 }
@@ -342,7 +343,7 @@ impl FillWaiter {
         })
     }
 
-    /// What `state` means for who asked first, or for those after him.
+    /// What `state` means for the request that started the fill, or for a later one.
     fn outcome(&self, state: FillState, is_first: bool) -> Waited {
         let reply = match state {
             FillState::Open(draft) => {
@@ -378,7 +379,7 @@ impl FillWaiter {
         Waited::Reply(reply)
     }
 
-    /// A stale page instead of the error that PHP answered, or of none in time.
+    /// A stale page instead of PHP's error, or of a response that did not come in time.
     fn fallen_back(&self, hit: &Hit, error: Option<u16>) -> Reply {
         self.thread.stats.add(Counter::CacheStale, 1);
         let mut reply = serve::answer(&hit.page, &self.asked);
@@ -387,7 +388,7 @@ impl FillWaiter {
     }
 }
 
-/// An error of which only the status is for everybody.
+/// The error response without its content: only the status is for all requests.
 fn without_content(error: &Reply) -> Reply {
     let mut reply = plain(error.status);
     for (name, value) in error.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {

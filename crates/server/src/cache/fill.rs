@@ -1,10 +1,10 @@
-//! One run of PHP for a page that many may wait for.
+//! A fill: one run of PHP for a page that many requests may wait for.
 //!
 //! ```text
 //!   Running ──> Open(draft) ──> Done(Page)        stored, or at least complete
 //!      │ └────────────────────────────┘
-//!      ├──────> Done(Variant)                     stored, but who waits may want another variant: they look again
-//!      ├──────> Done(Alone)                       only for the one who asked first: the others run PHP themselves
+//!      ├──────> Done(Variant)                     stored, but waiting requests may want another variant: they look again
+//!      ├──────> Done(Alone)                       only for the request that started it: the others run PHP themselves
 //!      ├──────> Done(TurnedAway)                  there was no PHP worker for it, nor would there be for the others
 //!      └──────> Done(Failed)                      PHP's error, for all
 //! ```
@@ -30,11 +30,11 @@ use crate::message::Request;
 use crate::message::reply::{Aside, Body, ContentSource, Fields, Reply, plain};
 use crate::site::Site;
 
-/// A script that writes its page in pieces has so long to finish it, from the first piece on. A page that is whole can
+/// How long a script may take to finish a page that it writes in pieces, from the first piece on. A complete page can
 /// be sent compressed, and with its length.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A run, as those who wait for it see it.
+/// A fill, as the waiting requests see it.
 #[derive(Debug)]
 pub struct Fill {
     /// When it began.
@@ -43,41 +43,43 @@ pub struct Fill {
     changed: Notify,
 }
 
-/// How far it has come.
+/// The progress of a fill.
 #[derive(Clone, Debug, Default)]
 pub enum FillState {
     /// Nothing is known yet.
     #[default]
     Running,
-    /// The script is still at it, and everybody may have what is there.
+    /// The script still runs, and all waiting requests may have what is there.
     Open(Arc<Draft>),
-    /// It is over.
+    /// The fill is over.
     Done(FillOutcome),
 }
 
-/// What came of it.
+/// The result of a fill.
 #[derive(Clone, Debug)]
 pub enum FillOutcome {
-    /// A page for all who waited.
+    /// A page for all waiting requests.
     Page(Brought),
-    /// A page for whoever asked first; the others may have other values for what it varies by.
+    /// A page for the request that started the fill; the others may have other values for the fields by which it
+    /// varies.
     Variant(Brought),
-    /// It was for one only.
+    /// The response is for that request only.
     Alone,
-    /// There was no worker.
+    /// There was no free worker.
     TurnedAway,
-    /// The script failed: what it said, for the one who asked first, and whether it is fit for the others.
+    /// The script failed: its response, for the request that started the fill, and whether the others may have it
+    /// too.
     Failed(Arc<Page>, bool),
 }
 
-/// A page that a fill has brought.
+/// The page that a fill has produced.
 #[derive(Clone, Debug)]
 pub struct Brought {
-    /// It.
+    /// The page.
     pub page: Arc<Page>,
-    /// How old it was when it came.
+    /// Its age when it arrived.
     pub age: Millis,
-    /// Why it is not stored after all, in a word for `PageCache-Status`; none: it is.
+    /// Why it is not stored after all, in a word for `Cache-Status`; `None`: it is stored.
     pub refused: Option<&'static str>,
 }
 
@@ -87,7 +89,7 @@ impl Brought {
     }
 }
 
-/// A page in the making.
+/// A page that is still being made.
 #[derive(Debug)]
 pub struct Draft {
     status: u16,
@@ -98,7 +100,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// An answer that brings it from its start; `None`: it turned out too large, and the start is held no longer.
+    /// A response that sends it from its start; `None`: it became too large, and the start is no longer in memory.
     pub fn reply(&self, is_head: bool) -> Option<Reply> {
         let fields = self.fields.clone();
         let reply = Reply { reason: self.reason.clone(), fields, ..Reply::new(self.status) };
@@ -110,17 +112,17 @@ impl Draft {
 }
 
 impl Fill {
-    /// One that begins now.
+    /// A fill that begins now.
     pub fn new(now: Instant) -> Fill {
         Fill { since: now, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// For how long it has been running.
+    /// How long it has been running.
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
 
-    /// How far it has come.
+    /// Its progress.
     pub fn state(&self) -> FillState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -130,7 +132,7 @@ impl Fill {
         self.changed.notify_waiters();
     }
 
-    /// Waits until there is something for everybody.
+    /// Waits until there is something for the waiting requests.
     pub async fn wait(&self) -> FillState {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -143,18 +145,18 @@ impl Fill {
     }
 }
 
-/// The right to end a fill. If it is dropped without being used, the fill has come to nothing.
+/// The right to end a fill. If it is dropped unused, the fill has failed.
 #[derive(Debug)]
 pub struct Lead {
     cache: Arc<PageCache>,
     fill: Arc<Fill>,
     ticket: Option<Ticket>,
-    /// Which purges were known to the disk when the fill began.
+    /// The disk's stamp when the fill began.
     begun: u64,
 }
 
 impl Lead {
-    /// The fill that `ticket` stands for.
+    /// The fill with this `ticket`.
     pub fn new(cache: &Arc<PageCache>, fill: Arc<Fill>, ticket: Ticket) -> Lead {
         Lead { cache: cache.clone(), fill, ticket: Some(ticket), begun: cache.disk().stamp() }
     }
@@ -190,32 +192,32 @@ impl Drop for Lead {
 
 /// A page to be made.
 pub struct FillJob {
-    /// Where.
+    /// The event loop that runs it.
     pub thread: Rc<CacheThread>,
-    /// For which site.
+    /// The site.
     pub site: Arc<Site>,
-    /// What PHP is asked: the request of whoever came first, without what concerns only him.
+    /// The request for PHP: the first client's, without the parts that concern only this client.
     pub request: Request,
     /// Its path, normalised.
     pub path: Box<[u8]>,
-    /// What the cache's rules said of it.
+    /// What the cache's rules derived from it.
     pub asking: Asking,
-    /// Those rules.
+    /// The cache's rules.
     pub rules: Arc<Rules>,
-    /// Has PHP run for it.
+    /// Runs PHP for it.
     pub make: PageMaker,
-    /// The stale page that PHP is asked to validate, and its terms.
+    /// The stale page that PHP may validate, and its terms.
     pub previous: Option<(Arc<Page>, Arc<Terms>)>,
-    /// Who came first, if anybody waits: his answer, if it is for him alone.
+    /// The first request, if it waits: gets the response if that is for it alone.
     pub private: Option<oneshot::Sender<Reply>>,
     /// Why there was no page.
     pub cache_status: CacheStatus,
-    /// Whether all who wait may have the page before it is complete.
+    /// Whether all waiting requests may have the page before it is complete.
     pub is_shared: bool,
 }
 
 impl FillJob {
-    /// Runs the script and gives everybody what he waits for.
+    /// Runs the script and gives the waiting requests their responses.
     pub async fn run(mut self, lead: Lead) {
         self.thread.stats.add(Counter::CacheFills, 1);
         let mut request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
@@ -231,7 +233,7 @@ impl FillJob {
             return self.freshen(lead, &page, &terms, &reply, &aside);
         }
         if aside.handed().is_some() {
-            // The file is sent by whoever sends answers; the page is none.
+            // The response's sender sends the file; there is no page.
             let remember = self.rules.remember_refusal;
             let tags = self.tags(remember, &reply, &aside);
             reply.aside = Some(aside);
@@ -288,7 +290,7 @@ impl FillJob {
         if reply.body.length().is_some_and(|length| length > self.rules.largest_page as u64) {
             return Verdict::Refuse { why: Refusal::TooLarge, remember: self.rules.remember_refusal };
         }
-        // PHP saw which codings the first visitor takes, and chose one.
+        // PHP saw which codings the first client accepts, and chose one.
         let is_coded = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
         if self.rules.faithful && is_coded() {
             return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
@@ -296,7 +298,7 @@ impl FillJob {
         judge(&self.rules, &self.place(), &self.asking, &answer(reply, aside, content), self.now())
     }
 
-    /// What is to be purged for that an answer can't be stored to be forgotten; nothing if that is not remembered.
+    /// Tags whose purge makes the cache forget that a response is uncacheable; none if this is not remembered.
     fn tags(&self, remember: Millis, reply: &Reply, aside: &Aside) -> Box<[Tag]> {
         if remember == 0 {
             return Box::default();
@@ -304,11 +306,11 @@ impl FillJob {
         tags(&self.rules, &self.place(), &answer(reply, aside, &[]))
     }
 
-    /// The page is whole: it is compressed and stored.
+    /// The page is complete: compresses and stores it.
     async fn keep(self, lead: Lead, reply: &Reply, content: Vec<u8>, keep: &Keep, terms: Terms) {
         let page = self.page(reply, content, keep);
         if make::lacks_any(&page) {
-            // A millisecond or two; without it everybody would get the plain form in the meantime.
+            // Takes a millisecond or two; without it, all requests would get the plain form in the meantime.
             let _ = self.thread.cache.compressor.soon(&page).await;
             self.thread.clock.read();
         }
@@ -328,7 +330,7 @@ impl FillJob {
         });
     }
 
-    /// Hands `use_it` the values that the request has for fields that pages vary by.
+    /// Passes to `use_it` the request's values of the fields by which pages vary.
     fn with_select<T>(&self, use_it: impl FnOnce(Select<'_>) -> T) -> T {
         let head = &self.request.head;
         use_it(&mut |name, out| select(&self.rules, head.fields(), name, out))
@@ -341,16 +343,16 @@ impl FillJob {
             fields: reply.fields.blocks(),
             keep,
             content,
-            // Where only standard fields count, nothing is added to them.
+            // If only standard fields count, nothing is added to them.
             tagged: self.rules.mode == Mode::Profile,
         };
         make::page(made, self.now())
     }
 
-    /// PHP says that the page still holds (RFC 9111 section 4.3.4).
+    /// PHP says that the page is still valid (RFC 9111 section 4.3.4).
     fn freshen(self, lead: Lead, page: &Arc<Page>, terms: &Terms, reply: &Reply, aside: &Aside) {
         let (answer, now) = (answer(reply, aside, &[]), self.now());
-        // Without a content that can be unpacked nothing in it can be found, and it could not be sent either.
+        // If the content can't be unpacked, it can be neither searched nor sent.
         let form = make::uncoded(page);
         let content = form.as_deref().map_or(&[][..], |form| form.body());
         match freshen(&self.rules, &self.place(), &self.asking, (page, content), terms, &answer, now) {
@@ -371,7 +373,7 @@ impl FillJob {
                     Brought { page: sent, age, refused }.outcome(is_for_all)
                 });
             }
-            // It was right for this one use.
+            // It was valid for this one use.
             Err(why) => {
                 let is_for_all = lead.is_for_all(&terms.vary);
                 let brought = Brought { page: page.clone(), age: 0, refused: Some(why.word()) };
@@ -405,7 +407,7 @@ impl FillJob {
         });
     }
 
-    /// Whether others may read what an error says: as if it was a page.
+    /// Whether other clients may see an error's content: only if it could be a page.
     fn is_fit_for_all(&self, lead: &Lead, reply: &Reply) -> bool {
         let (fields, notes) = (reply.fields.iter(), &Default::default());
         let answer = Answer { status: 200, fields, notes, content: &[], failed: false };
@@ -415,17 +417,17 @@ impl FillJob {
         }
     }
 
-    /// The answer is for one only.
+    /// The response is for one request only.
     fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis, tags: Box<[Tag]>) {
         cache_status::refused(&mut reply, self.cache_status, why);
         if let Some(private) = self.private.take() {
-            // Whoever came first may have left.
+            // The first client may have gone.
             let _ = private.send(reply);
         }
         self.pass(lead, remember, tags);
     }
 
-    /// Others don't wait for each other for so long, unless one of the tags is purged.
+    /// Later requests don't wait for a fill for this long, unless one of the tags is purged.
     fn pass(&self, lead: Lead, remember: Millis, tags: Box<[Tag]>) {
         let until = self.now() + remember;
         lead.end(|cache, ticket| {
@@ -439,8 +441,8 @@ impl FillJob {
         });
     }
 
-    /// The script is still writing. If it is not done soon, its first visitor gets what is there, and the others too if
-    /// the answer said that it is for everybody; all of it is stored in the end.
+    /// The script is still writing. If it is not done soon, the first client gets what is there, and the others too
+    /// if the response is public; the whole page is stored in the end.
     async fn grow(
         mut self,
         lead: Lead,
@@ -486,7 +488,7 @@ impl FillJob {
             }
         };
         if !whole && !is_open {
-            // Nobody has seen a byte of it.
+            // No client has seen a byte of it.
             return self.fail(lead, plain(502));
         }
         self.thread.clock.read();
@@ -505,13 +507,13 @@ impl FillJob {
         }
     }
 
-    /// Shows a page that is still being made to those who may have it.
+    /// Sends a page that is still being made to the requests that may have it.
     fn open(&mut self, lead: &Lead, draft: &Arc<Draft>) {
         if let Some(private) = self.private.take()
             && let Some(mut first) = draft.reply(false)
         {
             cache_status::streamed(&mut first, self.cache_status);
-            // Whoever came first may have left.
+            // The first client may have gone.
             let _ = private.send(first);
             if self.is_shared {
                 lead.fill.set(FillState::Open(draft.clone()));
@@ -519,7 +521,7 @@ impl FillJob {
         }
     }
 
-    /// The page has become too large to be stored: those who read it already get the rest.
+    /// The page has become too large for the cache: its current readers get the rest.
     async fn pass_on(
         self,
         lead: Lead,
@@ -539,7 +541,7 @@ impl FillJob {
     }
 }
 
-/// What the rules judge: the fields, also those for the server, and what the script said by functions.
+/// What the rules judge: the fields, including the ones for the server, and what the script reported by functions.
 pub(super) fn answer<'a>(
     reply: &'a Reply,
     aside: &'a Aside,

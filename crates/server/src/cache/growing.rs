@@ -1,5 +1,5 @@
-//! A page that a script is still making: it is collected for the cache, and at the same time sent to whoever may
-//! have it already, coded once for all who want the same coding.
+//! A page that a script is still making: it is collected for the cache and at the same time sent to the requests that
+//! may have it already, coded once per coding.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -11,14 +11,14 @@ use millrace_wire::encoding::Coding;
 
 use crate::message::reply::{Aside, Coder, ContentSource};
 
-/// Bytes that are held for the slowest reader once the page is known to be too large for the cache.
+/// Bytes that are held for the slowest reader when the page is too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
 
-/// Who comes when there is more than this gets the page plain, unless it is being coded already: others of the thread would wait
-/// for all of it. Bytes; some milliseconds.
+/// A reader that starts when there is more content than this gets the page plain, unless it is already being coded:
+/// coding all of it at once would delay the thread's other connections. Bytes; some milliseconds.
 const CODED_AT_ONCE: usize = 512 << 10;
 
-/// The content so far. Shared by the task that collects it and its readers, which may be on other threads.
+/// The content so far. Shared by the task that collects it and its readers, possibly on other threads.
 #[derive(Debug, Default)]
 pub struct Growing {
     state: Mutex<GrowingState>,
@@ -26,26 +26,26 @@ pub struct Growing {
 
 #[derive(Debug, Default)]
 struct GrowingState {
-    /// As the script makes it.
+    /// The content as the script makes it.
     plain: Track,
-    /// The same for those who want it coded.
+    /// The same in the codings that readers use.
     coded: Vec<CodedTrack>,
     next_reader: u64,
-    /// The page is not collected any more: only what readers have not taken yet is held.
+    /// The page is no longer collected: only what readers have not taken yet is held.
     passing: bool,
-    /// Whether it was finished well, if it has ended.
+    /// Whether it was completed, if it has ended.
     end: Option<bool>,
     waiting: Vec<Waker>,
     collector: Option<Waker>,
 }
 
-/// Content on its way to those who read it as it is here.
+/// Content for readers, in pieces.
 #[derive(Debug, Default)]
 struct Track {
     pieces: VecDeque<Arc<[u8]>>,
-    /// Pieces before those, which nobody needs any more.
+    /// Number of earlier pieces that have been dropped.
     dropped: usize,
-    /// Pieces that each reader has taken.
+    /// Number of pieces that each reader has taken.
     readers: BTreeMap<u64, usize>,
 }
 
@@ -69,7 +69,7 @@ impl Growing {
         wake(state);
     }
 
-    /// Nothing more comes; `whole`: because that was all.
+    /// No more content comes; `whole`: the page is complete.
     pub fn end(&self, whole: bool) {
         let mut state = self.lock();
         state.end = Some(whole);
@@ -77,7 +77,7 @@ impl Growing {
         wake(state);
     }
 
-    /// All of it in one piece.
+    /// The content in one piece.
     pub fn whole(&self) -> Vec<u8> {
         let state = self.lock();
         let mut all = Vec::with_capacity(state.plain.held());
@@ -85,7 +85,7 @@ impl Growing {
         all
     }
 
-    /// From now on there are only its readers, and no more will come. Waits until they have taken nearly all; false if
+    /// From now on content is held only for the current readers. Waits until they have taken nearly all; false if
     /// none is left.
     pub async fn pass(&self) -> bool {
         poll_fn(|cx| {
@@ -104,7 +104,8 @@ impl Growing {
         .await
     }
 
-    /// A reader from the start, which gives the announced `length` and no more. `None`: the start is held no longer.
+    /// A reader from the start, which returns the announced `length` and no more. `None`: the start is no longer
+    /// held.
     pub fn reader(self: &Arc<Growing>, length: Option<u64>) -> Option<Box<dyn ContentSource>> {
         let mut state = self.lock();
         if state.plain.dropped > 0 {
@@ -129,8 +130,8 @@ impl GrowingState {
         }
     }
 
-    /// The track in a coding, from its start; made if nobody has asked for it yet, of a page that was announced to be so long.
-    /// `None`: its start is held no longer, or it is too late to begin.
+    /// The track in a coding, from its start; created if there is none yet. `announced`: length of the page as
+    /// announced. `None`: its start is no longer held, or it is too late to begin.
     fn track_in(&mut self, coding: Coding, announced: Option<u64>) -> Option<&mut Track> {
         let known = self.coded.iter().position(|coded| coded.coding == coding);
         let at = match known {
@@ -157,13 +158,13 @@ impl GrowingState {
         }
         let coded = self.coded.iter_mut().find(|coded| coded.coding == coding)?;
         coded.track.take(reader).or_else(|| {
-            // He has all: what is still in the coder is for him.
+            // The reader has taken all pieces: what is still in the coder is for it.
             coded.make(Coder::flush);
             coded.track.take(reader)
         })
     }
 
-    /// Whether a reader who has taken all pieces has all of the page.
+    /// Whether a reader that has taken all pieces has the complete page.
     fn is_complete(&self, coding: Coding, left: Option<u64>) -> bool {
         match self.coded.iter().find(|coded| coded.coding == coding) {
             Some(coded) => coded.coder.is_whole(),
@@ -175,7 +176,7 @@ impl GrowingState {
         for track in self.tracks() {
             track.readers.remove(&reader);
         }
-        // An encoder takes memory; whoever comes later has the plain pieces.
+        // An encoder takes memory; later readers get the plain pieces.
         self.coded.retain(|coded| !coded.track.readers.is_empty());
         self.drop_taken();
     }
@@ -208,7 +209,7 @@ impl Track {
 }
 
 impl CodedTrack {
-    /// Lets the coder make something of its track.
+    /// Runs the coder and appends its output to the track.
     fn make(&mut self, make: impl FnOnce(&mut Coder, &mut Vec<u8>)) {
         let mut out = Vec::new();
         make(&mut self.coder, &mut out);
@@ -232,7 +233,7 @@ struct GrowingReader {
     growing: Arc<Growing>,
     id: u64,
     coding: Coding,
-    /// Bytes that are still to come, as announced; of what is coded that is not known.
+    /// Remaining bytes of the announced length; unknown for coded content.
     left: Option<u64>,
 }
 
@@ -400,7 +401,7 @@ mod tests {
         let growing = Arc::new(Growing::default());
         let mut reader = growing.reader(None).unwrap();
         assert!(reader.code(Coding::Gzip));
-        // Nothing that shrinks.
+        // Incompressible content.
         let hash = |n: u32| n.wrapping_mul(2_654_435_769).rotate_left(n % 31).wrapping_mul(n).to_le_bytes();
         let piece: Vec<u8> = (1..16 << 10).flat_map(hash).collect();
         let (maker, made) = (growing.clone(), piece.clone());

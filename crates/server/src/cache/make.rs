@@ -1,4 +1,4 @@
-//! From a script's answer to a page: its fields without what belongs to one transfer only, and its forms.
+//! Makes a page from a script's response: its fields, without the ones about one transfer, and its forms.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::message::reply::{codec, lines};
 /// Content below this size is not coded: it fits into one packet as it is. Bytes.
 const LEAST: usize = 1100;
 
-/// Fields that are made anew for each form.
+/// Fields that are made for each form.
 const REMADE: [&str; 2] = ["etag", "vary"];
 
-/// An answer as it came, whole.
+/// A complete response.
 pub struct MadePage<'a> {
     /// Status code.
     pub status: u16,
     /// The script's own reason phrase.
     pub reason: Option<Box<str>>,
-    /// Its field lines, in blocks.
+    /// Its field lines, in two blocks.
     pub fields: [&'a [u8]; 2],
-    /// Which of them are stored.
+    /// Which fields are stored.
     pub keep: &'a Keep,
     /// Its content.
     pub content: Vec<u8>,
-    /// Whether a page without an entity-tag is given one.
+    /// Whether a page without an entity-tag gets one.
     pub tagged: bool,
 }
 
-/// The page, in no coding yet. Pages that gain nothing by coding never will be.
+/// The page, without a coded form. Pages that don't shrink never get one.
 pub fn page(made: MadePage<'_>, now: Millis) -> Arc<Page> {
     let mut kept = Vec::with_capacity(256);
     let (mut etag, mut last_modified, mut vary) = (None, None, Vec::new());
@@ -68,7 +68,7 @@ pub fn page(made: MadePage<'_>, now: Millis) -> Arc<Page> {
     if !vary.is_empty() {
         push(&mut kept, "Vary", &vary);
     }
-    // An error is no version of the page.
+    // An error response is not a version of the page.
     let is_tagged = made.tagged && made.status < 500;
     let own = etag.clone().or_else(|| is_tagged.then(|| entity_tag(&made.content)));
     let head = head(own.as_deref(), &kept, Coding::Identity);
@@ -85,7 +85,7 @@ pub fn page(made: MadePage<'_>, now: Millis) -> Arc<Page> {
     Arc::new(page)
 }
 
-/// The page uncoded, with its content. `None`: that of a slim page can't be unpacked, which never happens.
+/// The uncoded form with its content. `None`: the content of a slim page can't be unpacked, which never happens.
 pub fn uncoded(page: &Page) -> Option<Cow<'_, Form>> {
     if !page.is_slim() {
         return Some(Cow::Borrowed(page.identity()));
@@ -94,7 +94,7 @@ pub fn uncoded(page: &Page) -> Option<Cow<'_, Form>> {
     Some(Cow::Owned(Form::new(page.identity().head(), &content)))
 }
 
-/// The page with its content also uncoded, if it was slim. `None` as for [`uncoded`].
+/// The page with its uncoded content, if it was slim. `None` as for [`uncoded`].
 pub fn filled_out(page: &Arc<Page>) -> Option<Arc<Page>> {
     if !page.is_slim() {
         return Some(page.clone());
@@ -106,7 +106,7 @@ pub fn filled_out(page: &Arc<Page>) -> Option<Arc<Page>> {
     (!whole.is_slim()).then(|| Arc::new(whole))
 }
 
-/// The page with other fields, after PHP said that its content still holds.
+/// The page with other fields, after PHP has said that its content is still valid.
 pub fn with_fields(page: &Page, fields: Box<[u8]>, last_modified: Option<u64>, now: Millis) -> Arc<Page> {
     let fields: Arc<[u8]> = fields.into();
     let mut new = with_forms(page, fields.clone(), now, |coding| {
@@ -117,7 +117,7 @@ pub fn with_fields(page: &Page, fields: Box<[u8]>, last_modified: Option<u64>, n
     Arc::new(new)
 }
 
-/// The page with other fields, and with forms for the codings that it has.
+/// The page with other fields, with a form for each of its codings.
 fn with_forms(page: &Page, fields: Arc<[u8]>, now: Millis, form: impl Fn(Coding) -> Option<Form>) -> Page {
     let identity = form(Coding::Identity).unwrap_or_else(|| page.identity().clone());
     let mut new = Page::new(page.status, fields, identity, now);
@@ -130,7 +130,7 @@ fn with_forms(page: &Page, fields: Arc<[u8]>, now: Millis, form: impl Fn(Coding)
     new
 }
 
-/// Whether some coding of the page may be made yet.
+/// Whether the page lacks a coding that could be made.
 pub fn lacks_any(page: &Page) -> bool {
     CODINGS.into_iter().any(|coding| page.lacks(coding))
 }
@@ -143,7 +143,7 @@ pub fn form(page: &Page, coding: Coding) -> Option<Form> {
     Some(Form::new(&head(tag.as_deref(), &page.fields, coding), &body))
 }
 
-/// The entity-tag of a form, with `W/` if it is a weak one: its first field line.
+/// The entity-tag of a form, with `W/` if it is weak: its first field line.
 pub fn etag_of(form: &Form) -> Option<&str> {
     let value = form.head().strip_prefix(b"ETag: ")?;
     std::str::from_utf8(&value[..memchr::memchr(b'\r', value)?]).ok()
@@ -162,7 +162,7 @@ fn head(etag: Option<&str>, fields: &[u8], coding: Coding) -> Vec<u8> {
     head
 }
 
-/// Other bytes need another strong entity-tag (RFC 9110 section 8.8.3.3); a weak one stands for all codings.
+/// Other bytes need another strong entity-tag (RFC 9110 section 8.8.3.3); a weak one is valid for all codings.
 fn etag_in(etag: &str, coding: Coding) -> String {
     match etag.strip_suffix('"') {
         Some(start) if !etag.starts_with("W/") => format!("{start}-{}\"", coding.name()),
@@ -170,19 +170,19 @@ fn etag_in(etag: &str, coding: Coding) -> String {
     }
 }
 
-/// RFC 9110 section 8.8.3: quotes around visible characters but quotes.
+/// RFC 9110 section 8.8.3: visible characters except quotes, in quotes.
 fn is_entity_tag(tag: &str) -> bool {
     let opaque = tag.strip_prefix("W/").unwrap_or(tag);
     let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.is_some_and(|inner| inner.bytes().all(|b| b > b' ' && b != b'"' && b != 0x7f))
 }
 
-/// Of the content. The same in every process, for pages survive it.
+/// A digest of the content. The same in every process, because pages outlive one.
 fn entity_tag(content: &[u8]) -> Box<str> {
     format!("\"{:032x}\"", XxHash3_128::oneshot(content)).into()
 }
 
-/// Adds the members of a list that are not in it yet.
+/// Adds missing members to a list.
 fn add_members(list: &mut Vec<u8>, members: &[u8]) {
     for member in members.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|m| !m.is_empty()) {
         if list.split(|b| *b == b',').any(|known| known.trim_ascii().eq_ignore_ascii_case(member)) {
@@ -254,7 +254,7 @@ mod tests {
         assert!(slim.is_slim() && slim.is_same(&page) && slim.bytes() * 3 < page.bytes());
         assert_eq!(uncoded(&slim).unwrap().body(), content);
         assert_eq!(uncoded(&slim).unwrap().head(), page.identity().head());
-        // Other fields make another page of it, no less slim.
+        // Other fields make another page, equally slim.
         let other =
             with_fields(&slim, Box::from(&b"Content-Type: text/html\r\nX-New: 1\r\n"[..]), Some(5), 9);
         assert!(other.is_slim() && !other.is_same(&page));

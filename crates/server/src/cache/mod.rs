@@ -1,23 +1,23 @@
-//! The page cache on the path of a request: it answers from stored pages, and has PHP run once for a page that many
-//! want. What may be stored, under which key and for how long is decided in the crate `millrace-pages`, which also
-//! holds the store.
+//! The page cache on the path of a request: it serves stored pages, and runs PHP once for a page that many requests
+//! want. The crate `millrace-pages` decides what may be stored, under which key and for how long, and contains the
+//! store.
 //!
 //! ```text
 //!   route ──> consult ── hit ──────────────────────────────> serve ──> Reply
-//!                │ └──── miss, stale ──> fill: PHP runs once ──┬──> serve, for all who wait
-//!                │                         │ growing           └──> make a page ──> press ──> store
+//!                │ └──── miss, stale ──> fill: PHP runs once ──┬──> serve, for all that wait
+//!                │                         │ growing           └──> make a page ──> compress ──> store
 //!                └────── bypass ──> PHP ──> settle ──> Reply
 //! ```
 //!
-//! - [`consult`]: what becomes of a request; [`passed`]: what a thread knows to be uncacheable without asking;
-//! - [`fill`]: one run of PHP, and those who wait for it; [`growing`]: a page while it is being written;
-//! - [`make`]: from an answer to a page; [`compressor`]: its compressed forms, made on threads of their own;
-//! - [`serve`]: from a page to an answer; [`cache_status`]: what the answer says of the cache;
-//! - [`settle`]: what every answer of a script goes through;
-//! - [`disk`]: pages outlive the process; [`outlive`]: how that hangs together with the rest.
+//! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
+//! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
+//! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
+//! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
+//! - [`settle`]: steps for every response of a script;
+//! - [`disk`]: pages outlive the process; [`outlive`]: connects the disk with the rest.
 //!
-//! Who holds the lock. The store is cut into shards by the hash of the key, each behind a mutex that is held for a
-//! look-up or a change, never over anything that can wait. A purge takes them one after the other.
+//! Locks. The hash of the key divides the store into shards, each behind a mutex that is held for a lookup or a
+//! change, never while waiting. A purge locks them one after the other.
 
 mod cache_status;
 mod compressor;
@@ -61,21 +61,21 @@ use crate::context::Context;
 use crate::message::{Reply, Request};
 use crate::site::Site;
 
-/// Has PHP answer a request.
+/// Runs PHP for a request.
 pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
 
-/// What an event loop has for the page cache, which all of them share.
+/// An event loop's part of the page cache, which all loops share.
 #[derive(Debug)]
 pub struct CacheThread {
     context: Rc<Context>,
-    /// The cache of all sites.
+    /// The page cache of all sites.
     pub cache: Arc<PageCache>,
-    /// It answers only what is ready, and passes the rest on.
+    /// It serves only what is ready, and passes other requests on.
     pub passes_on: bool,
 }
 
 impl CacheThread {
-    /// Of an event loop.
+    /// The part of an event loop.
     pub fn new(context: &Rc<Context>, cache: &Arc<PageCache>, passes_on: bool) -> Rc<CacheThread> {
         Rc::new(CacheThread { context: context.clone(), cache: cache.clone(), passes_on })
     }
@@ -89,23 +89,23 @@ impl Deref for CacheThread {
     }
 }
 
-/// The cache of all sites.
+/// The page cache of all sites.
 pub struct PageCache {
-    /// Their number is a power of two.
+    /// A power of two.
     shards: Box<[Mutex<Shard>]>,
     compressor: Compressor,
-    /// By the names of their sites: for what comes without a request.
+    /// Sites by name, for events without a request.
     sites: Mutex<HashMap<Box<str>, KnownSite>>,
     outliving: Outliving,
-    /// How often something was purged.
+    /// Number of purges.
     purges: AtomicU64,
-    /// When the cache was made, on the clock that can't be set, and on the other one.
+    /// When the cache was created, on the monotonic and on the real-time clock.
     started: (Instant, Millis),
 }
 
 type Shard = Pages<Arc<Fill>>;
 
-/// What is known of a site.
+/// What is known about a site.
 #[derive(Clone)]
 struct KnownSite {
     rules: Arc<Rules>,
@@ -119,12 +119,12 @@ impl fmt::Debug for PageCache {
 }
 
 impl PageCache {
-    /// An empty cache for that many event loops that may take `memory` bytes.
+    /// An empty cache for `threads` event loops that may use `memory` bytes.
     pub fn new(memory: usize, threads: usize) -> Arc<PageCache> {
         PageCache::with_disk(memory, threads, Disk::off())
     }
 
-    /// The same, with a folder where its pages outlive the process. They come when [`PageCache::begin_to_load`] is called.
+    /// The same, with a folder in which its pages outlive the process. [`PageCache::begin_to_load`] loads them.
     pub fn with_disk(memory: usize, threads: usize, disk: Disk) -> Arc<PageCache> {
         let count = threads.next_power_of_two().min(MOST_SHARDS);
         let shards = (0..count).map(|_| Mutex::new(Pages::new(memory / count))).collect();
@@ -135,8 +135,7 @@ impl PageCache {
         Arc::new(PageCache { shards, compressor: Compressor::start(), sites, outliving, purges, started })
     }
 
-    /// Changes its limits: how much memory it may take - what is too much goes at once -, how many variants a page may
-    /// have, and how much it may keep on disk.
+    /// Changes its limits: memory - the excess is evicted at once -, variants per page, and disk space.
     pub fn set_limits(&self, plan: &plan::Cache) {
         self.each(|shard| {
             shard.set_budget(plan.memory / self.shards.len());
@@ -145,7 +144,7 @@ impl PageCache {
         self.disk().set_bytes(plan.disk_bytes);
     }
 
-    /// Applies purges, here and on the disk. Returns about how many pages they concern.
+    /// Applies purges, here and on disk. Returns roughly the number of pages they cover.
     pub fn purge(&self, purges: &[(Purge, Hardness)]) -> usize {
         let pages = self.disk().purge(purges, || {
             let mut pages = 0;
@@ -154,29 +153,29 @@ impl PageCache {
             });
             pages
         });
-        // What threads have noted before this was perhaps asked of a shard that had not been told yet.
+        // Earlier notes of threads may come from a shard that had not been purged yet.
         self.purges.fetch_add(1, Ordering::Release);
         pages
     }
 
-    /// How often something was purged, in all shards already.
+    /// Number of purges that are complete in all shards.
     fn purges(&self) -> u64 {
         self.purges.load(Ordering::Acquire)
     }
 
-    /// Applies what a script said by `millrace_purge()` while it ran for `host` of the site of this name, in the grammar of
-    /// the field `Millrace-Purge`.
+    /// Applies purges that a script orders by `millrace_purge()` while it runs for `host` of this site, in the
+    /// grammar of the field `Millrace-Purge`.
     pub fn purge_as_told(&self, site: &str, host: &str, text: &[u8]) -> usize {
         let Some(rules) = self.rules_of(site) else { return 0 };
         self.purge(&noted(&rules, &Place { site, host, path: b"/", query: None }, text))
     }
 
-    /// The rules of a site by its name, empty for the one that has none.
+    /// The rules of a site by its name; the empty name is the site without one.
     pub fn rules_of(&self, site: &str) -> Option<Arc<Rules>> {
         self.known(site).map(|known| known.rules)
     }
 
-    /// What a site is, by its name; see [`Site::origin`].
+    /// The origin of a site by its name; see [`Site::origin`].
     fn origin_of(&self, site: &str) -> Option<u64> {
         self.known(site).map(|known| known.origin)
     }
@@ -185,9 +184,9 @@ impl PageCache {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
     }
 
-    /// Takes over the rules of the sites of a new configuration.
+    /// Takes the rules of the sites of a new configuration.
     pub fn set_rules<'a>(&self, sites: impl Iterator<Item = &'a Site> + Clone) {
-        // Nobody notes what changes while the cache is off: what earlier processes have kept must not come back after it.
+        // While the cache is off, changes are not noted: pages of earlier processes must not come back later.
         for site in sites.clone().filter(|site| site.plan.cache.mode == plan::CacheMode::Off) {
             let all = Tag::site(site.name().unwrap_or(""));
             self.purge(&[(Purge::Tag(all), Hardness::Hard)]);
@@ -207,8 +206,8 @@ impl PageCache {
         }
     }
 
-    /// Does a bounded part of what purges and time have left to do in the shards of an event loop. Returns the keys of
-    /// pages that are old, but were asked for often: the most wanted first.
+    /// Does a bounded part of the work that purges and expiry have left in the shards of an event loop. Returns the
+    /// keys of pages that are stale but were requested often: the most wanted first.
     pub fn tidy(&self, thread: &Context, most: usize) -> Vec<Box<[u8]>> {
         let threads = thread.plan().server.threads.max(1);
         let now = self.now(thread);
@@ -236,7 +235,7 @@ impl PageCache {
         }
     }
 
-    /// The time by the cache's clock, as of the thread's last look at its own.
+    /// The time on the cache's clock, as of the thread's last reading of its own.
     fn now(&self, thread: &Context) -> Millis {
         let (started, wall) = self.started;
         wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
@@ -251,8 +250,8 @@ impl PageCache {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A fill has brought a page, which began at the stamp `begun`: it goes to the disk, and its other forms are made
-    /// when there is time.
+    /// A fill that began at the stamp `begun` has produced a page: it goes to disk, and its other forms are made when
+    /// the machine is idle.
     fn has_stored(
         self: &Arc<Self>,
         site: &Site,
@@ -277,10 +276,10 @@ impl PageCache {
     }
 }
 
-/// Entries that are looked at in one go, with the lock held: some tens of microseconds.
+/// Number of entries visited under one lock: some tens of microseconds.
 const SWEEP_STEPS: usize = 256;
 
-/// A page that was asked for less often is not made anew before somebody asks again.
+/// A page that was requested less often is not refilled before the next request.
 const WANTED_HITS: u32 = 2;
 
 /// More would only cut the memory into smaller pieces.

@@ -1,4 +1,4 @@
-//! Between the cache and the disk: what is stored is written, what was written is stored again at the next start.
+//! Connects the cache and the disk: stored pages are written, and written pages are stored again at the next start.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,14 +9,14 @@ use super::disk::{Disk, Loaded, MemoryStore};
 use super::make;
 use crate::site::Site;
 
-/// Of the memory, how much is filled with what earlier processes have written, in percent: new pages need room too.
+/// Percentage of the memory that is filled with pages of earlier processes: new pages need room too.
 const FILLED: usize = 90;
 
 /// What the cache needs for the disk.
 #[derive(Debug)]
 pub struct Outliving {
     pub disk: Disk,
-    /// One a shard, while pages of earlier processes are being stored: purges meanwhile count for them.
+    /// One per shard, while pages of earlier processes are being loaded: purges in the meantime apply to them.
     holds: Mutex<Vec<Hold>>,
 }
 
@@ -27,8 +27,8 @@ impl Outliving {
 }
 
 impl PageCache {
-    /// Begins to store what earlier processes have written. To be called once, when the sites are known and before
-    /// anybody purges.
+    /// Starts to load pages of earlier processes. Must be called once, when the sites are known and before the first
+    /// purge.
     pub fn begin_to_load(self: &Arc<Self>) {
         let mut holds = Vec::new();
         self.each(|shard| holds.push(shard.hold()));
@@ -41,7 +41,7 @@ impl PageCache {
         &self.outliving.disk
     }
 
-    /// A page was stored or validated, by a fill that began at the stamp `begun`.
+    /// A fill that began at the stamp `begun` has stored or validated a page.
     pub(super) fn write(&self, site: &Site, key: &[u8], page: &Arc<Page>, begun: u64) {
         if !self.disk().is_on() {
             return;
@@ -53,7 +53,7 @@ impl PageCache {
         }
     }
 
-    /// What a site's name stands for is another thing now: what was made before is not shown any more.
+    /// A site's name now means another site: earlier pages are no longer served.
     pub(super) fn has_changed(&self, site: &str) {
         let all = Purge::Prefix { site: site.into(), host: None, path: Box::default() };
         self.purge(&[(all, Hardness::Hard)]);
@@ -75,7 +75,7 @@ impl MemoryStore for PageCache {
         let Some(hold) = holds.get(at) else { return false };
         let usage = self.lock(at).usage();
         if !usage.is_tight() {
-            // Where there is room, nobody has to wait until it is unpacked.
+            // If there is room, no request has to wait for unpacking later.
             let Some(page) = make::filled_out(&kept.page) else { return true };
             kept.page = page;
         }

@@ -1,17 +1,17 @@
-//! Requests of which a thread has just seen that their answers can't be stored: for a moment it does not ask again. A
-//! script that is never cached must not pay for a cache. With any purge all of that is forgotten.
+//! Requests whose responses a thread has just found uncacheable: for a moment it does not ask the store again,
+//! because a script that is never cached must not pay for a cache. Any purge clears the list.
 //!
-//! Only hashes are held. Two requests with the same one are as likely as a broken memory, and then PHP runs where a page
-//! would have done.
+//! It holds only hashes. Two requests with the same hash are as likely as a memory error, and then PHP runs although
+//! a page would have been enough.
 
 use std::cell::Cell;
 
 use millrace_pages::Key;
 
-/// How long it holds, milliseconds.
+/// How long a note is valid, milliseconds.
 const A_MOMENT: u64 = 1000;
 
-/// Requests that a thread has in mind; a power of two.
+/// Number of requests that a thread remembers; a power of two.
 const PLACES: usize = 256;
 
 thread_local! {
@@ -27,13 +27,13 @@ struct UncacheableNote {
 /// When the store is asked.
 #[derive(Clone, Copy)]
 pub struct StoreMoment {
-    /// By the thread's clock.
+    /// On the thread's clock.
     pub ticks: u64,
-    /// How many purges were done before.
+    /// Number of purges before.
     pub purges: u64,
 }
 
-/// Whether it has been noted a moment ago, and nothing was purged since.
+/// Whether the key was noted a moment ago, and nothing has been purged since.
 pub fn is_noted(key: Key<'_>, now: StoreMoment) -> bool {
     NOTED.with(|noted| {
         let UncacheableNote { hash, at } = noted[place(key)].get();
@@ -41,8 +41,8 @@ pub fn is_noted(key: Key<'_>, now: StoreMoment) -> bool {
     })
 }
 
-/// Notes it. Not for a page with variants: the key says nothing of them, and whoever asks for one that is not stored would
-/// turn the cache off for the others. `at` is from before the store was asked.
+/// Notes a key. Not for a page with variants: the key does not distinguish them, and a request for an uncacheable
+/// variant would turn the cache off for the others. `at` is from before the store was asked.
 pub fn note(key: Key<'_>, at: StoreMoment) {
     NOTED.with(|noted| noted[place(key)].set(UncacheableNote { hash: key.hash, at }));
 }

@@ -1,4 +1,4 @@
-//! An answer out of a page: the form that the client takes, 304, parts, HEAD.
+//! A response from a page: the form that the client accepts, 304, parts, HEAD.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::message::reply::{Body, Fields, Reply, byteranges, lines, plain};
 const OF_NOT_MODIFIED: [&str; 6] =
     ["cache-control", "content-location", "etag", "expires", "vary", "last-modified"];
 
-/// What a request says about the form of its answer.
+/// What a request says about the form of its response.
 #[derive(Clone, Debug, Default)]
 pub struct PageRequest<'a> {
     conditions: Conditions<'a>,
@@ -24,7 +24,7 @@ pub struct PageRequest<'a> {
 }
 
 impl<'a> PageRequest<'a> {
-    /// Goes through the fields once.
+    /// Reads the fields once.
     pub fn read(head: &'a Head) -> PageRequest<'a> {
         let mut asked = PageRequest::default();
         let (mut ranges, is_get) = (0, head.method() == "GET");
@@ -42,7 +42,7 @@ impl<'a> PageRequest<'a> {
         asked
     }
 
-    /// The same, to outlive the request.
+    /// An owned copy, which outlives the request.
     pub fn into_owned(self) -> PageRequest<'static> {
         PageRequest {
             conditions: self.conditions.into_owned(),
@@ -52,10 +52,10 @@ impl<'a> PageRequest<'a> {
     }
 }
 
-/// The answer out of a page.
+/// The response from a page.
 pub fn answer(page: &Page, asked: &PageRequest<'_>) -> Reply {
     if page.status != 200 {
-        // Conditions and ranges are about representations of what was found (RFC 9110 section 13.2.1).
+        // Conditions and ranges apply only to successful responses (RFC 9110 section 13.2.1).
         return whole(page, best(page, asked));
     }
     let form = best(page, asked);
@@ -64,7 +64,7 @@ pub fn answer(page: &Page, asked: &PageRequest<'_>) -> Reply {
         return reply;
     }
     if asked.conditions.is_empty() {
-        // Nothing of the form is looked at until it is copied: it is on its way from memory.
+        // The form is not read before it is copied: it is being prefetched.
         return whole(page, form);
     }
     match asked.conditions.evaluate(&validators(page, form)) {
@@ -74,22 +74,22 @@ pub fn answer(page: &Page, asked: &PageRequest<'_>) -> Reply {
     }
 }
 
-/// The form that the client has already, by its own word, else the one it likes best of those that are there: since it came
-/// a better one may have been made.
+/// The form that the client already has, as its conditions say, otherwise the best available one it accepts: a better
+/// one may have been made meanwhile.
 fn best<'a>(page: &'a Page, asked: &PageRequest<'_>) -> &'a Form {
     let forms = || asked.accept.by_preference().filter_map(|coding| page.form(coding));
     let known = |form: &&Form| asked.conditions.names(opaque(etag_of(form).unwrap_or("")));
     let had = if asked.conditions.is_empty() { None } else { forms().find(known) };
-    // Identity even where the client refuses it: RFC 9110 section 12.4.1 lets us, and it helps more than a 406.
+    // Identity even if the client refuses it: RFC 9110 section 12.4.1 permits this, and it helps more than a 406.
     had.or_else(|| forms().next()).unwrap_or(page.identity())
 }
 
-/// An entity-tag without what says that it is a weak one.
+/// An entity-tag without the mark of a weak one.
 fn opaque(etag: &str) -> &str {
     etag.strip_prefix("W/").unwrap_or(etag)
 }
 
-/// All of the page in one of its forms.
+/// The whole page in one of its forms.
 fn whole(page: &Page, form: &Form) -> Reply {
     let Some(form) = with_content(page, form) else { return plain(500) };
     Reply {
@@ -101,7 +101,7 @@ fn whole(page: &Page, form: &Form) -> Reply {
     .body(cut(&form, ByteSpan { start: 0, end: form.body().len() as u64 }))
 }
 
-/// A form of the page to be sent: the one without a coding may have to be unpacked first, and it is noted that it was wanted.
+/// A form of the page with its content: the uncoded one may have to be unpacked first, and its use is noted.
 fn with_content<'a>(page: &'a Page, form: &'a Form) -> Option<Cow<'a, Form>> {
     if !std::ptr::eq(form, page.identity()) {
         return Some(Cow::Borrowed(form));
@@ -120,7 +120,7 @@ fn not_modified(form: &Form) -> Reply {
     reply
 }
 
-/// The answer to a request for a part, if it is one. Parts are those of the content without a coding.
+/// The response to a request for a part, if it is one. Parts refer to the uncoded content.
 fn part(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
     let range = asked.range.as_ref().filter(|_| asked.accept.takes(Coding::Identity))?;
     let form = page.identity();
@@ -177,7 +177,7 @@ fn validators<'a>(page: &Page, form: &'a Form) -> Validators<'a> {
     Validators {
         etag: opaque(etag),
         etag_is_weak: etag.starts_with("W/"),
-        // RFC 9111 section 4.3.2: where there is no Last-Modified, when it came.
+        // RFC 9111 section 4.3.2: without Last-Modified, the time of its arrival.
         modified: page.last_modified.unwrap_or(stored),
         modified_is_strong: page.last_modified.is_some_and(|modified| modified + 60 < stored),
     }

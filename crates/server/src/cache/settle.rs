@@ -1,5 +1,5 @@
-//! What every answer of a script goes through, whether it may be stored or not: purges are applied, and invalidation
-//! after unsafe methods (RFC 9111 section 4.4); and the request that PHP is asked when it answers for everybody.
+//! Steps for every response of a script, cacheable or not: applies purges, and invalidates after unsafe methods (RFC
+//! 9111 section 4.4); and the request that PHP gets if the response is for all.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use crate::message::host_of;
 use crate::message::reply::{Aside, Reply};
 use crate::site::Site;
 
-/// An answer for one visitor is on its way.
+/// A response for one visitor is on its way.
 pub fn settle(
     thread: &Rc<CacheThread>,
     site: &Site,
@@ -46,7 +46,8 @@ pub fn settle(
     }
 }
 
-/// Says of an answer to HEAD, which is never stored, what is said of the answer to GET. False if nothing is known of that.
+/// Gives a response to HEAD, which is never stored, the cache status of the response to GET. False if that is
+/// unknown.
 fn tell_as_get(
     thread: &CacheThread,
     site: &Site,
@@ -75,8 +76,8 @@ fn tell_as_get(
     true
 }
 
-/// The crawler of the LiteSpeed Cache plugin, which runs on the machine itself, learns from the page's own word that there
-/// is nothing to warm.
+/// Tells the LiteSpeed Cache plugin's crawler, which runs on this machine, when a page is uncacheable, so that it
+/// doesn't warm it up.
 pub fn tell_crawler(request: &Request, reply: &mut Reply, aside: &Aside) {
     let (client, local) = (request.ends.client_ip(), request.ends.local.map(|local| local.ip()));
     let is_here = client.is_some_and(|client| client.is_loopback() || Some(client) == local);
@@ -88,7 +89,7 @@ pub fn tell_crawler(request: &Request, reply: &mut Reply, aside: &Aside) {
     }
 }
 
-/// Applies what an answer says about stored pages. Purges by function call have been applied when they came.
+/// Applies a response's purges. Purges by function call have already been applied.
 pub fn purge(
     thread: &CacheThread,
     rules: &Rules,
@@ -101,7 +102,7 @@ pub fn purge(
     let purges = purges(rules, place, method, reply.status, fields, &Notes::default());
     if !purges.is_empty() {
         let pages = thread.cache.purge(&purges);
-        // An unsafe method asks for it by itself, and seldom is there a page of its URL.
+        // An unsafe method purges implicitly, and there is seldom a page for its URL.
         if pages > 0 {
             let process = &thread.process;
             let who = format!("{method} {}{}", place.host, place.path.escape_ascii());
@@ -110,7 +111,7 @@ pub fn purge(
     }
 }
 
-/// What an answer said that is to be purged, for the log.
+/// A response's purge orders, for the log.
 fn asked_for(aside: &Aside) -> String {
     const MOST: usize = 200;
     let is_purge = |name: &str| {
@@ -123,12 +124,12 @@ fn asked_for(aside: &Aside) -> String {
     }
 }
 
-/// What a request is about; `path` is its normalised path.
+/// The place of a request; `path` is its normalised path.
 pub fn place<'a>(site: &'a Site, request: &'a Request, path: &'a [u8]) -> Place<'a> {
     Place { site: site.name().unwrap_or(""), host: request.authority(), path, query: request.query() }
 }
 
-/// The question that the cache's rules are asked about a request; `path` is the normalised one.
+/// A request as the cache's rules see it; `path` is the normalised one.
 pub fn asked<'a>(
     site: &'a Site,
     request: &'a Request,
@@ -146,8 +147,8 @@ pub fn asked<'a>(
     }
 }
 
-/// The request that PHP is asked when it answers for everybody: by GET, without what concerns one client only and without
-/// what the key does not hold; with the validators of a page that may still hold.
+/// The request that PHP gets if the response is for all: by GET, without fields that concern one client only and
+/// without what the key does not contain; with the validators of a page that may still be valid.
 pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
     let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
     for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
@@ -183,8 +184,7 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
     request.derived(target, keeps, &more)
 }
 
-/// Whether a value of `Accept-Encoding` holds nothing but codings that there are, so that a page which shows it tells
-/// nobody anything.
+/// Whether a value of `Accept-Encoding` contains only known codings, so that a page which shows it reveals nothing.
 fn names_codings(value: &[u8]) -> bool {
     const CODINGS: [&[u8]; 8] =
         [b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"compress", b"identity", b"*"];
@@ -198,17 +198,17 @@ fn names_codings(value: &[u8]) -> bool {
     })
 }
 
-/// Whether the request has arguments that the key does not hold; that the key has them in another order is nothing.
+/// Whether the request has arguments that the key does not contain; their order doesn't matter.
 pub fn drops_arguments(rules: &Rules, request: &Request) -> bool {
     request.query().is_some_and(|query| write_kept(&rules.dropped_arguments, query, &mut Vec::new()))
 }
 
-/// Whether a field of a request makes its answer depend on what the client has (RFC 9110 section 13.1).
+/// Whether a field of a request makes it conditional (RFC 9110 section 13.1).
 pub fn is_condition(name: &str) -> bool {
     name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"))
 }
 
-/// Whether an answer says of itself that it is for everybody.
+/// Whether a response says that it is public.
 pub fn is_public(reply: &Reply) -> bool {
     reply.fields.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("cache-control")

@@ -1,52 +1,53 @@
-//! Time-outs without a timer a connection: each connection writes down until when it may stay as it is, and a sweep
-//! a few times a second looks for those that have stayed too long.
+//! Timeouts without a timer per connection: each connection stores its deadline, and a sweep a few times a second
+//! finds those that have passed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use crate::context::budget::PLAIN_BYTES;
 
-/// How often connections are looked at, milliseconds: how late a time-out may come.
+/// Interval of the sweep, milliseconds: how late a timeout may come.
 pub const SWEEP_MS: u64 = 250;
 
-/// Who has had nothing to do for so long is idle: one that has just been accepted, or is about to ask for the next part of a page, is
-/// not.
+/// Minimum time without activity of an idle connection, milliseconds: a newly accepted one, or one that is about to
+/// request the next part of a page, is not idle.
 const IDLE_MS: u64 = 1_000;
-/// A client that is in the middle of something and has not moved for so long is as good as gone. Less than any patience.
+/// A client that stops in the middle of a request for this long is as good as gone, milliseconds. Shorter than any
+/// timeout.
 const STALLED_MS: u64 = 4_000;
 
-/// Something whose patience ends.
+/// Something with a deadline.
 pub trait Expire {
     /// The deadline has passed. Must not block; may end the connection.
     fn expire(&self);
 }
 
-/// Until when the owner may stay as it is, in [`crate::context::Clock::ticks`]. 0: for ever.
+/// The deadline of its owner, in [`crate::context::Clock::ticks`]. 0: none.
 #[derive(Debug, Default)]
 pub struct Deadline(Cell<u64>);
 
 impl Deadline {
-    /// Patience ends at `tick`.
+    /// Sets the deadline to `tick`.
     pub fn set(&self, tick: u64) {
         self.0.set(tick.max(1));
     }
 
-    /// Patience never ends.
+    /// Removes the deadline.
     pub fn clear(&self) {
         self.0.set(0);
     }
 
-    /// Whether it has ended.
+    /// Whether it has passed.
     pub fn is_over(&self, now: u64) -> bool {
         let tick = self.0.get();
         tick != 0 && tick <= now
     }
 }
 
-/// Everybody on this thread who has a deadline. Does not own them.
+/// All owners of a deadline on this thread. Does not own them.
 pub struct Deadlines {
     owners: RefCell<Vec<Weak<dyn HasDeadline>>>,
-    /// An owner that has had nothing to do for so long is idle, milliseconds.
+    /// Time without activity after which an owner is idle, milliseconds.
     idle: Cell<u64>,
 }
 
@@ -61,33 +62,33 @@ pub trait HasDeadline: Expire {
     /// Its deadline.
     fn deadline(&self) -> &Deadline;
 
-    /// Ends it if it does nothing: the server is about to end.
+    /// Ends it if it is idle: the server is about to exit.
     fn end_if_idle(&self);
 
     /// Another configuration is in force.
     fn renew(&self) {}
 
-    /// Whether it may be closed to make room, as nobody would miss it much; `None`: it is at work.
+    /// Its state of rest, in which it may be closed to make room; `None`: it is at work.
     fn rest(&self) -> Option<Rest>;
 
-    /// Ends it, because others need the room. Returns the bytes that it held.
+    /// Closes it to make room. Returns the bytes that it held.
     fn give_way(&self) -> u64;
 
-    /// Notes what it holds at the moment.
+    /// Updates the memory that it holds.
     fn weigh(&self, _now: u64) {}
 }
 
-/// How an owner is at rest. The least is the idlest.
+/// How an owner is at rest. The smallest value is the idlest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rest {
-    /// Since when its client has not moved, in [`crate::context::Clock::ticks`].
+    /// When its client was last active, in [`crate::context::Clock::ticks`].
     pub since: u64,
     /// It is in the middle of a request.
     pub stalled: bool,
 }
 
 impl Rest {
-    /// Whether it has lasted long enough; where the `need` is great, that is not long.
+    /// Whether it has lasted long enough; if the `need` is great, a short time is enough.
     fn is_long(self, now: u64, need: Need, idle: u64) -> bool {
         let least = match need {
             Need::Some if self.stalled => STALLED_MS,
@@ -100,37 +101,37 @@ impl Rest {
 /// How badly room is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// For one more.
+    /// For one more connection.
     Some,
-    /// Those who are there take far more than they may.
+    /// The existing connections hold far more than they may.
     Great,
 }
 
-/// What has given way.
+/// What was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Owners.
+    /// Number of owners.
     pub count: usize,
-    /// What they held.
+    /// Memory that they held.
     pub bytes: u64,
 }
 
 impl Deadlines {
-    /// An owner counts as idle after `milliseconds`, from now on.
+    /// Sets the time after which an owner is idle.
     #[cfg(test)]
     pub fn set_idle(&self, milliseconds: u64) {
         self.idle.set(milliseconds);
     }
 
-    /// Looks after `owner` from now on, until it is dropped.
+    /// Watches `owner` until it is dropped.
     pub fn watch(&self, owner: &Rc<impl HasDeadline + 'static>) {
         let owner: Weak<dyn HasDeadline> = Rc::<_>::downgrade(owner) as Weak<dyn HasDeadline>;
         self.owners.borrow_mut().push(owner);
     }
 
-    /// Expires those whose deadline is over, and forgets those that are gone.
+    /// Expires owners whose deadline has passed, and forgets dropped ones.
     pub fn sweep(&self, now: u64) {
-        // An owner that expires may start to watch another: the list is not borrowed meanwhile.
+        // An owner that expires may register another one: the list is not borrowed meanwhile.
         let mut owners = self.owners.take();
         owners.retain(|owner| match owner.upgrade() {
             Some(owner) => {
@@ -148,17 +149,17 @@ impl Deadlines {
         *newer = owners;
     }
 
-    /// Ends everybody who does nothing.
+    /// Ends all idle owners.
     pub fn end_idle(&self) {
         self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.end_if_idle());
     }
 
-    /// Tells everybody that another configuration is in force.
+    /// Tells all owners that another configuration is in force.
     pub fn renew(&self) {
         self.owners.borrow().iter().filter_map(Weak::upgrade).for_each(|owner| owner.renew());
     }
 
-    /// Ends the idlest until `bytes` are free, at most `most` of them.
+    /// Ends the idlest owners until `bytes` are free, `most` of them at most.
     pub fn close_idlest(&self, now: u64, need: Need, bytes: u64, most: usize) -> Closed {
         let owners = self.owners.borrow();
         let resting = owners.iter().filter_map(Weak::upgrade).filter_map(|owner| {
@@ -166,7 +167,7 @@ impl Deadlines {
             Some((rest, owner))
         });
         let mut resting: Vec<(Rest, Rc<dyn HasDeadline>)> = resting.collect();
-        // None holds less than that.
+        // None holds less than this.
         let enough = usize::try_from(bytes / PLAIN_BYTES).unwrap_or(usize::MAX).saturating_add(1).min(most);
         if enough < resting.len() {
             resting.select_nth_unstable_by_key(enough, |(rest, _)| *rest);
@@ -184,7 +185,7 @@ impl Deadlines {
         closed
     }
 
-    /// Whether nobody is left to look after.
+    /// Whether no owner is left.
     pub fn is_empty(&self) -> bool {
         self.owners.borrow().iter().all(|owner| owner.strong_count() == 0)
     }

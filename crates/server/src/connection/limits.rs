@@ -1,4 +1,4 @@
-//! How many connections a listener may have, and how many of them from one address.
+//! Limits on the number of connections of a listener, in total and from one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::budget::{Budget, Holding, PLAIN_BYTES};
 
-/// Connections that are being shed at once: they are gone in a moment, unless they are slow on purpose.
+/// Maximum number of connections being shed at once: they end in a moment, unless they are slow on purpose.
 const MOST_SHED: usize = 256;
 
 /// The limits of one listening address, shared by the sockets that all threads have on it.
@@ -18,23 +18,23 @@ pub struct ConnectionLimits {
     is_natural: AtomicBool,
     open: AtomicUsize,
     shed: AtomicUsize,
-    /// Only used while there is a limit per address. Held for one look-up.
+    /// Only used while there is a limit per address. Locked for one lookup.
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// How many connections there may be.
+/// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
-    /// Of a listener.
+    /// Per listener.
     pub connections: usize,
     /// From one address; 0: no limit.
     pub per_address: usize,
-    /// Nobody has written that: it is what descriptors allow.
+    /// It is not configured: it follows from the number of descriptors.
     pub is_natural: bool,
 }
 
 impl ConnectionLimits {
-    /// At most so many connections.
+    /// With this maximum.
     pub fn new(most: Most) -> Arc<ConnectionLimits> {
         let limits = ConnectionLimits {
             most: AtomicUsize::default(),
@@ -48,29 +48,29 @@ impl ConnectionLimits {
         Arc::new(limits)
     }
 
-    /// Other limits from now on; connections over them stay.
+    /// Sets other limits; existing connections beyond them stay.
     pub fn change(&self, most: Most) {
         self.most.store(most.connections, Ordering::Relaxed);
         self.most_per_address.store(most.per_address, Ordering::Relaxed);
         self.is_natural.store(most.is_natural, Ordering::Relaxed);
     }
 
-    /// Whether it is for want of descriptors that there may not be more.
+    /// Whether the limit follows from the number of descriptors.
     pub fn is_natural(&self) -> bool {
         self.is_natural.load(Ordering::Relaxed)
     }
 
-    /// Whether no further connection should be accepted: it waits in the kernel's queue.
+    /// Whether no further connection should be accepted: it stays in the kernel's queue.
     pub fn is_full(&self) -> bool {
         self.open.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
     }
 
-    /// Whether there are as many connections being shed as there may be: the next waits in the kernel's queue, too.
+    /// Whether the maximum of connections is being shed: the next one stays in the kernel's queue, too.
     pub fn is_at_shed_limit(&self) -> bool {
         self.shed.load(Ordering::Relaxed) >= MOST_SHED
     }
 
-    /// A place for a connection from `address`; `None` if that address has too many.
+    /// A permit for a connection from `address`; `None` if that address has too many.
     pub fn admit(self: &Arc<ConnectionLimits>, address: Option<IpAddr>) -> Option<ConnectionPermit> {
         let most = self.most_per_address.load(Ordering::Relaxed);
         let counted = address.filter(|_| most > 0);
@@ -87,58 +87,58 @@ impl ConnectionLimits {
     }
 }
 
-/// A connection's place; dropped with the connection.
+/// A connection's permit; dropped with the connection.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limits: Arc<ConnectionLimits>,
     counted: Option<IpAddr>,
-    /// A place elsewhere that it has as well.
+    /// A second permit, for another event loop.
     other: Option<Box<ConnectionPermit>>,
-    /// What it holds of the memory for connections.
+    /// Its part of the memory for connections.
     holding: Option<Holding>,
-    /// It is told to come again later.
+    /// It is being shed.
     is_shed: bool,
 }
 
 impl ConnectionPermit {
-    /// The same, and what a connection is made of is taken from `budget`.
+    /// The same, with a connection's fixed memory charged to `budget`.
     pub fn charged(mut self, budget: &Arc<Budget>) -> ConnectionPermit {
         self.holding = Some(Holding::new(budget, PLAIN_BYTES));
         self
     }
 
-    /// The same for somebody for whom there is no room, and who is told so.
+    /// The same for a connection that is shed.
     pub fn for_shedding(mut self) -> ConnectionPermit {
         self.is_shed = true;
         self.limits.shed.fetch_add(1, Ordering::Relaxed);
         self
     }
 
-    /// Whether there is no room for it: its request is answered 503.
+    /// Whether it is shed: its request gets a 503 response.
     pub fn is_shed(&self) -> bool {
         self.is_shed
     }
 
-    /// The connection is made of so much more from now on, bytes.
+    /// Adds to the connection's fixed memory, bytes.
     pub fn grow(&self, bytes: u64) {
         if let Some(holding) = &self.holding {
             holding.grow(bytes);
         }
     }
 
-    /// It holds so much at the moment, beside what it is made of.
+    /// Sets the current memory beyond the fixed part, bytes.
     pub fn hold(&self, bytes: u64) {
         if let Some(holding) = &self.holding {
             holding.set(bytes);
         }
     }
 
-    /// The connection is about to end: what it holds counts no more. Returns how much that was.
+    /// The connection is about to end: releases its memory. Returns how much that was.
     pub fn give_back(&self) -> u64 {
         self.holding.as_ref().map_or(0, Holding::give_back)
     }
 
-    /// Both places in one.
+    /// Joins both permits.
     pub fn and(mut self, other: ConnectionPermit) -> ConnectionPermit {
         self.other = Some(Box::new(other));
         self

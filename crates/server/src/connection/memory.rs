@@ -1,4 +1,5 @@
-//! A client in memory, for tests: what it sends comes in the pieces in which it was sent, and it takes no more than it has room for.
+//! A client in memory, for tests: its data arrives in the pieces in which it was sent, and it takes no more than it
+//! has room for.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,29 +15,29 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub struct MemorySocket {
     between: Rc<RefCell<Between>>,
-    /// Something that is no socket: what asks the kernel about one hears that.
+    /// Not a socket: queries to the kernel report that.
     descriptor: File,
 }
 
-/// The client's end. Dropped, it has gone.
+/// The client's end. Dropping it ends the connection.
 #[derive(Debug)]
 pub struct MemoryClient(Rc<RefCell<Between>>);
 
 #[derive(Debug)]
 struct Between {
-    /// What the server has not read. It gets one piece at a time.
+    /// Data that the server has not read. It gets one piece at a time.
     sent: VecDeque<Vec<u8>>,
-    /// Nothing more is sent.
+    /// The client sends no more.
     is_sent: bool,
-    /// What the client has not taken.
+    /// Data that the client has not taken.
     answer: Vec<u8>,
-    /// Bytes of that, at most.
+    /// Maximum number of these bytes.
     room: usize,
-    /// Nothing more is answered.
+    /// The server sends no more.
     is_answered: bool,
-    /// The server has let go of its end.
+    /// The server has closed its end.
     is_closed: bool,
-    /// What the client had not taken was thrown away.
+    /// Data that the client had not taken was dropped.
     is_reset: bool,
     server: Option<Waker>,
     client: Option<Waker>,
@@ -136,7 +137,7 @@ impl AsFd for MemorySocket {
 }
 
 impl Drop for MemorySocket {
-    /// As the kernel has it: what was not read, or comes later, is answered with a reset.
+    /// Like the kernel: unread or later data causes a reset.
     fn drop(&mut self) {
         {
             let mut between = self.between.borrow_mut();
@@ -158,21 +159,21 @@ impl MemoryClient {
         between.wake_server();
     }
 
-    /// Sends no more.
+    /// Ends sending.
     pub fn end(&self) {
         let mut between = self.0.borrow_mut();
         between.is_sent = true;
         between.wake_server();
     }
 
-    /// Has room for so many bytes from now on, those among them that have come and were not taken.
+    /// Sets the room in bytes, including data that has arrived and was not taken.
     pub fn set_room(&self, bytes: usize) {
         let mut between = self.0.borrow_mut();
         between.room = bytes;
         between.wake_server();
     }
 
-    /// Takes what comes until `is_there` says so of it, or nothing more comes.
+    /// Takes data until `is_there` accepts it, or no more comes.
     pub async fn wait(&self, is_there: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
@@ -189,27 +190,27 @@ impl MemoryClient {
         }
     }
 
-    /// The answer to its end.
+    /// The response to its end.
     pub async fn rest(&self) -> Vec<u8> {
         self.wait(|_| false).await
     }
 
-    /// Comes back when the server has read everything, or will read no more of it.
+    /// Returns when the server has read everything, or will read no more.
     pub async fn is_read(&self) {
         self.when(|between| between.sent.is_empty()).await;
     }
 
-    /// What has come and was not taken, bytes.
+    /// Bytes that have arrived and were not taken.
     pub fn untaken(&self) -> usize {
         self.0.borrow().answer.len()
     }
 
-    /// Whether nothing more comes.
+    /// Whether no more data comes.
     pub fn is_answered(&self) -> bool {
         self.0.borrow().is_answered
     }
 
-    /// Whether what was not taken is lost: the server has thrown it away, or has closed its end before it read everything.
+    /// Whether untaken data is lost: the server has dropped it, or has closed its end before it read everything.
     pub fn is_reset(&self) -> bool {
         self.0.borrow().is_reset
     }

@@ -1,5 +1,5 @@
-//! What a client's connection is made of, whatever its protocol: its socket, its place among those that are allowed, its deadline,
-//! and the way to another event loop.
+//! The parts of a client's connection, whatever its protocol: its socket, its permit, its deadline, and the way to
+//! another event loop.
 
 mod deadlines;
 mod limits;
@@ -21,16 +21,16 @@ pub use stream::ClientStream;
 
 use crate::message::request::Ends;
 
-/// How long a connection may take to say what it wants that is only to hear that there is no room, and before that for its handshake.
+/// Time limit for the request of a shed connection, and before that for its handshake.
 pub const SHED_TIME: Duration = Duration::from_secs(2);
 
-/// A connection that has just come in.
+/// A newly accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// Its socket.
     pub stream: ClientStream,
-    /// Who talks to whom.
+    /// The addresses of both ends.
     pub ends: Ends,
-    /// Its place among the connections that are allowed.
+    /// Its permit.
     pub permit: ConnectionPermit,
 }

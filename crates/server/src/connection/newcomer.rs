@@ -1,5 +1,5 @@
-//! Connections that no protocol knows yet: in the middle of a handshake, or before their first byte. They give way to others
-//! like all who don't move.
+//! Connections without a protocol yet: during the handshake, or before their first byte. They are shed like others
+//! when they are inactive.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,24 +11,24 @@ use super::{Deadline, Deadlines, Expire, HasDeadline, Rest};
 use crate::context::Context;
 use crate::context::stats::Counter;
 
-/// A connection that no protocol knows yet.
+/// A connection without a protocol yet.
 #[derive(Debug)]
 pub struct Newcomer {
     context: Rc<Context>,
-    /// What it is counted as.
+    /// The counter of its state.
     gauge: Counter,
-    /// Never used: it has a timer, for its time is bounded whatever its client does.
+    /// Never used: it has a timer, because its time is limited whatever its client does.
     deadline: Deadline,
-    /// When its client last moved, in ticks of the thread's clock.
+    /// When its client was last active, in ticks of the thread's clock.
     moved: Cell<u64>,
     permit: RefCell<Option<ConnectionPermit>>,
-    /// It has to end.
+    /// Notified when it must end.
     gone: Notify,
     gave_way: Cell<bool>,
 }
 
 impl Newcomer {
-    /// One that is counted as `gauge` says, until it is dropped.
+    /// A new one, counted in `gauge` until it is dropped.
     pub fn new(
         context: &Rc<Context>,
         deadlines: &Deadlines,
@@ -49,17 +49,17 @@ impl Newcomer {
         newcomer
     }
 
-    /// Its client has said something.
+    /// Its client has sent something.
     pub fn moves(&self) {
         self.moved.set(self.context.clock.ticks());
     }
 
-    /// Comes back when it has to end.
+    /// Returns when it must end.
     pub async fn gone(&self) {
         self.gone.notified().await;
     }
 
-    /// Its place, when it is known what it wants.
+    /// Takes its permit, when its protocol is known.
     pub fn take_permit(&self) -> Option<ConnectionPermit> {
         self.permit.take()
     }

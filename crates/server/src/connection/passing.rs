@@ -1,7 +1,7 @@
-//! Connections on their way from one event loop to another that has another descriptor table (see `engine/crowd.rs`).
+//! Passes connections from one event loop to another one with another descriptor table (see `engine/crowd.rs`).
 //!
-//! The descriptor goes by a Unix socket, which gives it a number in the table of whoever receives it (`SCM_RIGHTS`); all else
-//! follows by a channel, in the same order. The other way go listening sockets.
+//! The descriptor is sent through a Unix socket, which gives it a number in the receiver's table (`SCM_RIGHTS`); the
+//! rest follows through a channel, in the same order. Listening sockets go the other way.
 
 use std::cell::OnceCell;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,45 +21,45 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{ConnectionLimits, ConnectionPermit};
 use crate::message::request::Ends;
 
-/// What goes with a descriptor.
+/// The data that belong to a descriptor.
 #[derive(Debug)]
 pub struct Passed {
-    /// Who talks to whom.
+    /// The addresses of both ends.
     pub ends: Ends,
-    /// Its places in both event loops.
+    /// Its permits in both event loops.
     pub permit: ConnectionPermit,
-    /// What has been read of it.
+    /// The bytes that have been read from it.
     pub begun: Vec<u8>,
 }
 
-/// Where connections leave an event loop.
+/// The sending end, in the event loop that connections leave.
 #[derive(Debug)]
 pub struct Exit {
     socket: StdUnixStream,
-    /// The same as the event loop knows it, from the first connection on.
+    /// The same socket, registered with the event loop from the first connection on.
     waited_for: OnceCell<UnixStream>,
     passed: UnboundedSender<Passed>,
-    /// Places where they go to.
+    /// The limits of the other loop.
     room: Arc<ConnectionLimits>,
 }
 
-/// Where they come into the other one.
+/// The receiving end, in the other event loop.
 #[derive(Debug)]
 pub struct PassingEntry {
     socket: StdUnixStream,
-    /// The same as the event loop knows it, from the first connection on.
+    /// The same socket, registered with the event loop from the first connection on.
     waited_for: Option<UnixStream>,
     passed: UnboundedReceiver<Passed>,
 }
 
-/// Where listening sockets are sent to the event loop of an exit.
+/// Sends listening sockets to the event loop of an exit.
 #[derive(Debug)]
 pub struct Supply(StdUnixStream);
 
-/// A way from one event loop to another; `room`: how many connections there may be at its end.
+/// Both ends of a passage between event loops; `room`: the limit of connections at the receiving end.
 ///
 /// # Errors
-/// No sockets can be had.
+/// No sockets are available.
 pub fn passage(room: &Arc<ConnectionLimits>) -> io::Result<(Exit, PassingEntry, Supply)> {
     let (here, there) = StdUnixStream::pair()?;
     here.set_nonblocking(true)?;
@@ -71,7 +71,8 @@ pub fn passage(room: &Arc<ConnectionLimits>) -> io::Result<(Exit, PassingEntry, 
 }
 
 impl PassingEntry {
-    /// Takes the next connection in: its descriptor, if there was one left for it, and what goes with it. `None`: no more will come.
+    /// Receives the next connection: its descriptor, if there was one left for it, and its data. `None`: no more will
+    /// come.
     pub async fn next(&mut self) -> Option<(Option<OwnedFd>, Passed)> {
         let socket = match &self.waited_for {
             Some(socket) => socket,
@@ -86,19 +87,19 @@ impl Supply {
     /// Sends a listening socket.
     ///
     /// # Errors
-    /// The event loop does not take them.
+    /// The event loop does not accept it.
     pub fn send(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         send(self.0.as_fd(), socket)
     }
 }
 
 impl Exit {
-    /// Its descriptor.
+    /// Number of its descriptor.
     pub fn number(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
-    /// The next listening socket of those that were sent.
+    /// Receives the next listening socket.
     ///
     /// # Errors
     /// None was sent, or the table is full.
@@ -111,12 +112,12 @@ impl Exit {
         self.room.is_full()
     }
 
-    /// Passes a TCP connection on, of which `begun` has been read. If the other loop has gone, it ends.
+    /// Passes on a TCP connection from which `begun` has been read. If the other loop has gone, the connection ends.
     pub async fn pass(&self, socket: OwnedFd, ends: Ends, permit: ConnectionPermit, begun: Vec<u8>) {
         let (Some(place), Ok(way)) = (self.room.admit(None), self.way()) else { return };
         let permit = permit.and(place);
         let sent = way.async_io(Interest::WRITABLE, || send(way.as_fd(), socket.as_fd())).await;
-        // Nothing may come in between: the other side takes both in the order in which they come.
+        // No await in between: the other side matches both by their order.
         if sent.is_ok() {
             let _ = self.passed.send(Passed { ends, permit, begun });
         }
@@ -140,7 +141,7 @@ fn send(socket: BorrowedFd<'_>, what: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// `None`: there was one, but no descriptor is left for it. An error too if the other side has gone.
+/// `None`: no descriptor was left for it. An error also if the other side has gone.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

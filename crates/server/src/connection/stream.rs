@@ -1,4 +1,4 @@
-//! A client connection's socket, TCP, Unix or encrypted TCP, with only the calls that the event loop makes.
+//! A client connection's socket - TCP, Unix or encrypted TCP - with only the calls that the event loop makes.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -23,15 +23,15 @@ pub enum ClientStream {
     Tcp(TcpStream),
     /// Unix
     Unix(UnixStream),
-    /// TCP with TLS: what is read and written is plaintext.
+    /// TCP with TLS: reads and writes plaintext
     Tls(Box<TlsStream>),
-    /// None at all
+    /// In memory
     #[cfg(test)]
     Memory(MemorySocket),
 }
 
 impl ClientStream {
-    /// Reads once. A read that does not fill `buffer` has emptied the socket and costs no second system call.
+    /// Reads once. A read that does not fill `buffer` has emptied the socket and needs no second system call.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {
             ClientStream::Tcp(s) => poll_receive(s, cx, buffer),
@@ -46,9 +46,9 @@ impl ClientStream {
         }
     }
 
-    /// Ready when the other side has ended the connection, or its half of it. Stays pending if there is something to read,
-    /// which has to be read first; and for a Unix socket, which tokio can't be asked about without a borrow that lasts: a
-    /// proxy that lets go of its request is noticed when the answer is written.
+    /// Ready when the other side has ended the connection, or its half of it. Stays pending while unread data is
+    /// available; and for a Unix socket, which tokio can't query without a long borrow: if a proxy abandons its
+    /// request, the server notices when it sends the response.
     pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let socket = match self {
             ClientStream::Tcp(socket) => &*socket,
@@ -101,12 +101,12 @@ impl ClientStream {
         }
     }
 
-    /// Whether some of what was read last had come before the handshake was over: as early data, which may be a copy.
+    /// Whether the last read returned early data, which may be a replay.
     pub fn is_early(&self) -> bool {
         matches!(self, ClientStream::Tls(s) if s.is_early())
     }
 
-    /// Whether the kernel may send files over it by itself.
+    /// Whether sendfile works on it.
     pub fn sends_files(&self) -> bool {
         match self {
             ClientStream::Tcp(_) | ClientStream::Unix(_) => true,
@@ -116,20 +116,21 @@ impl ClientStream {
         }
     }
 
-    /// Lets the kernel encipher from now on, if it can; whether it does. What was written must have left.
+    /// Switches to encryption by the kernel, if available; returns whether it did. All written data must have been
+    /// sent.
     ///
     /// # Errors
-    /// The connection can't go on.
+    /// The connection is unusable.
     pub fn go_to_kernel(&mut self) -> io::Result<bool> {
         if let ClientStream::Tls(s) = self { s.go_to_kernel() } else { Ok(false) }
     }
 
-    /// Whether so much has been sent with its keys that it should not be kept for more.
+    /// Whether its keys have encrypted so much that it should not be kept alive.
     pub fn is_worn(&self) -> bool {
         matches!(self, ClientStream::Tls(s) if s.is_worn())
     }
 
-    /// Sends what was written and has not left.
+    /// Sends written data that is still buffered.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             ClientStream::Tls(s) => s.poll_flush(cx),
@@ -137,7 +138,7 @@ impl ClientStream {
         }
     }
 
-    /// Bytes that wait in it: the kernel's both ways, and with TLS its own.
+    /// Bytes buffered in it: by the kernel in both directions, and with TLS its own.
     pub fn held(&self) -> u64 {
         let kernel =
             millrace_sys::socket_memory(self.as_fd()).map_or(0, |memory| memory.sending + memory.receiving);
@@ -147,7 +148,7 @@ impl ClientStream {
         }
     }
 
-    /// Whether everything that was written has left.
+    /// Whether all written data has been sent.
     pub fn is_flushed(&self) -> bool {
         match self {
             ClientStream::Tls(s) => s.is_flushed(),
@@ -155,14 +156,14 @@ impl ClientStream {
         }
     }
 
-    /// Says that nothing more will be written, where there are words for that.
+    /// Announces the end of data, if the protocol has a message for that.
     pub fn say_end(&mut self) {
         if let ClientStream::Tls(s) = self {
             s.say_end();
         }
     }
 
-    /// Ends one direction, or both: whoever waits for the socket finds it at its end. Whether it was open.
+    /// Shuts down one direction, or both: waiting tasks find the socket closed. Returns whether it was open.
     pub fn shut(&self, how: Shutdown) -> bool {
         match self {
             #[cfg(test)]
@@ -171,18 +172,18 @@ impl ClientStream {
         }
     }
 
-    /// What the client has not taken when the socket ends goes out of the kernel's memory.
+    /// Drops unsent data from the kernel's memory when the socket is closed.
     pub fn give_up_unsent(&self) {
         match self {
             #[cfg(test)]
             ClientStream::Memory(memory) => memory.give_up_unsent(),
-            // If that can't be, it goes a little later.
+            // If this fails, it is dropped a little later.
             _ => drop(socket2::SockRef::from(self).set_linger(Some(Duration::ZERO))),
         }
     }
 
-    /// Runs a system call that writes to the socket, when the socket can take something; only where it
-    /// [sends files](Self::sends_files).
+    /// Runs a system call that writes to the socket, when the socket has room; only if it [sends
+    /// files](Self::sends_files).
     pub fn poll_write_with(
         &mut self,
         cx: &mut Context<'_>,
@@ -195,7 +196,7 @@ impl ClientStream {
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))
                 }
                 ClientStream::Unix(s) => {
-                    // A Unix socket has no poll_write_ready; an empty wait is the same.
+                    // Unix sockets have no poll_write_ready; waiting for writability does the same.
                     let mut writable = std::pin::pin!(s.writable());
                     ready!(writable.as_mut().poll(cx))?;
                     s.try_io(Interest::WRITABLE, || call(s.as_fd()))

@@ -1,69 +1,71 @@
-//! The memory that connections of all event loops may take together, and what each of them holds of it.
+//! The memory budget of all connections in all event loops, and each connection's part of it.
 //!
-//! Nothing is counted a request. What a connection is made of is counted when it comes and when it goes; what waits in its
-//! buffers, the kernel's too, when the sweep of its event loop looks at those that are not at rest
+//! Nothing is counted per request. A connection's fixed memory is counted when it comes and when it goes; its
+//! buffers, including the kernel's, when the sweep of its event loop checks active connections
 //! (`HasDeadline::weigh`).
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A connection that waits for a request, bytes: a kilobyte is ours - its task, its state, what the runtime keeps - and three
-/// are the kernel's (socket, file, the entry in epoll). Measured with thousands of them; `scenarios/10-budget` does it again.
+/// An idle connection, bytes: a kilobyte in the process - its task, its state, the runtime's part - and three in the
+/// kernel (socket, file, the entry in epoll). Measured with thousands of them; `scenarios/10-budget` measures it
+/// again.
 pub const PLAIN_BYTES: u64 = 4 << 10;
 /// What TLS adds: keys, their state, the session, the client's name.
 pub const TLS_BYTES: u64 = 4 << 10;
 /// What HTTP/2 adds: the library's tables and queues.
 pub const H2_BYTES: u64 = 22 << 10;
-/// A request under way, with its head and the state of its answer.
+/// A request in progress, with its head and the state of its response.
 pub const REQUEST_BYTES: u64 = 3 << 10;
 
-/// Of the budget this part is made free when it is used up: else the next connection would have to look again.
+/// The part of the budget that is freed when it is used up: otherwise each further connection would have to free
+/// memory again.
 const FREED: u64 = 16;
-/// However little memory the machine has left, so much of the budget stays.
+/// The part of the budget that stays even if the machine has little memory left.
 const LEAST: u64 = 4;
 
 /// Memory for connections. Bytes everywhere.
 #[derive(Debug)]
 pub struct Budget {
-    /// As the settings say.
+    /// The setting.
     written: AtomicU64,
-    /// That, or less while the machine has less.
+    /// The setting, or less while the machine has less.
     most: AtomicU64,
     used: AtomicU64,
 }
 
 impl Budget {
-    /// At most `most` (0: no bound).
+    /// With `most` bytes (0: unlimited).
     pub fn new(most: u64) -> Arc<Budget> {
         let most = unbounded(most);
         Arc::new(Budget { written: most.into(), most: most.into(), used: AtomicU64::new(0) })
     }
 
-    /// Another bound from now on.
+    /// Changes the maximum.
     pub fn change(&self, most: u64) {
         self.written.store(unbounded(most), Relaxed);
         self.most.store(unbounded(most), Relaxed);
     }
 
-    /// The machine has `available` left, of which `kept` must stay free: connections may not grow into that.
+    /// The machine has `available` bytes left, of which `kept` must stay free: connections must not use that part.
     pub fn heed(&self, available: u64, kept: u64) {
         let written = self.written.load(Relaxed);
         let room = self.used().saturating_add(available).saturating_sub(kept);
         self.most.store(written.min(room.max(written / LEAST)), Relaxed);
     }
 
-    /// What connections hold.
+    /// Memory of all connections.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// What they may hold now; `None`: as much as they like.
+    /// The current maximum; `None`: unlimited.
     pub fn most(&self) -> Option<u64> {
         Some(self.most.load(Relaxed)).filter(|most| *most != u64::MAX)
     }
 
-    /// What they may hold if the machine has it.
+    /// The maximum if the machine has enough memory.
     pub fn written(&self) -> Option<u64> {
         Some(self.written.load(Relaxed)).filter(|most| *most != u64::MAX)
     }
@@ -73,13 +75,13 @@ impl Budget {
         self.used() >= self.most.load(Relaxed)
     }
 
-    /// Whether it is used up and a quarter more: those who were there have begun to hold more.
+    /// Whether it is exceeded by a quarter: existing connections have grown.
     pub fn is_far_exceeded(&self) -> bool {
         let most = self.most.load(Relaxed);
         self.used() > most.saturating_add(most / 4)
     }
 
-    /// What should become free, if it is used up.
+    /// Bytes to free, if it is used up.
     pub fn excess(&self) -> u64 {
         let most = self.most.load(Relaxed);
         if self.used() >= most { self.used() - (most - most / FREED) } else { 0 }
@@ -98,30 +100,30 @@ fn unbounded(most: u64) -> u64 {
     if most == 0 { u64::MAX } else { most }
 }
 
-/// What somebody holds of a budget: given back when it is dropped.
+/// A part of a budget, released on drop.
 #[derive(Debug)]
 pub struct Holding {
     budget: Arc<Budget>,
-    /// For as long as it lives.
+    /// The fixed part.
     base: Cell<u64>,
-    /// At the moment.
+    /// The current part beyond it.
     more: Cell<u64>,
 }
 
 impl Holding {
-    /// So much for as long as it lives.
+    /// A fixed part of `base` bytes.
     pub fn new(budget: &Arc<Budget>, base: u64) -> Holding {
         budget.replace(0, base);
         Holding { budget: budget.clone(), base: Cell::new(base), more: Cell::new(0) }
     }
 
-    /// So much more, for as long as it lives.
+    /// Adds to the fixed part.
     pub fn grow(&self, bytes: u64) {
         self.base.update(|base| base + bytes);
         self.budget.replace(0, bytes);
     }
 
-    /// So much beside that, from now on.
+    /// Sets the part beyond the fixed one.
     pub fn set(&self, bytes: u64) {
         let before = self.more.replace(bytes);
         if before != bytes {
@@ -129,7 +131,7 @@ impl Holding {
         }
     }
 
-    /// Gives everything back: whoever holds it is about to end. Returns how much that was.
+    /// Releases everything, because the owner is about to end. Returns how much that was.
     pub fn give_back(&self) -> u64 {
         let all = self.base.replace(0) + self.more.replace(0);
         self.budget.replace(all, 0);

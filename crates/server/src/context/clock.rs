@@ -1,12 +1,12 @@
-//! The one place that reads the clock. Everything else is told what time it is.
+//! The only place that reads the clock. All other code gets the time passed in.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the wall clock is not looked at.
+/// Interval between readings of the wall clock.
 const WALL_CLOCK: Duration = Duration::from_millis(100);
 
-/// A thread's idea of now, read once a wake-up and not once a use.
+/// A thread's current time, read once per wake-up instead of once per use.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
@@ -14,14 +14,14 @@ pub struct Clock {
     /// Milliseconds from `started` to `now`.
     ticks: Cell<u64>,
     wall: Cell<SystemTime>,
-    /// When the wall clock was looked at, and what it showed.
+    /// When the wall clock was last read, and its value.
     seen: Cell<(Instant, SystemTime)>,
     date_second: Cell<u64>,
     date: RefCell<String>,
 }
 
 impl Default for Clock {
-    /// A clock that shows the present.
+    /// A clock that shows the current time.
     fn default() -> Clock {
         let clock = Clock {
             started: Instant::now(),
@@ -43,7 +43,7 @@ impl Clock {
         let now = Instant::now();
         self.now.set(now);
         self.ticks.set(now.duration_since(self.started).as_millis() as u64);
-        // The wall clock can be set, but not often: between two looks at it the other one tells how far it has gone.
+        // The wall clock can be set, but rarely: between two readings, the monotonic clock gives the difference.
         let (seen, wall) = self.seen.get();
         let since = now.duration_since(seen);
         if since < WALL_CLOCK {
@@ -63,7 +63,7 @@ impl Clock {
         self.now.get()
     }
 
-    /// Milliseconds since this clock was made, at the last reading.
+    /// Milliseconds from the clock's creation to the last reading.
     pub fn ticks(&self) -> u64 {
         self.ticks.get()
     }

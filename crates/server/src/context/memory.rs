@@ -1,9 +1,10 @@
-//! What is left of the machine's memory.
+//! The machine's free memory.
 
 use std::fs;
 use std::path::Path;
 
-/// Memory that this process and its children can still get: of the machine, or of the least of its control groups, bytes.
+/// Memory that this process and its children can still get: of the machine, or of the tightest of its control groups,
+/// bytes.
 pub fn available() -> Option<u64> {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let machine = field(&read(Path::new("/proc/meminfo"))?, "MemAvailable:")? << 10;
@@ -15,7 +16,7 @@ pub fn available() -> Option<u64> {
     let groups = own.ancestors().take_while(|dir| dir.starts_with(root)).filter_map(|dir| {
         let number = |name: &str| read(&dir.join(name))?.trim().parse::<u64>().ok();
         let (most, now) = (number("memory.max")?, number("memory.current")?);
-        // What of files nobody has asked for lately is given up without any loss.
+        // File pages that were not used lately can be dropped without loss.
         let spare =
             read(&dir.join("memory.stat")).and_then(|text| field(&text, "inactive_file")).unwrap_or(0);
         Some(most.saturating_sub(now.saturating_sub(spare)))

@@ -1,5 +1,5 @@
-//! The ground on which all rooms stand: the time, the counters, the logs, files without a name, and the memory budget of
-//! connections. This room knows no other.
+//! The ground on which all rooms stand: clock, counters, logs, unnamed files, and the memory budget of connections.
+//! This room uses no other.
 
 pub mod budget;
 mod clock;

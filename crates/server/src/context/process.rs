@@ -1,4 +1,4 @@
-//! What all rooms share of the process, and what an event loop has for all of them.
+//! What all rooms share in the process and in an event loop.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,18 +25,18 @@ pub struct Process {
     scripts: AtomicU64,
 }
 
-/// Where the process is in its life.
+/// The stage of the process's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ProcessStage {
     /// Accepting.
     Running = 0,
-    /// SIGTERM came: finish what runs, accept nothing.
+    /// SIGTERM has come: finish requests in progress, accept no more.
     Draining = 1,
 }
 
 impl Process {
-    /// A process whose connections may have `memory` bytes (0: no bound).
+    /// A process whose connections may have `memory` bytes (0: unlimited).
     pub fn new(stats: Arc<Registry>, log: Log, memory: u64) -> Arc<Process> {
         Arc::new(Process {
             stats,
@@ -47,17 +47,17 @@ impl Process {
         })
     }
 
-    /// A script has said something: what it has done to files by then must be seen by the next request.
+    /// A script was active: the next request must see its changes to files.
     pub fn script_speaks(&self) {
         self.scripts.fetch_add(1, Ordering::Release);
     }
 
-    /// How often that was so.
+    /// Number of scripts' activities.
     pub fn scripts_spoken(&self) -> u64 {
         self.scripts.load(Ordering::Acquire)
     }
 
-    /// Where the process is in its life.
+    /// The stage of the process's life.
     pub fn stage(&self) -> ProcessStage {
         if self.stage.load(Ordering::Relaxed) == ProcessStage::Running as u8 {
             ProcessStage::Running
@@ -66,13 +66,13 @@ impl Process {
         }
     }
 
-    /// The process is now at this stage.
+    /// Sets the stage.
     pub fn set_stage(&self, stage: ProcessStage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 }
 
-/// A value that a reload swaps whole; threads notice by its generation.
+/// A value that a reload replaces as a whole; threads notice by its generation.
 #[derive(Debug)]
 pub struct Swapped<T: ?Sized> {
     value: Mutex<Arc<T>>,
@@ -80,42 +80,42 @@ pub struct Swapped<T: ?Sized> {
 }
 
 impl<T: ?Sized> Swapped<T> {
-    /// `value` is in force.
+    /// With `value` in force.
     pub fn new(value: Arc<T>) -> Arc<Swapped<T>> {
         Arc::new(Swapped { value: Mutex::new(value), generation: AtomicU64::new(0) })
     }
 
-    /// What is in force.
+    /// The value in force.
     pub fn get(&self) -> Arc<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another value in force; each thread takes it over before its next request.
+    /// Puts another value in force; each thread takes it before its next request.
     pub fn replace(&self, value: Arc<T>) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = value;
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Another number with each value.
+    /// A number that changes with each value.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 }
 
-/// The configuration as one thread refers to it: counted without touching what other threads count.
+/// The configuration as one thread refers to it: reference counting without touching other threads' counters.
 pub type SharedPlan = Rc<Arc<Plan>>;
 
-/// What an event loop has for all rooms: the time, its counters, its lines of the access log, the plan in force. Handed down the
-/// path of a request inside of each room's own part; never crosses to another thread.
+/// An event loop's part for all rooms: clock, counters, lines of the access log, plan in force. It is passed down the
+/// path of a request inside each room's own part; never crosses to another thread.
 #[derive(Debug)]
 pub struct Context {
     /// 0, 1, ...
     pub index: usize,
-    /// How many event loops share what there is one of a process.
+    /// Number of event loops.
     pub loops: usize,
     /// What all threads share.
     pub process: Arc<Process>,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     /// This thread's counters.
     pub stats: Arc<CounterSlot>,
@@ -125,7 +125,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Of thread `index` of so many `loops`.
+    /// For thread `index` of `loops`.
     pub fn new(index: usize, loops: usize, process: Arc<Process>, plan: Arc<Plan>) -> Rc<Context> {
         Rc::new(Context {
             index,
@@ -138,12 +138,12 @@ impl Context {
         })
     }
 
-    /// The configuration in force, counted without touching what other threads count.
+    /// The configuration in force, counted without touching other threads' counters.
     pub fn plan(&self) -> SharedPlan {
         self.plan.borrow().clone()
     }
 
-    /// Another configuration is in force.
+    /// Puts another configuration in force.
     pub fn set_plan(&self, plan: Arc<Plan>) {
         *self.plan.borrow_mut() = Rc::new(plan);
     }

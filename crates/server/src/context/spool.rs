@@ -1,8 +1,8 @@
-//! Files without a name, for what is too much for memory: they vanish with their last descriptor, whatever becomes of the
-//! server.
+//! Unnamed files for data that is too large for memory: they vanish with their last descriptor, whatever happens to
+//! the server.
 //!
-//! A disk that can't keep up makes a write wait, sometimes for seconds, and an event loop has other clients. So content is
-//! written and read by threads that wait in its place; a loop starts them when it first needs one.
+//! A slow disk makes a write wait, sometimes for seconds, and an event loop has other clients. So separate threads
+//! write and read content; a loop starts them when it first needs one.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// A file without a name.
+/// An unnamed file.
 #[derive(Debug)]
 pub struct Spool(Arc<File>);
 
 impl Spool {
-    /// An empty one in the folder `dir`.
+    /// A new one in the folder `dir`.
     ///
     /// # Errors
     /// The folder can't be written.
@@ -29,12 +29,12 @@ impl Spool {
     /// The file itself; its position is at the start.
     ///
     /// # Errors
-    /// No descriptor is left, if it is still being written.
+    /// It is still being written, and no descriptor is left.
     pub fn into_file(self) -> io::Result<File> {
         Arc::try_unwrap(self.0).or_else(|file| file.try_clone())
     }
 
-    /// Writes all of `bytes` from offset `at` on; gives them back, for their memory and because they may not be there.
+    /// Writes all of `bytes` from offset `at` on; returns them, for reuse of their memory and in case of an error.
     ///
     /// # Errors
     /// The disk is full, or broken.
@@ -44,12 +44,12 @@ impl Spool {
             let written = file.write_all_at(&bytes, at);
             (bytes, written)
         };
-        // It fails only if the server ends at this moment.
+        // Fails only if the server ends at this moment.
         let done = tokio::task::spawn_blocking(write).await;
         done.unwrap_or_else(|error| (Vec::new(), Err(io::Error::other(error))))
     }
 
-    /// `length` bytes from offset `at` on, which have been written.
+    /// Reads `length` bytes from offset `at` on, which must have been written.
     ///
     /// # Errors
     /// The disk is broken.
@@ -62,7 +62,7 @@ impl Spool {
         tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    /// Gives its disk space back.
+    /// Frees its disk space.
     ///
     /// # Errors
     /// The disk is broken.
@@ -71,7 +71,7 @@ impl Spool {
     }
 }
 
-/// A file that vanishes with its last descriptor. Not every file system has `O_TMPFILE`, hence the second way.
+/// A file that vanishes with its last descriptor. Some file systems lack `O_TMPFILE`, hence the second way.
 fn nameless_file(dir: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
 

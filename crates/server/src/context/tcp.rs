@@ -7,8 +7,8 @@ use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// What `TcpStream::poll_read` does, by a system call of rustix: the C library's makes itself a cancellation point on
-/// each call, which a process with threads pays for.
+/// Like `TcpStream::poll_read`, but with rustix's system call: the C library's function is a cancellation point,
+/// which costs time on each call in a process with threads.
 pub fn poll_receive(socket: &TcpStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
     loop {
         ready!(socket.poll_read_ready(cx))?;
@@ -18,7 +18,7 @@ pub fn poll_receive(socket: &TcpStream, cx: &mut Context<'_>, buffer: &mut [u8])
             if read == 0 || read == buffer.len() {
                 return Ok(read);
             }
-            // Nothing is left: tokio learns it here, and need not find out by a read that fails.
+            // The socket is empty: telling tokio now saves a read that fails.
             short = Some(read);
             Err(io::ErrorKind::WouldBlock.into())
         });

@@ -1,19 +1,19 @@
 //! More connections than one descriptor table holds.
 //!
-//! Where the process may not raise its limit of open files, and `server.connections` asks for more than the limit, there are
-//! crowd loops: event loops of which each has a descriptor table of its own, and so a limit of its own. All plain TCP
-//! connections come in there. What is ready - pages of the cache, files in memory, redirects, errors - is answered there;
-//! any other request goes to an ordinary event loop together with its connection, which then stays there.
+//! If the process may not raise its limit of open files, and `server.connections` exceeds the limit, there are crowd
+//! loops: event loops with a descriptor table, and so a limit, of their own. All plain TCP connections come in there.
+//! A crowd loop sends what is ready - cached pages, files in memory, redirects, errors -; any other request goes to
+//! an ordinary event loop together with its connection, which then stays there.
 //!
 //! ```text
 //!   client -> crowd loop --ready?--yes--> answered
 //!                          \--no--> accept/passing.rs --> event loop -> PHP, large files, request content
 //! ```
 //!
-//! A descriptor means nothing in another table. So nothing that has one may be dropped by a crowd loop but what it has
-//! opened: the control thread keeps old set-ups until nobody else does. An event loop is woken by a number, too, that of its
-//! eventfd, and so is whoever waits for signals: a crowd loop keeps all eventfds that there are, for it wakes those to
-//! which it passes connections, and gets no signals.
+//! A descriptor means nothing in another table. So a crowd loop must not drop anything with a descriptor that it has
+//! not opened itself: the control thread keeps old set-ups until no crowd loop uses them. Event loops are woken
+//! through descriptors, too, their eventfds, and so is the thread that waits for signals: a crowd loop keeps all
+//! existing eventfds, because it wakes the loops to which it passes connections, and gets no signals.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,14 +26,14 @@ use tokio::runtime::LocalRuntime;
 use super::event_loop::runtime;
 use crate::connection::{ConnectionLimits, Exit, PassingEntry, Supply, passage};
 
-/// Descriptors of a crowd loop that are not for connections: files, its own needs.
+/// Descriptors of a crowd loop that are reserved for files and its own needs.
 const KEPT: u64 = 256;
-/// The kernel spreads connections over listening sockets by chance: so much of each loop's room is planned with.
+/// The kernel spreads connections over listening sockets at random: only this part of each loop's room counts.
 const FILLING: f64 = 0.9;
-/// A process with more threads than that would be another problem.
+/// Maximum number of crowd loops: more threads would be another problem.
 const MOST: u64 = 1024;
 
-/// How many crowd loops there have to be for so many connections, if the process may open so many descriptors.
+/// Number of crowd loops needed for `connections`, if the process may open `descriptors`.
 pub fn loops(connections: usize, descriptors: u64) -> usize {
     let wanted = connections as u64;
     if wanted <= descriptors {
@@ -43,26 +43,26 @@ pub fn loops(connections: usize, descriptors: u64) -> usize {
     ((wanted as f64 / room).ceil() as u64).min(MOST) as usize
 }
 
-/// What a crowd loop needs on its thread, and its two ends for others.
+/// A crowd loop's connections to other threads.
 pub struct Ways {
-    /// Where its connections leave it.
+    /// Where its connections leave.
     pub exit: Exit,
-    /// Where they come into an ordinary event loop.
+    /// Where they arrive in an ordinary event loop.
     pub entry: PassingEntry,
-    /// Where its listening sockets come from.
+    /// Supplies its listening sockets.
     pub supply: Supply,
 }
 
-/// Gives the calling thread a table of its own, with a runtime and the way to the others in it; `room`: how many connections may be
-/// on the other side.
+/// Gives the calling thread its own descriptor table, with a runtime and the connections to other threads; `room`:
+/// the limit of connections on the other side.
 ///
-/// # Errors
+/// No descriptors or memory are available.
 /// No descriptors or memory can be had.
 pub fn secede(room: &Arc<ConnectionLimits>) -> io::Result<(LocalRuntime, Ways)> {
     let before = open_here();
     let runtime = runtime()?;
     let (exit, entry, supply) = passage(room)?;
-    // What another thread has opened meanwhile is kept, too: it does no harm.
+    // Descriptors that another thread has opened meanwhile are kept, too, which is harmless.
     let now = open_here();
     let mut keep: Vec<RawFd> = now.difference(&before).copied().collect();
     keep.extend(now.intersection(&before).filter(|number| wakes(**number)));
@@ -74,19 +74,19 @@ pub fn secede(room: &Arc<ConnectionLimits>) -> io::Result<(LocalRuntime, Ways)> 
 
 const HERE: &str = "/proc/thread-self/fd";
 
-/// Whether it is what event loops are woken by.
+/// Whether this descriptor wakes event loops.
 fn wakes(number: RawFd) -> bool {
     std::fs::read_link(format!("{HERE}/{number}"))
         .is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")
 }
 
-/// Numbers that are open.
+/// Numbers of the open descriptors.
 fn open_here() -> BTreeSet<RawFd> {
     let here = Path::new(HERE);
     let names = std::fs::read_dir(here).into_iter().flatten().flatten();
     let mut open: BTreeSet<RawFd> =
         names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
-    // But for the one by which they were read.
+    // Except the one used for reading them.
     open.retain(|number| here.join(number.to_string()).exists());
     open
 }

@@ -1,4 +1,4 @@
-//! Why the server does not start, or does not take over a new configuration.
+//! Why the server does not start, or rejects a new configuration.
 
 use std::fmt;
 use std::io;
@@ -9,20 +9,20 @@ use millrace_settings::plan::Address;
 use crate::serve::PhpStartError;
 use crate::tls::TlsError;
 
-/// The server can't start, and has served nothing. The text says what the user can do.
+/// The server can't start, and has served nothing. The text says what to do.
 #[derive(Debug)]
 pub enum StartError {
-    /// The system does not give the process what it needs for itself: what that is.
+    /// The system does not give the process what it needs; the text names it.
     System(&'static str, io::Error),
     /// A log can't be opened; the error names it.
     Log(io::Error),
     /// An address can't be listened on.
     Listen(Address, io::Error),
-    /// The admin address is one that it must not be; the error names it.
+    /// The admin address is forbidden; the error names it.
     Admin(io::Error),
-    /// Connections can't be encrypted as the configuration says.
+    /// The TLS configuration is unusable.
     Tls(TlsError),
-    /// PHP of a site does not start.
+    /// A site's PHP does not start.
     Php(PhpStartError),
 }
 
@@ -40,14 +40,14 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A new configuration is not taken over; the old one stays in force. The user corrects what the text names and reloads again.
+/// A new configuration is rejected; the old one stays in force. Correct what the text names and reload again.
 #[derive(Debug)]
 pub enum ReloadError {
-    /// It is wrong in itself.
+    /// It is invalid.
     Settings(Problems),
-    /// The server could not be started with it either.
+    /// The server could not start with it.
     Start(StartError),
-    /// An address is to be for the other of HTTP and HTTPS; whether for HTTPS. That takes a new start.
+    /// An address switches between HTTP and HTTPS (true: to HTTPS). That needs a restart.
     OtherProtocol(Address, bool),
 }
 

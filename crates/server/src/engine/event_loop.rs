@@ -1,4 +1,4 @@
-//! One event loop: a thread with a runtime of its own. It obeys orders of the control thread and sweeps deadlines.
+//! One event loop: a thread with its own runtime. It executes the control thread's orders and sweeps deadlines.
 
 use std::io;
 use std::rc::Rc;
@@ -18,44 +18,44 @@ use crate::serve::Service;
 use crate::tls::Terms;
 use crate::warm;
 
-/// What the control thread wants of an event loop.
+/// An order of the control thread.
 pub enum LoopOrder {
     /// Accept from this socket, until the flag is set.
     Listen(Unstarted, watch::Receiver<bool>),
-    /// The same in a crowd loop, to which the socket was sent.
+    /// The same in a crowd loop, which got the socket separately.
     Supplied(Supplied, watch::Receiver<bool>),
-    /// Take in connections that a crowd loop passes on.
+    /// Accept connections that a crowd loop passes on.
     TakeIn(PassingEntry),
     /// Fetch a page for the cache.
     Fetch(warm::Errand),
-    /// Close what is idle, finish the rest, and end; at `until` whatever is left.
+    /// Close idle connections, finish the others, and end; at `until`, end in any case.
     Drain {
-        /// When patience ends.
+        /// When the grace time ends.
         until: Instant,
     },
 }
 
-/// Threads that may wait for the disk in the place of an event loop.
+/// Threads that may wait for the disk instead of an event loop.
 const DISK_THREADS: usize = 4;
 
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {
     orders: mpsc::UnboundedSender<LoopOrder>,
-    /// Only of a crowd loop.
+    /// Only for a crowd loop.
     supply: Option<Supply>,
     thread: JoinHandle<()>,
 }
 
 impl EventLoop {
-    /// Gives an order; one that comes too late is not missed by anybody.
+    /// Gives an order; one that comes too late is ignored.
     pub fn order(&self, order: LoopOrder) {
         let _ = self.orders.send(order);
     }
 
-    /// Has it accept from a socket until the flag is set.
+    /// Makes it accept from a socket until the flag is set.
     ///
     /// # Errors
-    /// A crowd loop does not take it.
+    /// A crowd loop does not accept the socket.
     pub fn listen(&self, socket: Unstarted, closed: watch::Receiver<bool>) -> io::Result<()> {
         self.order(match &self.supply {
             None => LoopOrder::Listen(socket, closed),
@@ -69,7 +69,7 @@ impl EventLoop {
         self.supply.is_some()
     }
 
-    /// Where to send orders to, for somebody who outlives this.
+    /// Channel for orders, which may outlive this value.
     pub fn orders(&self) -> mpsc::UnboundedSender<LoopOrder> {
         self.orders.clone()
     }
@@ -80,10 +80,10 @@ impl EventLoop {
     }
 }
 
-/// Starts as many event loops as the process's plan says, and after them so many crowd loops, which together pass on as many
-/// connections as `room` allows.
+/// Starts the event loops of the plan, and then `crowd` crowd loops, which together pass on as many connections as
+/// `room` allows.
 ///
-/// # Errors
+/// No thread, runtime or descriptor is available.
 /// No thread, runtime or descriptor can be had.
 pub fn start(
     process: &Arc<Service>,
@@ -105,7 +105,8 @@ pub fn start(
     Ok(loops)
 }
 
-/// The runtime of an event loop. A local one spawns what is not Send by itself; a LocalSet would be a second scheduler on top.
+/// The runtime of an event loop. A local one spawns futures that are not Send by itself; a LocalSet would be a second
+/// scheduler on top.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().max_blocking_threads(DISK_THREADS).build_local(LocalOptions::default())
@@ -160,7 +161,7 @@ fn start_crowd(
     Ok((EventLoop { orders, supply: Some(supply), thread }, entry))
 }
 
-/// Binds the thread to one of the cores that the process may use. Without that it is only a little slower.
+/// Binds the thread to one of the cores that the process may use. If that fails, it is only a little slower.
 fn pin(index: usize) {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
     let cores: Vec<usize> =
@@ -225,7 +226,7 @@ async fn drain(thread: &Rc<AcceptThread>, accepting: Vec<tokio::task::JoinHandle
     }
 }
 
-/// Looks a few times a second for connections whose patience has ended.
+/// Ends connections whose deadline has passed, a few times a second.
 async fn sweep(thread: Rc<AcceptThread>) {
     let mut tick = tokio::time::interval(Duration::from_millis(SWEEP_MS));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! The machine's memory: what is left of it, and what connections may have of that.
+//! The machine's free memory, and the connections' part of it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::context::budget::PLAIN_BYTES;
 use crate::context::log::Log;
 use crate::serve::Service;
 
-/// How often it is looked at.
+/// Interval between checks.
 pub const LOOK: Duration = Duration::from_secs(1);
-/// Connections may not grow into the last part of the machine's memory, whatever their budget is.
+/// Connections must not use this last part of the machine's memory, whatever their budget is.
 const KEPT: u64 = 32;
 
-/// Says how much memory connections may have, and how that was found.
+/// Logs the memory budget of connections, and how it was computed.
 pub fn announce(server: &Server, log: &Log) {
     let most = server.connection_memory;
     let (gigabytes, about) = (most as f64 / f64::from(1 << 30), most / PLAIN_BYTES);
@@ -26,7 +26,7 @@ pub fn announce(server: &Server, log: &Log) {
     }
 }
 
-/// Where others have taken the machine's memory connections get no more of it.
+/// If other programs use the machine's memory, connections get no more.
 pub fn heed(process: &Service) {
     let setup = process.setup();
     let server = &setup.plan.server;

@@ -26,12 +26,12 @@ use crate::serve::{self, Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
-/// Reads the configuration again: the new plan with its warnings, or what is wrong with it.
+/// Reads the configuration again: the new plan with its warnings, or the problems.
 pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), Problems> + Send + Sync>;
 
-/// Descriptors wanted where the process may raise its own limit.
+/// Descriptors wanted if the process may raise its own limit.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
-/// How often it is looked whether files of certificates have changed.
+/// Interval at which certificate files are checked for changes.
 const CERTIFICATES_AGE: Duration = Duration::from_secs(5);
 
 /// Serves `plan` until SIGTERM or SIGINT; SIGHUP calls `reload`.
@@ -43,9 +43,9 @@ pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(|error| StartError::System("start the control loop", error))?;
-    // The admin address becomes part of this runtime when it is bound.
+    // The admin address is registered with this runtime when it is bound.
     let _inside = runtime.enter();
-    // Before anything is started: one that comes meanwhile waits, and does not end the process.
+    // Before anything is started: a signal that arrives meanwhile waits, and does not end the process.
     let signals = Signals::catch()?;
     let mut server = Server::start(plan)?;
     let control = server.control(Arc::new(reload), signals);
@@ -54,7 +54,7 @@ pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
     result
 }
 
-/// The signals that mean something.
+/// The handled signals.
 struct Signals {
     hangup: Signal,
     reopen: Signal,
@@ -81,12 +81,13 @@ struct Server {
     terms: Arc<Swapped<Option<Terms>>>,
     loops: Vec<EventLoop>,
     listeners: BTreeMap<Address, ActiveListener>,
-    /// Descriptors that the process may open.
+    /// Maximum number of descriptors of the process.
     descriptors: u64,
-    /// Set-ups that were in force. The last to let go of one may not be a crowd loop, which would close the wrong descriptors.
+    /// Set-ups that were in force. A crowd loop must not be the last to drop one, because it would close the wrong
+    /// descriptors.
     retired: Vec<Arc<Setup>>,
     started: SystemTime,
-    /// Until it is served.
+    /// Present until it is served.
     admin: Option<admin::AdminListener>,
     admin_task: Option<tokio::task::JoinHandle<()>>,
 }
@@ -105,7 +106,7 @@ impl Server {
         let log = Log::open(&plan.log).map_err(StartError::Log)?;
         let crowd = crowd::loops(plan.server.connections, descriptors);
         let stats = Registry::new(plan.server.threads + crowd);
-        // Addresses first: that the port is taken should not cost the start of PHP.
+        // Addresses first: if a port is taken, PHP need not start.
         let mut bound = Vec::new();
         for (address, is_secure) in addresses(&plan) {
             bound.push((address.clone(), BoundListener::new(address, is_secure, &plan, descriptors, crowd)?));
@@ -117,7 +118,7 @@ impl Server {
         let process = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
         drop(policy_of);
         let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
-        // Half: scripts need descriptors, too, and other listeners.
+        // Half: scripts and other listeners need descriptors, too.
         let room = ConnectionLimits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
         let loops = event_loop::start(&process, &terms, crowd, &room)
             .map_err(|error| StartError::System("start an event loop", error))?;
@@ -149,7 +150,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What looks after certificates works with that.
+    /// The input of the keeper of certificates.
     fn concern(&self) -> acme::Concern {
         let Service { process, plan, acme, .. } = &*self.process;
         acme::Concern {
@@ -201,12 +202,12 @@ impl Server {
         }
     }
 
-    /// How many crowd loops there are.
+    /// Number of crowd loops.
     fn crowd(&self) -> usize {
         self.loops.iter().filter(|event_loop| event_loop.is_crowd()).count()
     }
 
-    /// Waits for signals and the admin address until the server has to end.
+    /// Waits for signals and the admin address until the server must end.
     async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
         let mut reloads = self.serve_admin();
         let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
@@ -234,7 +235,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whoever renews a certificate need not tell.
+    /// Reads certificate files that have changed, without being told.
     fn renew_certificates(&self) {
         let setup = self.process.setup();
         if let Some(terms) = self.terms.get().as_ref() {
@@ -242,7 +243,7 @@ impl Server {
         }
     }
 
-    /// Starts to answer on the admin address; returns where the reloads it is asked for arrive.
+    /// Starts to serve the admin address; returns the channel of its reload orders.
     fn serve_admin(&mut self) -> mpsc::UnboundedReceiver<ReloadAsked> {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
@@ -282,7 +283,7 @@ impl Server {
         reloads
     }
 
-    /// Takes over a new configuration, or says why not and keeps the old one. Returns the warnings.
+    /// Takes a new configuration, or returns why not and keeps the old one. Returns the warnings.
     fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, ReloadError> {
         let result = reload()
             .map_err(ReloadError::Settings)
@@ -316,7 +317,7 @@ impl Server {
             ));
         }
         plan.server.threads = old.plan.server.threads;
-        // Everything that can fail comes before anything that can be seen.
+        // Everything that can fail comes before any visible change.
         let mut bound = Vec::new();
         let stays = |address: &Address, is_secure| {
             self.listeners.get(address).is_some_and(|active| active.is_secure == is_secure)
@@ -363,7 +364,7 @@ impl Server {
         Ok(warnings)
     }
 
-    /// Accepts nothing more and lets what runs finish, for as long as the configuration says.
+    /// Accepts no more connections and lets requests in progress finish, until the configured time is over.
     async fn drain(&self, until: Instant) {
         let grace = self.process.setup().plan.server.shutdown_grace;
         self.process
@@ -381,7 +382,7 @@ impl Server {
         }
     }
 
-    /// Scripts that run on though their client has its answer have the rest of the time, too.
+    /// Scripts that still run after their response may use the rest of the time, too.
     async fn stop_pools(&self, until: Instant) {
         let setup = self.process.setup();
         let (done, ended) = oneshot::channel();
@@ -395,11 +396,11 @@ impl Server {
         }
     }
 
-    /// A second signal: nobody waits any longer.
+    /// A second signal: ends all waiting.
     async fn give_up(&mut self) {
         self.process.log.warn(format_args!("shutting down now, without waiting for running requests"));
         if let Some(task) = self.admin_task.take() {
-            // Its socket file goes with it.
+            // This removes its socket file.
             task.abort();
             let _ = task.await;
         }
@@ -425,11 +426,11 @@ impl Server {
     }
 }
 
-/// Somebody who waits for the result of a reload.
+/// Waits for the result of a reload.
 type ReloadAsked = oneshot::Sender<Result<Vec<String>, ReloadError>>;
 
-/// The admin address. Sites are served without it if the system doesn't let us have it: another Millrace of the same
-/// user lives there, the folder can't be written.
+/// The admin address. Sites are served without it if it can't be bound: another Millrace of the same user has it, or
+/// the folder is not writable.
 fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::AdminListener>, StartError> {
     let Some(address) = &plan.admin.listen else { return Ok(None) };
     match admin::AdminListener::bind(address) {
@@ -444,7 +445,7 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::AdminListener>, St
     }
 }
 
-/// An address that is bound for every event loop.
+/// An address that is bound for all event loops.
 struct BoundListener {
     sockets: Vec<accept::Unstarted>,
     limits: Arc<ConnectionLimits>,
@@ -461,7 +462,7 @@ impl BoundListener {
         descriptors: u64,
         crowd: usize,
     ) -> Result<BoundListener, StartError> {
-        // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which has few.
+        // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which opens few connections.
         let is_crowd = crowd > 0 && !is_secure && matches!(address, Address::Tcp(_));
         let limits = ConnectionLimits::new(most_connections(plan, descriptors, is_crowd));
         let loops = if is_crowd { crowd } else { plan.server.threads };
@@ -481,13 +482,13 @@ impl BoundListener {
     }
 }
 
-/// Where to listen, and whether connections there are encrypted.
+/// The addresses to listen on, and whether connections there are encrypted.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&Address, bool)> {
     let plain = plan.server.listen.iter().map(|address| (address, false));
     plain.chain(plan.https.listen.iter().map(|address| (address, true)))
 }
 
-/// Connections a listener, and from one address. Some descriptors are kept for files and PHP.
+/// Maximum numbers of connections per listener and per address. Some descriptors are reserved for files and PHP.
 fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
     let (written, per_address) = (plan.server.connections, plan.server.connections_per_address);
     if is_crowd {
@@ -499,19 +500,19 @@ fn most_connections(plan: &Plan, descriptors: u64, is_crowd: bool) -> Most {
     Most { connections: if is_natural { room } else { written }, per_address, is_natural }
 }
 
-/// The terms of encrypted connections of a plan, with the certificates that an authority has issued.
+/// The TLS terms of a plan, with the certificates that an authority has issued.
 fn terms(plan: &Plan, old: Option<&Terms>, log: &Log) -> Result<Option<Terms>, StartError> {
     let terms = Terms::new(plan, old).map_err(StartError::Tls)?;
     acme::serve_kept(plan, terms.as_ref(), log);
     Ok(terms)
 }
 
-/// By which policy the clients of a site are asked for certificates.
+/// The policy by which the clients of a site are asked for certificates.
 fn policies(terms: &Option<Terms>) -> impl Fn(&plan::Site) -> Option<u64> {
     |site| Some(terms.as_ref()?.policy(site)?.number())
 }
 
-/// What stands behind a host where HTTPS is not on its usual port.
+/// The port suffix of a host, if HTTPS is not on its default port.
 fn port(terms: &Option<Terms>) -> String {
     terms.as_ref().map_or_else(String::new, |terms| terms.port().to_owned())
 }

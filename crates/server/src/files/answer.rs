@@ -1,4 +1,4 @@
-//! The answer to GET or HEAD for a file: which form of it, whether the client has it already, which part of it.
+//! The response to GET or HEAD for a file: chooses its form, handles conditions and ranges.
 
 use std::rc::Rc;
 
@@ -13,21 +13,21 @@ use crate::context::Context;
 use crate::message::Request;
 use crate::message::reply::{Fields, Reply, plain};
 
-/// An answer, now or after some work on another thread.
+/// A response, ready or after some work on another thread.
 pub enum FileResponse {
-    /// Here it is.
+    /// Ready now.
     Ready(Reply),
-    /// It takes a moment.
+    /// Ready later.
     Later(std::pin::Pin<Box<dyn Future<Output = Reply>>>),
 }
 
-/// The answer to GET or HEAD for a file. Ready at once unless something has to be compressed first.
+/// The response to GET or HEAD for a file. Ready at once unless the file must be compressed first.
 pub fn answer(context: &Context, request: &Request, entry: &Rc<FileEntry>) -> FileResponse {
     respond(entry, FileRequest::read(&request.head, request.query(), entry), FileMoment::of(context))
 }
 
-/// The answer with a file that a script hands out, to a request of any method: as to GET, as other servers do. `ranges`:
-/// whether a part may be asked for; `media_type`: what the script says that it is, for the parts that name it.
+/// The response with a file that a script hands over, to a request of any method: as to GET, like other servers.
+/// `ranges`: whether the client may ask for a part; `media_type`: the script's media type, for multipart responses.
 pub fn hand_out(
     context: &Context,
     request: &Request,
@@ -43,19 +43,19 @@ pub fn hand_out(
     respond(entry, asked, FileMoment::of(context))
 }
 
-/// What a request says about the form of its answer.
+/// What a request says about the form of its response.
 #[derive(Clone, Debug)]
 pub(super) struct FileRequest<'a> {
     conditions: Conditions<'a>,
     range: Option<&'a [u8]>,
     accept: Accept,
     versioned: bool,
-    /// Another type than that of the file's name.
+    /// A media type that replaces that of the file's name.
     media_type: Option<&'a [u8]>,
 }
 
 impl<'a> FileRequest<'a> {
-    /// Goes through the fields once.
+    /// Reads the fields once.
     pub(super) fn read(head: &'a Head, query: Option<&[u8]>, entry: &FileEntry) -> FileRequest<'a> {
         let mut asked = FileRequest {
             conditions: Conditions::default(),
@@ -88,7 +88,7 @@ impl<'a> FileRequest<'a> {
     }
 }
 
-/// The answer as far as it depends on nothing but its arguments.
+/// The response, which depends only on the arguments.
 pub(super) fn respond(entry: &Rc<FileEntry>, asked: FileRequest<'_>, now: FileMoment) -> FileResponse {
     if let Some(reply) = part(entry, &asked, now) {
         return FileResponse::Ready(reply);
@@ -104,7 +104,7 @@ pub(super) fn respond(entry: &Rc<FileEntry>, asked: FileRequest<'_>, now: FileMo
             CodingOffer::Later { done, soon } => {
                 let etag = entry.etag_in(coding);
                 if asked.conditions.names(&etag) {
-                    // The client has what is being made: it came from us before.
+                    // The client already has the form that is being made: it got it from this server.
                     return FileResponse::Ready(without_content(entry, &etag, coding, &asked, now));
                 }
                 if !soon && asked.accept.takes(Coding::Identity) {
@@ -119,13 +119,13 @@ pub(super) fn respond(entry: &Rc<FileEntry>, asked: FileRequest<'_>, now: FileMo
             CodingOffer::None => {}
         }
     }
-    // Nothing the client takes: RFC 9110 section 12.4.1 lets us send what there is, which helps more than a 406.
+    // The client accepts no form: RFC 9110 section 12.4.1 permits to send the plain one, which helps more than a 406.
     FileResponse::Ready(send(entry, entry.plain(), &asked, now))
 }
 
 impl FileRequest<'_> {
     fn into_owned(self) -> FileRequest<'static> {
-        // A range has been answered or found not to count by the time that anybody waits, and only parts name the type.
+        // A range has been handled before any waiting, and only multipart responses name the type.
         FileRequest {
             conditions: self.conditions.into_owned(),
             range: None,
@@ -136,7 +136,7 @@ impl FileRequest<'_> {
     }
 }
 
-/// The answer to a request for a part, if it is one. Parts are those of the content as it is, without a coding.
+/// The response to a request for a part, if it is one. Parts refer to the uncoded content.
 fn part(entry: &FileEntry, asked: &FileRequest<'_>, now: FileMoment) -> Option<Reply> {
     let range = asked.range.filter(|_| !entry.varies() || asked.accept.takes(Coding::Identity))?;
     let whole = entry.plain();
@@ -157,7 +157,7 @@ fn part(entry: &FileEntry, asked: &FileRequest<'_>, now: FileMoment) -> Option<R
     })
 }
 
-/// 200 with all of a representation, or what its conditions come to.
+/// 200 with a whole representation, or the result of the conditions.
 fn send(
     entry: &FileEntry,
     representation: &Representation,
@@ -180,7 +180,7 @@ fn send(
     }
 }
 
-/// 304 or 412 for a representation of which only the entity-tag is here.
+/// 304 or 412 for a representation whose entity-tag alone is known.
 fn without_content(
     entry: &FileEntry,
     etag: &str,
@@ -190,7 +190,7 @@ fn without_content(
 ) -> Reply {
     match asked.conditions.evaluate(&validators(entry, etag, now)) {
         Outcome::Failed => plain(412),
-        // The conditions name the entity-tag, so they can't come to `Proceed`.
+        // The conditions name the entity-tag, so `Proceed` is impossible.
         Outcome::NotModified | Outcome::Proceed => {
             let mut fields = Fields::default();
             let shape = Shape { not_modified: true, ..asked.shape() };

@@ -1,7 +1,7 @@
 //! A thread's cache of open files. No lock: each thread has its own, with its share of the limits.
 //!
-//! Only what was found is kept: a file that has just been made is found at once, and a crawler of URLs that don't exist throws
-//! out nothing. What is not there costs one system call, or none (see `listing`).
+//! Only existing files are cached: a new file is found at once, and a crawler of URLs that don't exist evicts
+//! nothing. A missing file costs one system call, or none (see `listing`).
 
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
@@ -25,11 +25,11 @@ use crate::site::Site;
 #[derive(Debug)]
 pub struct OpenFileCache {
     inner: RefCell<CacheInner>,
-    /// What the gauges have been told.
+    /// The cost that the gauges show.
     told: Cell<Cost>,
 }
 
-/// What the cache has to know of a site.
+/// What the cache needs to know about a site.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SitePlace<'a> {
     /// Position among the sites.
@@ -38,9 +38,9 @@ pub(super) struct SitePlace<'a> {
     pub identity: usize,
     /// The site's root.
     pub root: &'a Path,
-    /// The site's own fields, which go before ours where only one can be.
+    /// The site's own fields, which take precedence over ours where only one is allowed.
     pub lines: &'a [u8],
-    /// Whether the kind of a file says how long it may be kept.
+    /// Whether responses say how long the file may be cached, depending on its kind.
     pub expires: bool,
 }
 
@@ -55,10 +55,10 @@ impl<'a> SitePlace<'a> {
         }
     }
 
-    /// The folder of number `number` that the site's scripts hand files out of.
+    /// The folder with number `number` from which the site's scripts hand files over.
     fn handed(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> SitePlace<'a> {
         SitePlace {
-            // Behind those of all sites.
+            // After the indexes of all sites.
             index: site.index + (number + 1) * sites.max(1),
             identity: std::ptr::from_ref(site).addr(),
             root,
@@ -69,15 +69,15 @@ impl<'a> SitePlace<'a> {
 }
 
 impl OpenFileCache {
-    /// An empty cache: its share of the limits, which are for all threads together.
+    /// An empty cache with its share of the limits, which apply to all threads together.
     pub fn new(limits: &plan::Files, threads: usize) -> OpenFileCache {
         OpenFileCache { inner: RefCell::new(CacheInner::new(limits, threads)), told: Cell::default() }
     }
 
-    /// Forgets everything; new limits from now on.
+    /// Clears the cache and sets new limits.
     pub fn reset(&self, limits: &plan::Files, threads: usize) {
         let mut inner = self.inner.borrow_mut();
-        // Requests that began before may still ask for the old sites: their entries must not be taken for new ones.
+        // Requests that began earlier may still ask for the old sites: their entries must not be taken for new ones.
         let epochs = inner.epochs;
         *inner = CacheInner::new(limits, threads);
         inner.epochs = epochs;
@@ -95,8 +95,8 @@ impl OpenFileCache {
         node
     }
 
-    /// A file that a script hands out, below the folder `root`, which is the number `number` of those of the site. Its fields
-    /// are without the site's own, and do not say how long it may be kept.
+    /// A file that a script hands over, below the folder `root`, which has number `number` in the site. Its fields
+    /// don't include the site's own, nor how long it may be cached.
     pub fn find_handed(
         &self,
         context: &Context,
@@ -114,7 +114,7 @@ impl OpenFileCache {
         node
     }
 
-    /// The same without a thread; and whether the file system was left alone.
+    /// The same without an event loop; also returns whether no system call was needed.
     pub(super) fn find_at(
         &self,
         now: FileMoment,
@@ -125,7 +125,7 @@ impl OpenFileCache {
         self.inner.borrow_mut().find(now, place, path, purpose)
     }
 
-    /// What is kept now.
+    /// Current cost.
     pub(super) fn cost(&self) -> Cost {
         self.inner.borrow().cost()
     }
@@ -144,7 +144,7 @@ impl OpenFileCache {
     }
 }
 
-/// Something that was found.
+/// A cached path.
 #[derive(Debug)]
 enum CachedPath {
     File(Rc<FileEntry>),
@@ -161,7 +161,7 @@ impl CachedPath {
         }
     }
 
-    /// Whether it is still what was found.
+    /// Whether it is still the same on disk.
     fn is_current(&self, purpose: Purpose, kind: PathKind, stamp: &FileStamp) -> bool {
         match self {
             CachedPath::File(entry) => kind == PathKind::File && entry.is_current(stamp),
@@ -179,11 +179,11 @@ struct CacheInner {
     epochs: u32,
     rules: Rc<Rules>,
     ledger: Rc<Ledger>,
-    /// Milliseconds.
+    /// Interval between comparisons, milliseconds.
     revalidate: u64,
 }
 
-/// A site's root and when it was looked at last.
+/// A site's root, and when it was last compared.
 #[derive(Debug)]
 struct SiteHome {
     identity: usize,
@@ -192,7 +192,7 @@ struct SiteHome {
     names: Listing,
 }
 
-/// Part of the cache that one file may take: 1 / this.
+/// One file may take at most 1 / this of the cache.
 const FRACTION: usize = 8;
 
 /// Memory of an entry without content, bytes.
@@ -248,7 +248,7 @@ impl CacheInner {
         (self.look(now, &home, hash, &key), false)
     }
 
-    /// Compares what is known with the disk, or looks for the first time.
+    /// Compares a cached entry with the disk, or looks the path up for the first time.
     fn look(&mut self, now: FileMoment, home: &Rc<Home>, hash: u64, key: &Key<'_>) -> Node {
         let Some(root) = &home.root else { return Node::Missing };
         if let Some(slot) = self.found.get(hash, key) {
@@ -257,14 +257,14 @@ impl CacheInner {
                     slot.checked = now.tick;
                     return slot.value.node();
                 }
-                // Better what was there a second ago than nothing.
+                // A second-old entry is better than none.
                 Err(LookupFailure::Unavailable | LookupFailure::Descriptors) => return slot.value.node(),
                 _ => {}
             }
         }
         let mut result = self.load(now, home, root, key);
         if let Err(LookupFailure::Descriptors) = result {
-            // Those that are held for speed come first to mind.
+            // Frees the descriptors that the cache holds for speed.
             self.found.retain(|_, cost| cost.descriptors == 0);
             result = self.load(now, home, root, key);
         }
@@ -321,7 +321,7 @@ impl CacheInner {
         }
     }
 
-    /// The site's root; opened if this thread has not seen the site yet.
+    /// The site's root; opens it if this thread has not used the site yet.
     fn home(&mut self, now: FileMoment, place: &SitePlace<'_>) -> Rc<Home> {
         match self.sites.get(place.index) {
             Some(Some(site)) if site.identity == place.identity => site.home.clone(),
@@ -352,7 +352,8 @@ impl CacheInner {
         home
     }
 
-    /// Whether the site's root is another directory now, as after a deployment that changes a link; it is open then.
+    /// Whether the site's root is now another directory, for example after a deployment that changes a link; then
+    /// opens it.
     fn root_has_moved(&mut self, now: FileMoment, place: &SitePlace<'_>) -> bool {
         let Some(Some(site)) = self.sites.get_mut(place.index) else { return false };
         if now.tick.saturating_sub(site.checked) < self.revalidate {
@@ -360,7 +361,7 @@ impl CacheInner {
         }
         site.checked = now.tick;
         let moved = match &site.home.root {
-            // A root that has vanished is one that has moved; if the machine can't say, it stays.
+            // A root that has vanished counts as moved; if the machine can't tell, it stays.
             Some(root) => {
                 root.is_still(&site.home.path).is_ok_and(|still| !still)
                     || root.is_still(&site.home.path) == Err(LookupFailure::Missing)
@@ -373,9 +374,9 @@ impl CacheInner {
         moved
     }
 
-    /// Whether nothing can be at `path`, by names in the root that were compared with the disk a moment ago. Without a system
-    /// call, and without a look at anything that is kept for each path: URLs of an application come by the hundred
-    /// thousand.
+    /// Whether nothing can be at `path`, according to names in the root that were compared with the disk a moment
+    /// ago. Needs neither a system call nor an entry per path, because an application's URLs come in hundreds of
+    /// thousands.
     fn root_is_known_to_lack(&self, now: FileMoment, place: &SitePlace<'_>, path: &[u8]) -> bool {
         let Some(Some(site)) = self.sites.get(place.index) else { return false };
         site.identity == place.identity
@@ -383,7 +384,7 @@ impl CacheInner {
             && site.names.is_known_to_lack(now, self.revalidate, path)
     }
 
-    /// Whether nothing can be at `path`, by the names in the root.
+    /// Whether nothing can be at `path`, according to the names in the root.
     fn root_lacks(&mut self, now: FileMoment, place: &SitePlace<'_>, home: &Home, path: &[u8]) -> bool {
         match (self.sites.get_mut(place.index), &home.root) {
             (Some(Some(site)), Some(root)) => site.names.lacks(root, now, path),
@@ -391,7 +392,7 @@ impl CacheInner {
         }
     }
 
-    /// Charges entries for what they have grown by.
+    /// Updates the cost of entries that have grown.
     fn settle(&mut self) {
         for entry in self.ledger.take().into_iter().filter_map(|entry| entry.upgrade()) {
             let key = Key { epoch: entry.epoch(), purpose: Purpose::Serve, path: entry.path() };
@@ -412,16 +413,16 @@ impl CacheInner {
     }
 }
 
-/// The script's absolute path, by the root's name without symbolic links. PHP keeps what a link leads to, and opcache what was
-/// compiled under a name: after a deployment that changes a link they would run the old release by the new one's name,
-/// and mix both.
+/// The script's absolute path, with the root's name without symbolic links. PHP caches link targets, and opcache
+/// caches compiled code by name: after a deployment that changes a link they would run the old release under the new
+/// one's name, and mix both.
 fn filename(root: &Path, path: &[u8]) -> Rc<[u8]> {
     use std::os::unix::ffi::OsStrExt;
     let root = root.as_os_str().as_bytes();
     [root.strip_suffix(b"/").unwrap_or(root), path].concat().into()
 }
 
-/// Descriptors that all threads' caches may hold: connections and PHP need the others.
+/// Maximum number of descriptors for all threads' caches: connections and PHP need the others.
 fn most_descriptors() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX / 2, |limit| limit as usize / 4)
 }

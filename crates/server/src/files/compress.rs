@@ -1,8 +1,8 @@
-//! Compression off the event loops: two threads of the process, one for files that take milliseconds, one for larger
-//! ones, so that a large one holds up none of the small.
+//! Compresses files on two threads of the process, one for files that take milliseconds, one for larger ones, so that
+//! a large file does not delay small ones.
 //!
-//! A job names its file and does not carry it: descriptors of an event loop may mean nothing here. The worker opens
-//! the file in the same safe way and compares its state with the one that the entry was made of.
+//! A job names its file instead of passing a descriptor: the descriptors of an event loop may mean nothing here. The
+//! worker opens the file in the same safe way and compares its state with the entry's.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,24 +24,24 @@ use crate::message::reply::codec;
 pub struct FileCompression {
     /// The site's root.
     pub root: PathBuf,
-    /// Where links may lead.
+    /// Where symbolic links may lead.
     pub symlinks: Symlinks,
     /// The file, below the root.
     pub path: Vec<u8>,
     /// The state that it must still have.
     pub stamp: FileStamp,
-    /// What it is to become.
+    /// The coding to apply.
     pub coding: Coding,
 }
 
-/// The result to come; `None` in it: not smaller, or the file has changed.
+/// A future result; `None` in it: not smaller, or the file has changed.
 #[derive(Clone, Debug)]
 pub struct PendingCompression(watch::Receiver<Option<CompressedBytes>>);
 
 type CompressedBytes = Option<Arc<[u8]>>;
 
 impl PendingCompression {
-    /// The result, if it is there.
+    /// The result, if it is ready.
     pub fn result(&self) -> Option<CompressedBytes> {
         match &*self.0.borrow() {
             Some(outcome) => Some(outcome.clone()),
@@ -50,20 +50,21 @@ impl PendingCompression {
         }
     }
 
-    /// The result, when it is there.
+    /// Waits for the result.
     pub async fn wait(mut self) -> CompressedBytes {
         match self.0.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().flatten(),
-            // The worker is gone.
+            // The worker has gone.
             Err(_) => None,
         }
     }
 }
 
-/// Files above this go to the second thread, and nobody waits for them. Bytes; brotli takes some 10 ms for it.
+/// Larger files go to the second thread, and requests don't wait for them. Bytes; brotli needs about 10 ms for this
+/// size.
 const SOON: u64 = 256 * 1024;
 
-/// Jobs that may wait for a thread. Beyond, a client gets the file as it is.
+/// Maximum number of queued jobs. When it is reached, clients get the plain file.
 const QUEUE: usize = 64;
 
 /// Whether a file of this size is compressed within milliseconds.
@@ -71,7 +72,7 @@ pub fn is_soon(size: u64) -> bool {
     size <= SOON
 }
 
-/// Has a file compressed; `None` if too many wait already.
+/// Queues a file for compression; `None` if the queue is full.
 pub fn submit(job: FileCompression) -> Option<PendingCompression> {
     static LANES: [OnceLock<Option<SyncSender<CompressionRequest>>>; 2] = [OnceLock::new(), OnceLock::new()];
     let lane = &LANES[usize::from(!is_soon(job.stamp.size))];
@@ -115,7 +116,7 @@ fn work(orders: &Receiver<CompressionRequest>) {
     }
 }
 
-/// The last results: every event loop asks for the same files at about the same time.
+/// The latest results: all event loops ask for the same files at about the same time.
 #[derive(Default)]
 struct Recent {
     results: VecDeque<(FileStamp, Coding, CompressedBytes)>,
@@ -123,7 +124,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// Kept until there is nothing to do for so long.
+    /// Results are dropped after this idle time.
     const KEPT: Duration = Duration::from_secs(5);
     const BYTES: usize = 4 << 20;
     const RESULTS: usize = 256;

@@ -1,5 +1,5 @@
-//! A file that can be served: what identifies it, its content, and its forms for clients that take a content coding,
-//! each kept with its finished fields.
+//! A file that can be served: its identity, its content, and its forms for clients that accept a content coding, each
+//! with its complete fields.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
@@ -19,18 +19,18 @@ use super::lookup::{self, FileStamp, FoundPath, LinkTarget, LookupFailure, Root}
 use super::table::Cost;
 use crate::message::reply::Body;
 
-/// What holds for all files of a thread.
+/// Settings for all files of a thread.
 #[derive(Debug)]
 pub struct Rules {
-    /// As configured.
+    /// The `[files]` settings.
     pub plan: plan::Files,
-    /// Files up to this size are kept in memory: never more than a fraction of the cache. Bytes.
+    /// Maximum size of files in memory: always below a fraction of the cache. Bytes.
     pub small: u64,
-    /// Files up to this size are compressed. Bytes.
+    /// Maximum size of files to compress. Bytes.
     pub compress_to: u64,
 }
 
-/// What the files of one state of a site's root have in common. Another state, another `Home`.
+/// What the files of one state of a site's root have in common. A new state gets a new `Home`.
 #[derive(Debug)]
 pub struct Home {
     /// Number of the state, unique in the thread.
@@ -41,15 +41,15 @@ pub struct Home {
     pub root: Option<Root>,
     /// The site's own fields, as lines.
     pub lines: Box<[u8]>,
-    /// Whether the kind of a file says how long it may be kept.
+    /// Whether responses say how long the file may be cached, depending on its kind.
     pub expires: bool,
-    /// What holds for all files.
+    /// Settings for all files.
     pub rules: Rc<Rules>,
-    /// Where entries that have grown are written down.
+    /// Collects entries that have grown.
     pub ledger: Rc<Ledger>,
 }
 
-/// Entries that take more memory than the cache was told. They grow while nobody looks up anything.
+/// Entries that use more memory than the cache has counted. They grow outside of lookups.
 #[derive(Debug, Default)]
 pub struct Ledger {
     is_open: Cell<bool>,
@@ -76,7 +76,7 @@ pub struct FileEntry {
     target: Option<LinkTarget>,
     pub(super) stamp: FileStamp,
     kind: &'static MediaKind,
-    /// `Last-Modified`, seconds since 1970. Never later than when it was said (RFC 9110 section 8.8.2.1).
+    /// `Last-Modified`, seconds since 1970. Never later than the time of the response (RFC 9110 section 8.8.2.1).
     modified: u64,
     is_versioned: bool,
     may_change_unseen: bool,
@@ -84,7 +84,7 @@ pub struct FileEntry {
     coded: [CodedForm; 3],
 }
 
-/// The content in one coding, and the fields that go with it.
+/// The content in one coding, with its fields.
 #[derive(Debug)]
 pub struct Representation {
     /// The coding.
@@ -93,7 +93,7 @@ pub struct Representation {
     pub etag: Box<str>,
     /// The content.
     pub content: FormContent,
-    /// For 200 and 304, each for the usual and for a versioned URL.
+    /// Field lines for 200 and 304, each for ordinary and for versioned URLs.
     blocks: [OnceCell<Arc<[u8]>>; 4],
 }
 
@@ -111,16 +111,16 @@ pub enum FormContent {
     },
 }
 
-/// Which lines are wanted.
+/// Which field lines a response needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// For 304: without the fields that describe the content that isn't sent (RFC 9110 section 15.4.5).
+    /// For 304: without the fields that describe the missing content (RFC 9110 section 15.4.5).
     pub not_modified: bool,
     /// The URL changes with the content.
     pub versioned: bool,
 }
 
-/// What there is in one coding.
+/// The forms in one coding.
 #[derive(Debug, Default)]
 struct CodedForm {
     sibling: RefCell<Sibling>,
@@ -130,46 +130,46 @@ struct CodedForm {
 /// A file beside the original with a suffix: `.br`, `.zst`, `.gz`.
 #[derive(Debug, Default)]
 struct Sibling {
-    /// When it was looked for last.
+    /// When it was last looked up.
     looked: Option<u64>,
     found: Option<(FileStamp, Rc<Representation>)>,
 }
 
-/// What we make ourselves.
+/// A form that this server makes.
 #[derive(Debug, Default)]
 enum MadeForm {
-    /// Nobody has asked yet.
+    /// Not requested yet.
     #[default]
     Not,
     /// Being made.
     Soon(PendingCompression),
     /// Made.
     Ready(Rc<Representation>),
-    /// It gets no smaller, or the file has changed.
+    /// It does not shrink, or the file has changed.
     Useless,
 }
 
-/// What an entry can say about a coding.
+/// The state of a form.
 #[derive(Debug)]
 pub enum CodingOffer {
-    /// Here it is.
+    /// Available.
     Ready(Rc<Representation>),
-    /// It is being made, and worth waiting for if `soon`.
+    /// Being made; worth waiting for if `soon`.
     Later {
-        /// Resolves when it is made.
+        /// Resolves when it is ready.
         done: PendingCompression,
-        /// Whether it takes milliseconds, not more.
+        /// Whether it takes only milliseconds.
         soon: bool,
     },
-    /// Not in this coding.
+    /// Not available in this coding.
     None,
 }
 
 impl FileEntry {
-    /// Takes in what was found at `path`; `wall` is now, in nanoseconds since 1970.
+    /// Makes an entry of what was found at `path`; `wall` is the current time, in nanoseconds since 1970.
     ///
     /// # Errors
-    /// The file can't be read, or is gone again.
+    /// The file can't be read, or has vanished.
     pub fn load(
         home: &Rc<Home>,
         root: &Root,
@@ -194,18 +194,18 @@ impl FileEntry {
         })
     }
 
-    /// State of the root that it was found in.
+    /// State of the root in which it was found.
     pub fn epoch(&self) -> u32 {
         self.home.epoch
     }
 
-    /// The path it was found at.
+    /// The path under which it was found.
     pub fn path(&self) -> &Rc<[u8]> {
         &self.path
     }
 
     /// The file's own name, starting with `/`, if a symbolic link led to it: its path below the root, or, if it is
-    /// outside, the last segment. What may not be served under it may not be served under the link's.
+    /// outside, the last segment. A name that is never served protects the file under the link's name, too.
     pub fn linked_name(&self) -> Option<&[u8]> {
         match self.target.as_ref()? {
             LinkTarget::Inside(path) => Some(path),
@@ -218,22 +218,23 @@ impl FileEntry {
         self.modified
     }
 
-    /// The content as it is.
+    /// The uncoded content.
     pub fn plain(&self) -> &Rc<Representation> {
         &self.plain
     }
 
-    /// `FormContent-Type`.
+    /// `Content-Type`.
     pub fn media_type(&self) -> &'static str {
         self.kind.media_type
     }
 
-    /// Whether the answer depends on `Accept-Encoding`. Of every kind that shrinks, since a sibling may appear.
+    /// Whether the response depends on `Accept-Encoding`: true for all kinds that shrink, because a sibling may
+    /// appear.
     pub fn varies(&self) -> bool {
         self.kind.shrinks
     }
 
-    /// Whether `stamp` says that this is the file's state still.
+    /// Whether `stamp` still is the file's state.
     pub fn is_current(&self, stamp: &FileStamp) -> bool {
         self.stamp == *stamp && !self.may_change_unseen
     }
@@ -243,7 +244,7 @@ impl FileEntry {
         self.kind.keeps && !self.is_versioned
     }
 
-    /// What it costs to keep.
+    /// Its cost in the cache.
     pub fn cost(&self) -> Cost {
         let mut cost = Cost { entries: 1, bytes: self.overhead(), descriptors: 0 };
         self.plain.add_to(&mut cost);
@@ -258,12 +259,12 @@ impl FileEntry {
         cost
     }
 
-    /// Memory besides contents, bytes: itself, its place in the table, and two blocks of fields.
+    /// Memory without contents, bytes: the entry, its place in the table, and two blocks of fields.
     fn overhead(&self) -> usize {
         size_of::<FileEntry>() + 256 + self.path.len() + 2 * (self.home.lines.len() + 320)
     }
 
-    /// What there is in `coding`, looked for at `tick`.
+    /// The form in `coding`, looked up at `tick`.
     pub fn offer(self: &Rc<FileEntry>, coding: Coding, tick: u64) -> CodingOffer {
         let Some(coded) = self.coded.get(coding as usize) else {
             return CodingOffer::Ready(self.plain.clone());
@@ -295,7 +296,7 @@ impl FileEntry {
         }
     }
 
-    /// Waits until the form in `coding` is made; `None` if there will be none.
+    /// Waits until the form in `coding` is ready; `None` if there will be none.
     pub async fn wait(
         self: &Rc<FileEntry>,
         coding: Coding,
@@ -303,7 +304,7 @@ impl FileEntry {
     ) -> Option<Rc<Representation>> {
         let result = done.wait().await;
         let coded = self.coded.get(coding as usize)?;
-        // The first of those who wait takes it in for all.
+        // The first waiting request stores it for all.
         let is_first = matches!(*coded.made.borrow(), MadeForm::Soon(_));
         if is_first {
             self.install(coding, result);
@@ -311,19 +312,20 @@ impl FileEntry {
         coded.made.borrow().ready()
     }
 
-    /// The entity-tag that the form we make in `coding` has, or would have.
+    /// The entity-tag that this server's form in `coding` has, or would have.
     pub fn etag_in(&self, coding: Coding) -> String {
         etag(&self.stamp, coding)
     }
 
-    /// The fields that go with a representation.
+    /// The fields of a representation.
     pub fn fields(&self, representation: &Representation, shape: Shape) -> Arc<[u8]> {
         let block =
             &representation.blocks[usize::from(shape.not_modified) * 2 + usize::from(shape.versioned)];
         block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
     }
 
-    /// The same for a representation that isn't there now, but whose entity-tag is known. `FormContent-Type` comes first.
+    /// The same for a representation that isn't available now, but whose entity-tag is known. `Content-Type`
+    /// comes first.
     pub fn lines(&self, etag: &str, coding: Coding, shape: Shape) -> Vec<u8> {
         let mut lines =
             Lines { text: Vec::with_capacity(320 + self.home.lines.len()), site: &self.home.lines };
@@ -378,7 +380,7 @@ impl FileEntry {
         self.home.ledger.note(self);
     }
 
-    /// The file beside this one that holds it in `coding`. It must not be older: then it is of another state.
+    /// The file beside this one that contains it in `coding`. It must not be older: then it belongs to another state.
     fn sibling(
         self: &Rc<FileEntry>,
         coded: &CodedForm,
@@ -404,7 +406,7 @@ impl FileEntry {
         sibling.found.as_ref().map(|(_, representation)| representation.clone())
     }
 
-    /// State of the sibling, if there is one that may be used. Where the machine can't say: as `before`.
+    /// State of the sibling, if there is a valid one. If the machine can't tell: `before`.
     fn find_sibling(&self, coding: Coding, before: Option<FileStamp>) -> Option<FileStamp> {
         match self.home.root.as_ref()?.look(&self.sibling_path(coding)) {
             Ok(found) => self.is_sibling(&found).then_some(found.stamp),
@@ -461,7 +463,7 @@ impl Representation {
 }
 
 impl FormContent {
-    /// Bytes.
+    /// Length, bytes.
     pub fn length(&self) -> u64 {
         match self {
             FormContent::Memory(bytes) => bytes.len() as u64,
@@ -469,7 +471,7 @@ impl FormContent {
         }
     }
 
-    /// Bytes `start..end`, which lie within.
+    /// Bytes `start..end`, which must lie within.
     pub fn part(&self, start: u64, end: u64) -> Body {
         debug_assert!(start <= end && end <= self.length());
         match self {
@@ -484,7 +486,7 @@ impl FormContent {
     }
 }
 
-/// Field lines; the site's own go before ours where only one can be.
+/// Field lines; the site's own take precedence over ours where only one is allowed.
 struct Lines<'a> {
     text: Vec<u8>,
     site: &'a [u8],
@@ -508,7 +510,7 @@ impl Lines<'_> {
     }
 }
 
-/// Size and time of modification. Not the inode: machines that serve one site from copies agree on the rest.
+/// Size and time of modification. Not the inode: machines that serve copies of one site agree on the rest.
 fn etag(stamp: &FileStamp, coding: Coding) -> String {
     let suffix = match coding {
         Coding::Identity => "",
@@ -519,8 +521,8 @@ fn etag(stamp: &FileStamp, coding: Coding) -> String {
     format!("\"{:x}-{:x}{suffix}\"", stamp.modified, stamp.size)
 }
 
-/// Reads a small file, keeps a large one open. A content of another length than its file has never comes out: a file
-/// that changes while it is read is read once more, and if it changes again, left on disk.
+/// Reads a small file, keeps a large one open. The content always has the length of the file: a file that changes
+/// while it is read is read again, and if it changes once more, stays on disk.
 fn take_in(
     root: &Root,
     path: &[u8],

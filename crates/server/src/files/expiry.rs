@@ -1,16 +1,16 @@
-//! How long a client may keep a file without asking: `Cache-Control` by kind and name.
+//! How long a client may cache a file: `Cache-Control` by kind and name.
 //!
-//! `Expires` is not sent: whoever caches at all obeys `Cache-Control: max-age`, and the two would have to agree.
+//! `Expires` is not sent: every client that caches obeys `Cache-Control: max-age`, and the two would have to agree.
 
 use super::kinds::MediaKind;
 
-/// A year, the most that caches believe (RFC 9111 section 5.2.2.1; RFC 2616 section 14.21 set the custom).
+/// A year, the maximum that caches accept (RFC 9111 section 5.2.2.1; RFC 2616 section 14.21 set the custom).
 const YEAR: &str = "public, max-age=31536000";
 
-/// The same, and the content at this URL never changes (RFC 8246): not even a reload asks.
+/// The same, and the content at this URL never changes (RFC 8246): not even a reload revalidates it.
 const FOREVER: &str = "public, max-age=31536000, immutable";
 
-/// May be kept, but asked about before each use.
+/// May be cached, but must be revalidated before each use.
 const ASK: &str = "no-cache";
 
 /// The value of `Cache-Control` for a file; `versioned`: its URL changes with its content.
@@ -22,17 +22,17 @@ pub fn cache_control(kind: &MediaKind, versioned: bool) -> &'static str {
     }
 }
 
-/// Whether the name says what is in the file: one of its parts is a digest, as in `app.3f2a9c1b.js`.
+/// Whether the name identifies the content: one of its parts is a digest, as in `app.3f2a9c1b.js`.
 ///
-/// A version number is none: a theme's author changes `style.css?ver=1.0` without a new number, and `immutable` would
-/// take the visitor's reload button away.
+/// A version number does not: theme authors change `style.css?ver=1.0` without a new number, and with `immutable` a
+/// visitor's reload would not help.
 pub fn is_versioned_name(path: &[u8]) -> bool {
     let name = &path[memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)..];
     let Some(dot) = memchr::memrchr(b'.', name) else { return false };
     let mut before: &[u8] = b"";
     let mut parts = name[..dot].split(|b| matches!(b, b'.' | b'-' | b'_')).peekable();
     while let Some(part) = parts.next() {
-        // 8-4-4-4-12 digits are a UUID: a name for the thing, not for its content.
+        // 8-4-4-4-12 digits are a UUID: a name for the file, not for its content.
         let beside_four = is_four_digits(before) || parts.peek().is_some_and(|next| is_four_digits(next));
         if is_digest(part) && !beside_four {
             return true;
@@ -42,7 +42,7 @@ pub fn is_versioned_name(path: &[u8]) -> bool {
     false
 }
 
-/// Whether the query says what is in the file: `?ver=` or the like with a digest, as WordPress' build tools write it.
+/// Whether the query identifies the content: `?ver=` or the like with a digest, as WordPress's build tools write it.
 pub fn is_versioned_query(query: &[u8]) -> bool {
     query.split(|b| *b == b'&').any(|pair| match memchr::memchr(b'=', pair) {
         Some(mark) => {
@@ -53,8 +53,8 @@ pub fn is_versioned_query(query: &[u8]) -> bool {
     })
 }
 
-/// 8 to 64 hexadecimal digits of one case, with a letter and a decimal digit among them, so that neither a date nor
-/// `feedface` passes.
+/// 8 to 64 hexadecimal digits in one case, with at least one letter and one decimal digit, so that neither a date nor
+/// `feedface` qualifies.
 fn is_digest(text: &[u8]) -> bool {
     let upper = text.iter().any(|b| matches!(b, b'A'..=b'F'));
     let lower = text.iter().any(|b| matches!(b, b'a'..=b'f'));

@@ -1,4 +1,5 @@
-//! What the end of a file's name says about it: media type, whether it is worth compressing, how long it keeps.
+//! What a file name's extension says about the file: media type, whether it compresses well, how long it may be
+//! cached.
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,11 +8,11 @@ pub struct MediaKind {
     pub media_type: &'static str,
     /// Whether it shrinks when it is compressed.
     pub shrinks: bool,
-    /// Whether a client may keep it for a year; else it asks each time whether it still holds.
+    /// Whether clients may cache it for a year; otherwise they revalidate it each time.
     pub keeps: bool,
 }
 
-/// What is said about a file of unknown kind.
+/// The kind of files with unknown extensions.
 static UNKNOWN: MediaKind = packed("application/octet-stream");
 
 /// The kind of the file at `path`, by the extension of its name.
@@ -52,8 +53,8 @@ const fn packed_asset(media_type: &'static str) -> MediaKind {
     MediaKind { media_type, shrinks: false, keeps: true }
 }
 
-/// Extensions in lower case, sorted. Text has a charset because a file without one is read as something else by old
-/// clients; XML and JSON say themselves what they are in.
+/// Extensions in lower case, sorted. Text has a charset because old clients misread a file without one; XML and JSON
+/// declare their encoding themselves.
 static TABLE: &[(&str, MediaKind)] = &[
     ("3g2", packed_asset("video/3gpp2")),
     ("3gp", packed_asset("video/3gpp")),

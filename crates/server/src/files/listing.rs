@@ -1,41 +1,43 @@
-//! The names in a site's root. A path whose first segment is none of them leads nowhere, and nobody has to walk it or
-//! to remember it: such are the readable URLs of an application, and those of scanners. One `fstat` of the root tells
-//! whether a name has come or gone since. It is done again a moment later, and whenever a script has had something to say
-//! meanwhile, for that may be where a new file is; and each time for a path that ends as files do, `/robots.txt`, so that one
-//! that was put there by other means is found at once.
+//! The names in a site's root. If the first segment of a path is not among them, nothing is there, and the path need
+//! neither be walked nor stored: an application's readable URLs are such paths, and scanners' URLs, too. One `fstat`
+//! of the root tells whether a name has been added or removed. It is repeated after a moment, and after each script's
+//! activity, because a script may have created a file; and each time for a path that looks like a file, such as
+//! `/robots.txt`, so that a file that was put there by other means is found at once.
 
 use hashbrown::HashSet;
 
 use super::FileMoment;
 use super::lookup::{FileStamp, Root};
 
-/// A root with more names than this is looked at path by path.
+/// In a root with more names than this, each path is looked up.
 const MOST: usize = 4096;
-/// The names are read again no sooner than after this, milliseconds: a root that changes all the time is looked at path
-/// by path.
+/// Minimum interval between two readings of the names, milliseconds: in a root that changes all the time each path is
+/// looked up.
 const PAUSE: u64 = 1000;
-/// The root is compared again after so long, milliseconds: in a crowd, once for hundreds of requests.
+/// How long a comparison of the root is valid, milliseconds: under load, once for hundreds of requests.
 const TRUST: u64 = 20;
 
-/// What is known of a root's names.
+/// The known names of a root.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// When they were read, milliseconds of the thread's clock.
+    /// When they were read, milliseconds on the thread's clock.
     read: Option<u64>,
     known: Option<CachedListing>,
-    /// When the root was last seen as it is known: milliseconds of the thread's clock, and what scripts had said by then.
+    /// When the root was last seen unchanged: milliseconds on the thread's clock, and the scripts' activity until
+    /// then.
     seen: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
 struct CachedListing {
-    /// From before the reading: what came meanwhile has changed it.
+    /// From before the reading: later changes have changed it.
     stamp: FileStamp,
     names: HashSet<Box<[u8]>>,
 }
 
 impl Listing {
-    /// Whether nothing can be at `path`, without a system call; `trust`: milliseconds for which the last look may hold.
+    /// Whether nothing can be at `path`, without a system call; `trust`: maximum age of the last comparison,
+    /// milliseconds.
     pub fn is_known_to_lack(&self, now: FileMoment, trust: u64, path: &[u8]) -> bool {
         let (Some(known), Some((tick, scripts))) = (&self.known, self.seen) else { return false };
         let is_recent = scripts == now.scripts && now.tick.saturating_sub(tick) < TRUST.min(trust);
@@ -44,7 +46,7 @@ impl Listing {
             && first_segment(path).is_some_and(|first| !known.names.contains(first))
     }
 
-    /// Whether nothing can be at `path` now. One system call, more only if a name has come or gone.
+    /// Whether nothing can be at `path` now. One system call, more only if a name has been added or removed.
     pub fn lacks(&mut self, root: &Root, now: FileMoment, path: &[u8]) -> bool {
         let Some(first) = first_segment(path) else { return false };
         if self.known.as_ref().is_some_and(|known| known.names.contains(first)) {
@@ -64,19 +66,19 @@ impl Listing {
             return false;
         }
         self.read = Some(now.tick);
-        // Another name within the same tick of the file system's clock would not change the stamp.
+        // A change within the same tick of the file system's clock would not change the stamp.
         let names = (!stamp.is_fresh(now.wall)).then(|| root.names(MOST).ok().flatten()).flatten();
         self.known = names.map(|names| CachedListing { stamp, names });
         self.known.is_some()
     }
 }
 
-/// Whether the last segment of a path has a dot in it.
+/// Whether the last segment of a path contains a dot.
 fn ends_like_a_file(path: &[u8]) -> bool {
     memchr::memrchr(b'.', path).is_some_and(|dot| memchr::memchr(b'/', &path[dot..]).is_none())
 }
 
-/// The first segment of a path; `None`: it is the root itself.
+/// The first segment of a path; `None` for the root itself.
 fn first_segment(path: &[u8]) -> Option<&[u8]> {
     let below = path.strip_prefix(b"/")?;
     let first = &below[..memchr::memchr(b'/', below).unwrap_or(below.len())];

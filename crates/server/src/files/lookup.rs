@@ -1,8 +1,8 @@
-//! From the path of a URL to an open file below a site's root, without a way out of it.
+//! Opens the file at a URL's path below a site's root; no path leads out of the root.
 //!
-//! The usual case is one `openat2` that refuses every symbolic link. Only where there is a link is its target worked
-//! out by name, compared with the root, and opened again without links: what was compared is what is opened, however
-//! the links change meanwhile. Kernels and sandboxes without `openat2` get a walk, directory by directory.
+//! The normal case is one `openat2` that refuses every symbolic link. If there is a link, its target is resolved by
+//! name, compared with the root, and opened again without links: so the compared file is the opened one, however the
+//! links change meanwhile. Kernels and sandboxes without `openat2` get a walk, directory by directory.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -22,11 +22,11 @@ use rustix::io::Errno;
 pub struct FileStamp {
     device: u64,
     inode: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub size: u64,
-    /// Modification, nanoseconds since 1970.
+    /// Time of modification, nanoseconds since 1970.
     pub modified: i64,
-    /// Last change of content, owner, permissions or links, nanoseconds since 1970. Nobody can set it back.
+    /// Last change of content, owner, permissions or links, nanoseconds since 1970. It can't be set back.
     pub changed: i64,
 }
 
@@ -51,7 +51,7 @@ impl FileStamp {
         u64::try_from(self.modified.div_euclid(NANOSECONDS)).unwrap_or(0)
     }
 
-    /// Whether the file may change once more without a change of this stamp, seen at `wall` (nanoseconds since
+    /// Whether the file may change again without a change of this stamp, which was read at `wall` (nanoseconds since
     /// 1970): file systems count time in ticks of the kernel, some in seconds.
     pub fn is_fresh(&self, wall: i64) -> bool {
         let grain = if self.changed % NANOSECONDS == 0 { 2 * NANOSECONDS } else { NANOSECONDS / 50 };
@@ -61,19 +61,19 @@ impl FileStamp {
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// File systems of this machine that keep the time of a directory: ext2-4, XFS, Btrfs, tmpfs, overlayfs, F2FS (statfs(2)).
+/// Local file systems that update a directory's time: ext2-4, XFS, Btrfs, tmpfs, overlayfs, F2FS (statfs(2)).
 const LOCAL: [u32; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0xF2F5_2010];
 
 fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(NANOSECONDS).saturating_add(rest)
 }
 
-/// Why nothing was found.
+/// Why a lookup failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupFailure {
-    /// It isn't there, or not for us, or not inside the root.
+    /// Nothing is there, or it is not permitted, or not inside the root.
     Missing,
-    /// The machine can't say now: no descriptors, no memory, a failing disk.
+    /// The machine can't tell now: no descriptors, no memory, a failing disk.
     Unavailable,
     /// No descriptors are left.
     Descriptors,
@@ -97,21 +97,21 @@ impl From<io::Error> for LookupFailure {
     }
 }
 
-/// Something that was found.
+/// The result of a lookup.
 #[derive(Debug)]
 pub struct FoundPath {
-    /// For [`Root::open`] readable, for [`Root::look`] only a place.
+    /// Readable after [`Root::open`], only a handle after [`Root::look`].
     pub file: File,
     /// Its state.
     pub stamp: FileStamp,
     /// File, directory or neither.
     pub kind: PathKind,
-    /// Where it really is, if a symbolic link was on the way: a path below the root, or, if links may leave it, an
-    /// absolute path of the machine.
+    /// Its real place, if a symbolic link was on the way: a path below the root, or, if links may leave it, an
+    /// absolute path.
     pub target: Option<LinkTarget>,
 }
 
-/// What a path leads to.
+/// The type of a path's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// A regular file.
@@ -122,16 +122,16 @@ pub enum PathKind {
     Other,
 }
 
-/// Where a symbolic link leads to.
+/// The target of a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
     /// A path below the root, starting with `/`.
     Inside(Box<[u8]>),
-    /// An absolute path of the machine.
+    /// An absolute path.
     Outside(Box<[u8]>),
 }
 
-/// The directory that a site's paths start from, held open.
+/// The directory from which a site's paths start, held open.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
@@ -147,7 +147,7 @@ impl Root {
     /// Opens the directory `path`, which may itself be a symbolic link.
     ///
     /// # Errors
-    /// It isn't there or isn't a directory.
+    /// It does not exist or is not a directory.
     pub fn open_at(path: &Path, symlinks: Symlinks) -> Result<Root, LookupFailure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
@@ -161,7 +161,7 @@ impl Root {
             symlinks,
             has_openat2: Cell::new(true),
         };
-        // A link that was changed between the two calls: the next attempt finds it settled.
+        // A link was changed between the two calls: the next attempt finds its final state.
         if root.is_still(&root.real)? { Ok(root) } else { Err(LookupFailure::Unavailable) }
     }
 
@@ -179,7 +179,7 @@ impl Root {
         Ok(stat.st_dev == self.device && stat.st_ino == self.inode)
     }
 
-    /// The state of the directory itself: another one when a name has come or gone in it.
+    /// The state of the directory itself: it changes when a name is added or removed.
     ///
     /// # Errors
     /// The file system failed.
@@ -187,9 +187,9 @@ impl Root {
         Ok(FileStamp::of(&rustix::fs::fstat(&self.directory)?))
     }
 
-    /// The names in the directory itself. `None` if there are more than `most`, or where a name that isn't among them
-    /// can be found all the same: the file system takes no account of case, or is not one that shows by the
-    /// directory's time that others have changed it.
+    /// The names in the directory itself. `None` if there are more than `most`, or if a name outside of the list can
+    /// still be found: the file system ignores case, or other machines can change it without changing the directory's
+    /// time.
     ///
     /// # Errors
     /// The directory can't be read.
@@ -210,7 +210,7 @@ impl Root {
         Ok(self.knows_case(&names).then_some(names))
     }
 
-    /// Whether a name in other letters is another name; by trial.
+    /// Whether the file system distinguishes case; by trial.
     fn knows_case(&self, names: &HashSet<Box<[u8]>>) -> bool {
         let other = |name: &[u8]| -> Box<[u8]> {
             name.iter().map(|b| if b.is_ascii_alphabetic() { b ^ 0x20 } else { *b }).collect()
@@ -224,9 +224,9 @@ impl Root {
     /// Opens `path` (normalised, starting with `/`) for reading. A directory need not be readable.
     ///
     /// # Errors
-    /// Nothing is there that may be read, or it can't be said now.
+    /// Nothing readable is there, or the machine can't tell now.
     pub fn open(&self, path: &[u8]) -> Result<FoundPath, LookupFailure> {
-        // Opening a pipe for reading waits for a writer, a terminal would become ours.
+        // Opening a pipe for reading waits for a writer, a terminal would become this process's.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match self.resolve(path, flags) {
             Err(Errno::ACCESS) => match self.look(path)? {
@@ -237,7 +237,7 @@ impl Root {
         }
     }
 
-    /// Finds out what is at `path` without opening it.
+    /// Looks up `path` without opening it.
     ///
     /// # Errors
     /// As for [`Root::open`].
@@ -252,7 +252,7 @@ impl Root {
 
     fn resolve(&self, path: &[u8], flags: OFlags) -> Result<FoundPath, Errno> {
         let relative = path.strip_prefix(b"/").ok_or(Errno::INVAL)?;
-        // `route` has no such path; if it ever had, this is the wall.
+        // `route` removes such paths; if one ever comes, this stops it.
         if relative.split(|b| *b == b'/').any(|segment| segment == b"..") {
             return Err(Errno::NOENT);
         }
@@ -267,7 +267,7 @@ impl Root {
         if relative.ends_with(b"/") {
             flags |= OFlags::DIRECTORY;
         }
-        // That nothing is there is said by one call, not by one for each part of the path.
+        // If nothing is there, this takes one call instead of one for each part of the path.
         rustix::fs::statat(&self.directory, relative, AtFlags::empty())?;
         let name = self.real.join(OsStr::from_bytes(relative));
         let target = std::fs::canonicalize(name).map_err(errno_of)?;
@@ -291,7 +291,7 @@ impl Root {
         if self.has_openat2.get() {
             let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match rustix::fs::openat2(&self.directory, name, flags, Mode::empty(), how) {
-                // Not in this kernel, or forbidden by a sandbox.
+                // Missing in this kernel, or forbidden by a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_openat2.set(false),
                 result => return result,
             }
@@ -300,7 +300,7 @@ impl Root {
     }
 }
 
-/// `openat2` with `NO_SYMLINKS` for those who don't have it. `path` has no `..`.
+/// Replaces `openat2` with `NO_SYMLINKS` on systems without it. `path` has no `..`.
 fn walk(root: BorrowedFd<'_>, path: &[u8], mut flags: OFlags) -> Result<OwnedFd, Errno> {
     if path.ends_with(b"/") {
         flags |= OFlags::DIRECTORY;
@@ -314,7 +314,7 @@ fn walk(root: BorrowedFd<'_>, path: &[u8], mut flags: OFlags) -> Result<OwnedFd,
             None => flags,
         };
         let next = rustix::fs::openat(directory, segment, flags | OFlags::NOFOLLOW, Mode::empty());
-        // A link shows itself in three ways: LOOP, NOTDIR if a directory was asked for, and as itself with PATH.
+        // A link shows in three ways: LOOP, NOTDIR if a directory was asked for, and as itself with PATH.
         if next.is_err() || flags.contains(OFlags::PATH) {
             let stat = rustix::fs::statat(directory, segment, AtFlags::SYMLINK_NOFOLLOW)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
@@ -339,7 +339,7 @@ fn found(file: OwnedFd, target: Option<LinkTarget>) -> Result<FoundPath, Errno> 
     Ok(FoundPath { file: file.into(), stamp: FileStamp::of(&stat), kind, target })
 }
 
-/// The state of an open file now.
+/// The current state of an open file.
 ///
 /// # Errors
 /// The file system failed.

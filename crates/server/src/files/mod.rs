@@ -4,14 +4,14 @@
 //!  route --- find(path) ---> cache --- miss or a second old ---> lookup (openat2 below the root)
 //!                              |                                    |
 //!                              |<----- Entry: stamp, content, field block of each form
-//!  way::File(entry) --- answer(request, entry): form (Accept-Encoding), If-*, Range ---> Reply
+//!  Route::File(entry) - answer(request, entry): form (Accept-Encoding), If-*, Range ---> Reply
 //!                              |
-//!                              +--- form not made yet: a job for the compressing thread, Answer::Later
+//!                              +--- form not made yet: a job for a compressor thread, FileResponse::Later
 //! ```
 //!
 //! A hit on a small file costs one hash lookup, reference counts, and a walk over the request's fields: no system
-//! call, no formatting. Memory: an [`FileEntry`] belongs to the cache's table and to the answers under way; the table
-//! counts its bytes, also those of compressed forms that come later.
+//! call, no formatting. Memory: an [`FileEntry`] belongs to the cache's table and to the responses in progress; the
+//! table counts its bytes, including the compressed forms that are added later.
 
 mod answer;
 mod cache;
@@ -34,38 +34,38 @@ pub use entry::FileEntry;
 
 use crate::context::Context;
 
-/// What a path of a site leads to.
+/// The result of looking up a site's path.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A regular file.
     File(Rc<FileEntry>),
-    /// A regular file that is not to be read, only run: its absolute path.
+    /// A regular file to run without reading it: its absolute path.
     Script(Rc<[u8]>),
     /// A directory.
     Directory,
-    /// Nothing, or something that is neither file nor directory, or out of the root, or unreadable.
+    /// Nothing, or neither file nor directory, or outside of the root, or unreadable.
     Missing,
-    /// The machine can't say now: no descriptors, no memory, a failing disk. 503, never 404.
+    /// The machine can't tell now: no descriptors, no memory, a failing disk. 503, never 404.
     Unavailable,
 }
 
-/// What is looked for.
+/// The purpose of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// A file to send.
     Serve,
-    /// A script to run: its content is never read here.
+    /// A script to run: the server never reads its content.
     Run,
 }
 
-/// When something is asked.
+/// The time of a lookup.
 #[derive(Clone, Copy, Debug)]
 struct FileMoment {
-    /// Milliseconds of the thread's clock.
+    /// Milliseconds on the thread's clock.
     pub tick: u64,
     /// Nanoseconds since 1970.
     pub wall: i64,
-    /// How often scripts have had something to say so far: each time they may have changed files.
+    /// Number of scripts' activities so far: each may have changed files.
     pub scripts: u64,
 }
 

@@ -5,7 +5,8 @@ use millrace_wire::ranges::{ByteSpan, Wanted};
 use super::entry::{FileEntry, Shape};
 use crate::message::reply::{Fields, Reply, byteranges, plain};
 
-/// The answer to a request for parts of the content as it is. `media_type`: what several parts say that they are of.
+/// The response to a request for parts of the uncoded content. `media_type`: the type in each part of a multipart
+/// response.
 pub fn reply(entry: &FileEntry, wanted: Wanted, shape: Shape, media_type: &[u8]) -> Reply {
     let whole = entry.plain();
     let length = whole.content.length();

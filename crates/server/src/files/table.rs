@@ -1,5 +1,5 @@
-//! A bounded table of looked-up paths, thrown out by the CLOCK rule: what was used since the hand came by last stays
-//! for another round. Cheaper than LRU, because a hit only sets a mark, and as good.
+//! A bounded table of paths with CLOCK eviction: entries that were used since the hand came by last stay for another
+//! round. This is cheaper than LRU, because a hit only sets a mark, and evicts as well.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use super::Purpose;
 
-/// What is looked up.
+/// A lookup.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// State of the site's root that the path belongs to.
@@ -18,7 +18,7 @@ pub struct Key<'a> {
     pub path: &'a [u8],
 }
 
-/// What a value costs, or all together may cost.
+/// The cost of a value, or a limit for all values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Number of values.
@@ -34,7 +34,7 @@ impl Cost {
         self.entries <= limit.entries && self.bytes <= limit.bytes && self.descriptors <= limit.descriptors
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Cost) -> Cost {
         Cost {
             entries: self.entries + other.entries,
@@ -52,7 +52,7 @@ impl Cost {
     }
 }
 
-/// A value of the table.
+/// An entry of the table.
 #[derive(Debug)]
 pub struct TableSlot<V> {
     hash: u64,
@@ -74,7 +74,7 @@ impl<V> TableSlot<V> {
     }
 }
 
-/// The table. A value's key is hashed by the caller, once for several tables.
+/// The table. The caller hashes a key, once for several tables.
 #[derive(Debug)]
 pub struct FileTable<V> {
     index: HashTable<u32>,
@@ -98,12 +98,12 @@ impl<V> FileTable<V> {
         }
     }
 
-    /// What all values cost.
+    /// Cost of all values.
     pub fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// The value of `key`, which counts as used.
+    /// The value for `key`; marks it as used.
     pub fn get(&mut self, hash: u64, key: &Key<'_>) -> Option<&mut TableSlot<V>> {
         let slots = &self.slots;
         let place = *self.index.find(hash, |place| is_at(slots, *place, hash, key))?;
@@ -112,7 +112,7 @@ impl<V> FileTable<V> {
         Some(slot)
     }
 
-    /// Puts a value in the place of any that `key` had. One that costs more than all together may is not kept.
+    /// Inserts a value, replacing the old one of `key`. A value that exceeds the limit is not stored.
     pub fn insert(&mut self, hash: u64, key: &Key<'_>, path: Rc<[u8]>, checked: u64, value: V, cost: Cost) {
         self.remove(hash, key);
         if !cost.fits(self.limit) {
@@ -136,7 +136,7 @@ impl<V> FileTable<V> {
         self.index.insert_unique(hash, place, |place| slots[*place as usize].as_ref().map_or(0, |s| s.hash));
     }
 
-    /// Forgets `key`.
+    /// Removes `key`.
     pub fn remove(&mut self, hash: u64, key: &Key<'_>) {
         let slots = &self.slots;
         if let Ok(found) = self.index.find_entry(hash, |place| is_at(slots, *place, hash, key)) {
@@ -145,7 +145,7 @@ impl<V> FileTable<V> {
         }
     }
 
-    /// A value costs something else from now on, if it is still the one that `is_it` knows.
+    /// Changes the cost of a value, if it is still the one that `is_it` recognises.
     pub fn charge(&mut self, hash: u64, key: &Key<'_>, cost: Cost, is_it: impl Fn(&V) -> bool) {
         let Some(slot) = self.get(hash, key).filter(|slot| is_it(&slot.value)) else { return };
         let before = std::mem::replace(&mut slot.cost, cost);
@@ -155,7 +155,7 @@ impl<V> FileTable<V> {
         }
     }
 
-    /// Forgets the values for which `keep` is false; it is told the key's epoch and the value's cost.
+    /// Removes the values for which `keep` returns false; it gets the key's epoch and the value's cost.
     pub fn retain(&mut self, keep: impl Fn(u32, Cost) -> bool) {
         for place in 0..self.slots.len() {
             if self.slots[place].as_ref().is_some_and(|slot| !keep(slot.epoch, slot.cost)) {
@@ -164,7 +164,7 @@ impl<V> FileTable<V> {
         }
     }
 
-    /// Throws out one value. There is one: an empty table is never over its limit.
+    /// Evicts one value. There is one: an empty table is never over its limit.
     fn evict(&mut self) {
         loop {
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
@@ -206,7 +206,7 @@ mod tests {
         Key { epoch: 1, purpose: Purpose::Serve, path }
     }
 
-    /// All keys have one hash: the table must not trust it.
+    /// All keys have one hash: the table must compare keys.
     fn put(table: &mut FileTable<u32>, name: &str, value: u32, bytes: usize) {
         let path = name.as_bytes();
         table.insert(7, &key(path), path.into(), 0, value, Cost { entries: 1, bytes, descriptors: 0 });

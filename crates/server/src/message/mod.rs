@@ -1,5 +1,4 @@
-//! Messages of HTTP as values (RFC 9110 section 6): what a client asks, and what it gets. Neither knows by which version of the
-//! protocol it travels.
+//! HTTP messages as values (RFC 9110 section 6): requests and responses, independent of the version of the protocol.
 
 pub mod reply;
 pub mod request;
@@ -7,10 +6,10 @@ pub mod request;
 pub use reply::Reply;
 pub use request::Request;
 
-/// The host of an authority: without port, without the dot of a fully qualified name.
+/// The host of an authority: without port, and without the dot of a fully qualified name.
 pub fn host_of(authority: &str) -> &str {
     let host = match authority.rfind(':') {
-        // In `[::1]` the last colon is the address's own.
+        // In `[::1]` the last colon belongs to the address.
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
         _ => authority,
     };

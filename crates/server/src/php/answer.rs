@@ -1,4 +1,4 @@
-//! From a worker's frames to the fields and content of an answer.
+//! From a worker's frames to the fields and content of a response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use super::worker_handle::WorkerHandle;
 use crate::context::log::Log;
 use crate::message::reply::{Aside, Fields, Handed, is_value, reason_phrase};
 
-/// An answer as far as it has come.
+/// A response, as far as it has arrived.
 #[derive(Debug, Default)]
 pub struct PhpResponse {
     /// Its head.
     pub head: Option<AnswerHead>,
     /// Its content so far.
     pub content: Vec<u8>,
-    /// What the script said to the server so far.
+    /// What the script has reported to the server so far.
     pub aside: Option<Box<Aside>>,
-    /// Its end has come.
+    /// The response is complete.
     pub is_over: bool,
-    /// That was a fatal error.
+    /// It ended with a fatal error.
     pub has_failed: bool,
-    /// Lines for 103 Early Hints that nobody has taken yet.
+    /// Lines for 103 Early Hints that have not been taken out yet.
     pub early: Vec<u8>,
 }
 
-/// Told at once, whenever a script says what is to be purged from the page cache.
+/// Called at once when a script purges from the page cache.
 #[derive(Clone)]
 pub struct OnPurge(pub Arc<PurgeFn>);
 
-/// Takes the site's own name, the host that the script ran for, and what is to be purged in the grammar of the field
+/// Gets the site's own name, the host that the script runs for, and what to purge, in the grammar of the field
 /// `Millrace-Purge`.
 pub type PurgeFn = dyn Fn(&str, &str, &[u8]) + Send + Sync;
 
@@ -50,27 +50,27 @@ pub struct AnswerHead {
     pub status: u16,
     /// The script's own reason, if it differs from the usual one.
     pub reason: Option<Box<str>>,
-    /// Fields, without those that the protocol adds.
+    /// Fields, without the ones that the protocol adds.
     pub fields: Fields,
-    /// Content-Length as the script gave it.
+    /// Content-Length as the script set it.
     pub length: Option<u64>,
     /// Fields for the server.
     pub ours: Fields,
 }
 
-/// Takes what a worker logs and lets the rest fall.
+/// Handles frames that are not part of the response: logs messages and drops the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Unheard<'a> {
     /// Where messages go.
     pub log: &'a Log,
-    /// Who wants to know what is to be purged.
+    /// Called with purge orders.
     pub on_purge: &'a OnPurge,
     /// The worker.
     pub handle: &'a WorkerHandle,
 }
 
 impl PhpResponse {
-    /// Its head has come.
+    /// The head has arrived.
     pub fn begin(&mut self, mut head: AnswerHead) {
         let ours = std::mem::take(&mut head.ours);
         if !ours.is_empty() {
@@ -80,11 +80,11 @@ impl PhpResponse {
     }
 }
 
-/// Takes a worker's answer.
+/// Receives a worker's response.
 pub struct Hearing<'a> {
-    /// As far as it has come.
+    /// What has arrived so far.
     pub answer: &'a mut PhpResponse,
-    /// Takes what is not part of it.
+    /// Takes what is not part of the response.
     pub unheard: Unheard<'a>,
 }
 
@@ -129,7 +129,7 @@ impl FrameSink for Unheard<'_> {
 }
 
 impl AnswerHead {
-    /// Reads what a script gave: a status, perhaps a reason with it, and all its fields.
+    /// Reads what a script sent: a status, perhaps with a reason, and all fields.
     pub fn read<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(
         first_status: u16,
         first_reason: &'a [u8],
@@ -140,7 +140,7 @@ impl AnswerHead {
         let Said { mut status, reason, connection, mut content_type } =
             Said::hear(first_status, first_reason, all());
         let (mut fields, mut ours) = (Fields::default(), Fields::default());
-        // What the server adds to most answers goes there, too.
+        // The fields that the server adds to most responses fit, too.
         fields.reserve(256);
         for (name, value) in all() {
             // The frame was checked: a name is a token, thus ASCII.
@@ -153,20 +153,20 @@ impl AnswerHead {
                     fields.push(name, value);
                 }
                 Some(Special::Length) => length = decimal(value),
-                // The last one, where the first stands.
+                // The last value, at the place of the first.
                 Some(Special::Type) => {
                     let last = content_type.take().filter(|value| !value.is_empty());
                     last.into_iter().for_each(|value| fields.push(name, value));
                 }
-                // An error is no version of the page.
+                // An error response is not a version of the page.
                 Some(Special::Tag) if status >= 500 => (),
                 Some(Special::Tag) => fields.push(name, value),
-                // The protocol adds one; this one says how old the answer is (RFC 9111 section 4.2.3).
+                // The protocol adds one; this one says how old the response is (RFC 9111 section 4.2.3).
                 Some(Special::Date) => ours.push(name, value),
                 Some(Special::Status | Special::Ours) => (),
             }
         }
-        // A Location without a Status is a redirect (RFC 3875 section 6.2.3), and PHP gives none for 200.
+        // A Location without a Status is a redirect (RFC 3875 section 6.2.3), and PHP sends none for 200.
         if located && status == 200 && reason.is_empty() {
             status = 302;
         }
@@ -174,7 +174,7 @@ impl AnswerHead {
         AnswerHead { status, reason: is_own.then(|| reason.into()), fields, length, ours }
     }
 
-    /// Makes an error of it: what the script has begun is not the page that it was to be.
+    /// Turns the response into an error: what the script has begun is not the intended page.
     pub fn fail(&mut self, status: u16) {
         (self.status, self.reason) = (status, None);
         let fields = std::mem::take(&mut self.fields);
@@ -183,11 +183,11 @@ impl AnswerHead {
     }
 }
 
-/// What has to be known of an answer's fields before any of them is passed on.
+/// What must be known of a response's fields before any of them is passed on.
 struct Said<'a> {
     status: u16,
     reason: &'a str,
-    /// The fields that `Connection` names: they go no further (RFC 9110 section 7.6.1).
+    /// The fields that `Connection` names: they are not passed on (RFC 9110 section 7.6.1).
     connection: Vec<&'a [u8]>,
     /// The last `Content-Type`.
     content_type: Option<&'a [u8]>,
@@ -221,17 +221,17 @@ impl<'a> Said<'a> {
 /// A field that is not passed on as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
-    /// Content-Length: known better when the content is complete.
+    /// Content-Length: the server computes it when the content is complete.
     Length,
-    /// Content-Type: there is one.
+    /// Content-Type: a response has only one.
     Type,
     /// The entity-tag.
     Tag,
     /// `Status: 404 Not Found`, the status line of CGI (RFC 3875 section 6.3.3).
     Status,
-    /// When the script says that its answer was made.
+    /// The time at which the script says its response was made.
     Date,
-    /// The server's own, the connection's, or for the server.
+    /// Set by the server, about the connection, or meant for the server.
     Ours,
 }
 
@@ -256,7 +256,7 @@ impl Special {
     }
 }
 
-/// Adds the lines of `Link`; nothing else is said early.
+/// Adds the lines of `Link`; early hints contain no other field.
 fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut Vec<u8>) {
     for (_, value) in fields.filter(|(name, value)| name.eq_ignore_ascii_case(b"link") && is_value(value)) {
         for part in [b"Link: ", value, b"\r\n"] {
@@ -265,18 +265,19 @@ fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut
     }
 }
 
-/// Keeps what a script says about its page; what it wants purged is gone before its answer leaves.
+/// Stores what a script reports about its page. Pages that it purges are gone before its response is sent.
 pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKind, text: &[u8]) {
     if matches!(kind, NoteKind::Purge | NoteKind::Visitor) {
         let mut unheard = *unheard;
         return unheard.take(Frame::Note { kind, text });
     }
     let kind = if kind == NoteKind::Tag { Note::Tag } else { Note::Control };
-    // Beyond a bound they are lost.
+    // Notes beyond the limit are lost.
     aside.get_or_insert_default().notes.add(kind, text);
 }
 
-/// Whether a field is a word to the server that no client sees: to the page cache, `X-Accel-*`, or a file handed over.
+/// Whether a field is meant for the server and hidden from clients: for the page cache, `X-Accel-*`, or a file to
+/// hand over.
 fn is_for_the_server(name: &str) -> bool {
     name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("x-accel-"))
         || Handed::by(name).is_some()
@@ -288,7 +289,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Code and reason of a `Status` field. What nobody can be answered with becomes 500, as in workers of our own.
+/// Code and reason of a `Status` field. A code that can't be sent becomes 500, as with our own workers.
 fn status_field(value: &[u8]) -> (u16, &str) {
     let text = std::str::from_utf8(value).unwrap_or_default();
     let (code, reason) = text.split_once(' ').unwrap_or((text, ""));

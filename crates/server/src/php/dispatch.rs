@@ -1,16 +1,16 @@
 //! The steps of a request in a pool, the same for workers of our own and for php-fpm:
 //!
-//! 1. its part of the pool, and its rank ([`PhpJob`]);
+//! 1. find its pool and its rank ([`PhpJob`]);
 //! 2. may it run at all? Requests like it may have killed workers ([`crashes`](super::crashes));
-//! 3. it takes a place that is free, waits for one in the queue, or is refused - a browser waits in the
-//!    [`waiting_room`](super::waiting_room) then;
-//! 4. what it runs on is made ready, and it is sent;
-//! 5. its answer is read as far as it is there; the rest is pumped ([`pump`]);
-//! 6. the place is given back when the script has finished, and what it took is accounted for;
-//! 7. if what ran it was lost meanwhile, it is run again, or not.
+//! 3. it takes a free place, waits for one in the queue, or is refused; a refused browser waits in the
+//!    [`waiting_room`](super::waiting_room);
+//! 4. its worker or connection is prepared, and the request is sent;
+//! 5. its response is read as far as it is available; the rest is pumped ([`pump`]);
+//! 6. when the script has finished, the place is released and the time is accounted for;
+//! 7. if the worker or connection was lost meanwhile, the request is run again, or not.
 //!
-//! A request is run again if nothing of it has reached the client and either no script has begun - whatever its method - or
-//! its method is idempotent.
+//! A request is run again if no part of its response has reached the client and either no script has begun - whatever
+//! its method - or its method is idempotent.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -38,28 +38,28 @@ use crate::php::PhpThread;
 use crate::site::visitors::Unserved;
 use crate::site::{Script, Site};
 
-/// Attempts of a request, if no script has begun.
+/// Maximum number of attempts, if no script has begun.
 const ATTEMPTS: u32 = 5;
-/// So long a request waits for others of a page that kills, at most.
+/// Maximum time that a request waits for other requests for a page that kills.
 const SUSPECT_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read before the first of them leave, if they are there.
+/// Bytes of a response that are read, if available, before the first of them are sent.
 const FIRST_BYTES: usize = 256 << 10;
 
-/// Has requests of an event loop run in a pool.
+/// Runs requests of an event loop in a pool.
 pub struct Dispatcher<'a, T: Transport> {
     thread: &'a Rc<PhpThread>,
     transport: &'a Arc<T>,
 }
 
 impl<'a, T: Transport> Dispatcher<'a, T> {
-    /// In this pool.
+    /// A dispatcher for this pool.
     pub fn new(thread: &'a Rc<PhpThread>, transport: &'a Arc<T>) -> Dispatcher<'a, T> {
         Dispatcher { thread, transport }
     }
 
-    /// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
-    /// future tells the script that its client has gone. `None` if `gone` became ready before it was sent; it is not looked at
-    /// any more after that.
+    /// Runs a script and returns its response as soon as the fields are known; returns 502, 503 or 504 if that fails.
+    /// Dropping the future tells the script that its client has gone. `None` if `gone` became ready before the
+    /// request was sent; after that `gone` is ignored.
     pub async fn run(
         self,
         site: &Site,
@@ -84,7 +84,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
                 Ok(lease) => lease,
                 Err(refused) => return self.refusal(&job, refused),
             };
-            // From now on the worker's task has it.
+            // From now on the worker's task holds the visit.
             unserved.0 = None;
             let failure = match self.attempt(lease, &job, request).await {
                 Ok(reply) => return Some(reply),
@@ -99,7 +99,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         }
     }
 
-    /// Whether a request may run, perhaps after it has waited for others of its page.
+    /// Whether a request may run, perhaps after it has waited for others for its page.
     async fn may_run(
         &self,
         job: &PhpJob<'_>,
@@ -110,7 +110,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         self.transport.ban().enter(request, job.script, patience, gone).await
     }
 
-    /// A place for a job, and what it runs on, waiting for both if need be. Cancel-safe.
+    /// A place for a job and the worker or connection to run it; waits for both if necessary. Cancel-safe.
     async fn acquire(
         &self,
         job: &PhpJob<'_>,
@@ -172,7 +172,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         let pools = T::pools(&mut state);
         let at_once = pools.at_once(job.pool);
         let pool = pools.get_mut(job.pool);
-        // A request that another worker is forked for does not wait in its sense.
+        // A request for which another worker is being forked does not count as waiting.
         let most = transport.settings().pools[job.pool.index()].queue + at_once.saturating_sub(pool.running);
         if pool.queue.waiters.len() >= most || is_ending {
             pool.figures.refused += 1;
@@ -186,7 +186,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         Ok(Taken::Later(InQueue { transport, pool: job.pool, place }, woken))
     }
 
-    /// Waits until it is a request's turn.
+    /// Waits for the request's turn.
     async fn wait(
         &self,
         waiting: InQueue<'_, T>,
@@ -206,7 +206,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         lease.map_err(|_| self.transport.refuses(&mut self.transport.lock()).unwrap_or(Refusal::Timeout))
     }
 
-    /// Sends a request, and reads its answer as far as it is there.
+    /// Sends a request, and reads its response as far as it is available.
     async fn attempt(
         &self,
         lease: T::Lease,
@@ -243,7 +243,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         pools.get_mut(job.pool).keep_place(now, &job.applicant(request), at_once)
     }
 
-    /// The answer to a request that may not run: it has killed workers, or others of its page have.
+    /// The response to a request that may not run: it has killed workers, or others for its page have.
     fn denial(&self, job: &PhpJob<'_>, denied: Denied) -> Option<Reply> {
         let (counter, reply) = match denied {
             Denied::Killer => (Counter::PhpCrashRefused, Some(plain(500))),
@@ -254,14 +254,14 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         reply
     }
 
-    /// The answer to a request that does not run.
+    /// The response to a request that does not run.
     fn refusal(&self, job: &PhpJob<'_>, refused: Refusal) -> Option<Reply> {
         let count = |counter| self.thread.stats.add(counter, 1);
         match refused {
             Refusal::Full => count(Counter::PhpQueueFull),
             Refusal::Timeout => count(Counter::PhpQueueTimeouts),
             Refusal::Overload => count(Counter::PhpOverload),
-            // InQueue does not help where no worker boots, or no php-fpm is there.
+            // The waiting room does not help if no worker boots or php-fpm is not running.
             Refusal::Unbooted => {
                 count(Counter::PhpUnbooted);
                 return Some(job.unavailable());
@@ -276,7 +276,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         Some(job.turned_away())
     }
 
-    /// The answer to a request that was lost.
+    /// The response to a request that was lost.
     fn no_answer(&self, job: &PhpJob<'_>, failure: &RunFailure) -> Reply {
         let (name, log) = (String::from_utf8_lossy(&job.script.filename), &self.thread.process.log);
         match failure {
@@ -296,7 +296,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
     }
 }
 
-/// What a job gets.
+/// The outcome for a job.
 enum Taken<'a, T: Transport> {
     Now(T::Lease),
     Later(InQueue<'a, T>, oneshot::Receiver<T::Lease>),
@@ -313,7 +313,7 @@ impl<T: Transport> Drop for InQueue<'_, T> {
     fn drop(&mut self) {
         let offer = T::pools(&mut self.transport.lock()).get_mut(self.pool).queue.waiters.remove(self.place);
         if let Some(offer) = offer {
-            // The worker's holder finds out that it runs this when it has finished the last one.
+            // The worker's holder sees that the worker runs this request when the previous one has finished.
             offer.handle.scoreboard.abort(offer.handle.slot, offer.sequence);
         }
     }
@@ -327,7 +327,7 @@ struct Tries {
 }
 
 impl Tries {
-    /// Whether a request that failed so is run again; `may_repeat`: also if a script had begun.
+    /// Whether a request that failed in this way is run again; `may_repeat`: also if a script had begun.
     fn again<T: Transport>(&mut self, failure: &RunFailure, may_repeat: bool) -> bool {
         self.attempts += 1;
         match failure {
@@ -341,7 +341,7 @@ impl Tries {
     }
 }
 
-/// Reads an answer until its head and what has come with that are there.
+/// Reads a response until its head, and what has arrived with it, is available.
 fn poll_start(
     running: &mut impl SentRequest,
     cx: &mut Context<'_>,
@@ -360,14 +360,14 @@ fn poll_start(
             }
             Poll::Ready(Ok(())) => (),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            // Nothing more is there at the moment: what there is goes out.
+            // No more is available at the moment: what there is can be sent.
             Poll::Pending if answer.head.is_some() => return Poll::Ready(Ok(())),
             Poll::Pending => return Poll::Pending,
         }
     }
 }
 
-/// Makes the reply of an answer whose start has come.
+/// Makes the reply of a response whose start has arrived.
 fn reply<R: SentRequest>(
     thread: &Rc<PhpThread>,
     running: R,
@@ -407,8 +407,8 @@ fn reply<R: SentRequest>(
     }
 }
 
-/// Content is as long as the script's Content-Length says: what comes beyond it is cut off, as nginx does. If it is shorter
-/// than that it is sent as it is, but it is not all that was meant.
+/// Cuts content off at the script's Content-Length, as nginx does. Shorter content is sent as it is, but is marked as
+/// incomplete.
 fn as_long_as_said(mut content: Vec<u8>, said: Option<u64>, aside: &mut Option<Box<Aside>>) -> Vec<u8> {
     match said {
         Some(said) if said < content.len() as u64 => content.truncate(said as usize),

@@ -1,4 +1,4 @@
-//! A request and a worker of our own: it is sent, the answer read; and what the worker's death means.
+//! Sends a request to one of our own workers, reads the response, and decides what the worker's death means.
 
 use std::cell::RefCell;
 use std::io;
@@ -29,15 +29,15 @@ use crate::message::reply::{Reply, plain};
 use crate::message::request::{Content, Request};
 use crate::php::PhpThread;
 
-/// For so long it is waited until it is known how a worker ended. Its host tells within milliseconds, if there is one.
+/// Maximum wait for the report of how a worker ended. A living host reports it within milliseconds.
 const ENDING: Duration = Duration::from_millis(100);
-/// A larger frame is sent only by its own request, bytes. A socket takes some of this size at once.
+/// A larger frame is sent only by its own request, bytes. A socket takes several frames of this size at once.
 const SHORT_FRAME: usize = 8 << 10;
-/// A larger frame buffer is not kept.
+/// A larger frame buffer is freed.
 const FRAME_KEEP: usize = 256 << 10;
 
 thread_local! {
-    /// The frame that is being sent. Never borrowed over an await.
+    /// The frame to be sent. Never borrowed over an await.
     static FRAME: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -84,7 +84,7 @@ impl Transport for WorkersShared {
         if !state.cannot_boot() {
             return None;
         }
-        // This request has it tried again.
+        // The request itself makes another worker start.
         state.level = state.level.max(1);
         Some(Refusal::Unbooted)
     }
@@ -140,7 +140,7 @@ impl Transport for WorkersShared {
     }
 }
 
-/// A worker that is leased for a request, and has it.
+/// A worker that is leased for a request, and runs it.
 pub struct Leased {
     lease: Lease,
     shared: Arc<WorkersShared>,
@@ -170,7 +170,8 @@ impl SentRequest for Leased {
             return None;
         }
         answer.aside.get_or_insert_default().failed = true;
-        // The script has been ended. What it says to that counts; but the beginning of a page is no 200.
+        // The script has been terminated. What it sends in reaction counts; but the beginning of a page is not a 200
+        // response.
         if self.handle.is_overdue() && head.status == 200 {
             head.fail(504);
         } else if self.handle.is_overdue() && head.status == 504 && answer.content.is_empty() {
@@ -179,8 +180,8 @@ impl SentRequest for Leased {
         None
     }
 
-    /// Of long ones only the start comes. Some scripts say their length by themselves, and some - WordPress - write no page for
-    /// HEAD: that is no word on GET.
+    /// Of long responses only the start is read. Some scripts set the length themselves, and some - WordPress - write
+    /// no page for HEAD: that says nothing about GET.
     fn length_of_get(status: u16, said: Option<u64>, answer: &PhpResponse) -> Option<u64> {
         let come = answer.content.len();
         let least = usize::from(matches!(status, 200..=299 | 400..=499));
@@ -201,7 +202,7 @@ impl SentRequest for Leased {
         let failure = failure(thread, &mut self.lease, error);
         drop(self.lease);
         if matches!(failure, RunFailure::Begun) {
-            // Whose doing it was decides whether the page may be run again.
+            // The page may be run again depending on what caused the death.
             self.handle.wait_for_end(ENDING).await;
             thread.clock.read();
         }
@@ -218,7 +219,7 @@ impl ContentMaker for Leased {
         })
     }
 
-    /// Its time was up.
+    /// Whether its time limit has passed.
     fn is_cut(&self) -> bool {
         self.failed && self.handle.is_overdue()
     }
@@ -233,7 +234,7 @@ impl ContentMaker for Leased {
             }
             MakerEnd::Lost(error) => {
                 if !self.handle.is_killed() {
-                    // How it ended is told by its host, if it has ended.
+                    // If it has ended, its host reports how.
                     let (pid, task) = (self.handle.pid(), self.handle.task());
                     thread.process.log.error(format_args!(
                         "the response to {task} is incomplete: lost PHP worker {pid} ({error})"
@@ -241,13 +242,13 @@ impl ContentMaker for Leased {
                 }
                 note_loss(thread, &mut self.lease, &error);
             }
-            // Dropped: the worker is told, and looked after until it has finished.
+            // Dropped: the worker is told, and the supervisor looks after it until it has finished.
             MakerEnd::Unwanted => {}
         }
     }
 }
 
-/// Notes that a worker died or sent garbage in the middle of a request; the lease must then be dropped.
+/// Notes that a worker died or sent an invalid frame in the middle of a request; the caller must then drop the lease.
 fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     let worker = lease.worker();
     worker.give_up();
@@ -263,7 +264,7 @@ fn note_loss(thread: &PhpThread, lease: &mut Lease, error: &io::Error) {
     }
 }
 
-/// Counts a request that has come to its end; whether that was a fatal error, as `failed` says.
+/// Counts a request that has ended; `failed`: with a fatal error.
 fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> bool {
     if handle.is_slow() {
         thread.stats.add(Counter::PhpSlow, 1);
@@ -275,7 +276,7 @@ fn count_end(thread: &PhpThread, handle: &WorkerHandle, failed: bool) -> bool {
     failed
 }
 
-/// A request that is short enough to be sent while others are on their way, as a frame without its number.
+/// A request short enough to be sent ahead by others, as a frame without its number.
 fn short(shared: &WorkersShared, job: &PhpJob<'_>, request: &Request) -> Option<Short> {
     let PhpJob { site, script, .. } = *job;
     let body = match &request.content {
@@ -337,7 +338,7 @@ async fn send(
         thread.stats.add(Counter::PhpRequests, 1);
         let attached = file.as_ref().map(File::descriptor);
         let sent = worker.send_now(frame, attached);
-        // All of it, as good as always. Otherwise the rest is kept by itself.
+        // Normally the whole frame is sent at once. Otherwise the rest is copied.
         let sent = sent.map(|sent| (sent, frame[sent..].to_vec()));
         if frame.capacity() > FRAME_KEEP {
             *frame = Vec::new();
@@ -355,7 +356,7 @@ async fn send(
     result.map_err(|error| failure(thread, lease, error))
 }
 
-/// A request's content that is handed over as a file.
+/// A request's content that is passed as a file.
 enum File<'a> {
     Own(OwnedFd),
     Spooled(&'a std::fs::File),
@@ -370,7 +371,7 @@ impl File<'_> {
     }
 }
 
-/// How the content goes to the worker.
+/// How the content is passed to the worker.
 fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
     Ok(match content {
         Content::Empty => (None, FrameBody::None),
@@ -382,7 +383,7 @@ fn content(content: &Content) -> io::Result<(Option<File<'_>>, FrameBody<'_>)> {
             (Some(File::Own(file.into())), FrameBody::Descriptor(bytes.len() as u64))
         }
         Content::Spooled { file, length } => {
-            // A worker that died may have read some of it.
+            // A worker that died may have read part of it.
             seek(file, SeekFrom::Start(0))?;
             (Some(File::Spooled(file)), FrameBody::Descriptor(*length))
         }

@@ -1,5 +1,5 @@
-//! What PHP needs to know of a request besides the request itself: its site, its script, and how it stands in the queue. Which
-//! pool runs it and how it ranks is read from the site here and nowhere else.
+//! What PHP needs to know about a request besides the request itself: its site, its script, and its rank in the
+//! queue. Only this module reads from the site which pool runs a request and how it ranks.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::message::reply::Reply;
 use crate::php::PhpThread;
 use crate::site::{Script, Site};
 
-/// From now on what PHP reports of this request's visitor is heard; what is known of him decides pool and rank.
+/// Starts to listen to what PHP reports about this request's visitor; what is already known decides pool and rank.
 pub fn begin_visit(thread: &PhpThread, site: &Site, request: &mut Request) {
     site.visitors.begin(thread, request, site.cache.as_deref());
 }
@@ -21,29 +21,29 @@ pub fn begin_visit(thread: &PhpThread, site: &Site, request: &mut Request) {
 /// A script that is to run for a request.
 #[derive(Clone, Copy, Debug)]
 pub struct PhpJob<'a> {
-    /// Whose script it is.
+    /// The site of the script.
     pub site: &'a Site,
     /// The script.
     pub script: &'a Script,
-    /// Its part of the pool.
+    /// The pool that runs it.
     pub pool: PoolId,
-    /// What it goes before.
+    /// Its rank in the queue.
     pub rank: Rank,
-    /// Nothing that was used before will do: a connection that has been kept may have been closed.
+    /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
     /// When it began to wait.
     pub since: Instant,
 }
 
 impl<'a> PhpJob<'a> {
-    /// The script of `site` for this request, which comes `now`.
+    /// The script of `site` for this request, which arrives at `now`.
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
         PhpJob { site, script, pool, rank, fresh: !request.is_idempotent(), since: now }
     }
 
-    /// Whether it is to run though its client has gone before it could.
+    /// Whether it runs even if its client goes before it could.
     pub fn outlives_its_client(&self) -> bool {
         self.site.pools.outlives_its_client(self.pool)
     }
@@ -53,24 +53,24 @@ impl<'a> PhpJob<'a> {
         Applicant { rank: self.rank, address: request.ends.client_ip(), place: request.waiting_place() }
     }
 
-    /// The answer if others are before it.
+    /// The response if other requests are preferred.
     pub fn turned_away(&self) -> Reply {
         self.site.turned_away()
     }
 
-    /// The answer if waiting does not help.
+    /// The response if waiting does not help.
     pub fn unavailable(&self) -> Reply {
         self.site.unavailable()
     }
 }
 
-/// What has to be known of a request only if it waits.
+/// What must be known of a request only if it waits.
 #[derive(Debug, Default)]
 pub struct Arrival {
     /// The request, as a queue sees it.
     pub from: Applicant,
-    /// Its connection, if that begins on this machine.
+    /// Its connection, if the client is on this machine.
     pub local: Option<Ports>,
-    /// Its frame, if it can be sent by others.
+    /// Its frame, if others can send it.
     pub short: Option<Short>,
 }

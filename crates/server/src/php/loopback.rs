@@ -1,6 +1,6 @@
 //! Requests that a script makes to its own site (WordPress's Site Health, cron, REST calls): with all workers busy
-//! they would wait for the very worker that waits for them. Whether a waiting request is one of those is found out
-//! from the kernel: does one of our workers hold the client's end of its connection?
+//! they would wait for the very worker that waits for them. The kernel tells whether a waiting request is one of
+//! these: does one of our workers hold the client's end of its connection?
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +17,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Those of the request's connection, if that begins on this machine: with a script, perhaps.
+    /// The ports of the request's connection, if its client is on this machine, perhaps a script.
     pub fn of(request: &Request) -> Option<Ports> {
         let (client, local) = (request.ends.client?, request.ends.local?);
         let here = client.ip().is_loopback() || client.ip() == local.ip();
@@ -27,7 +27,7 @@ impl Ports {
 
 /// Whether one of the processes holds the client's end of one of the connections.
 ///
-/// Reads files of `/proc`; where those are not to be had or not to be read, the answer is no.
+/// Reads files of `/proc`; if they are missing or unreadable, the result is false.
 pub fn any_held_by(processes: &[u32], connections: &HashSet<Ports>) -> bool {
     let inodes: HashSet<u64> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .into_iter()

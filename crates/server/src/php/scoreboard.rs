@@ -1,6 +1,6 @@
-//! The scoreboard of a host: memory that server, host and workers share (`millrace_wire::frames` has the layout).
-//! Each word has one writer; the server writes `aborted`, and all of a slot while nobody has it. By `offered` server and
-//! worker settle who has a request that was sent ahead.
+//! The scoreboard of a host: memory that server, host and workers share (`millrace_wire::frames` describes the
+//! layout). Each word has one writer; the server writes `aborted`, and a whole slot while it is free. With `offered`,
+//! server and worker agree on which of them has a request that was sent ahead.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,12 +21,12 @@ use crate::context::stats::DatabaseStatus;
 pub struct Scoreboard {
     words: SharedWords,
     slots: u32,
-    /// Database connections of workers whose slots others have got: opened, reused.
+    /// Database connections of workers whose slots have been reused: opened, reused.
     past: [AtomicU64; 2],
 }
 
 impl Scoreboard {
-    /// A new one with that many free slots.
+    /// A new scoreboard with `slots` free slots.
     pub fn create(slots: u32) -> io::Result<Scoreboard> {
         let bytes = SCOREBOARD_HEAD + slots as usize * SLOT_BYTES;
         let words = SharedWords::create("millrace-php", bytes)?;
@@ -41,17 +41,17 @@ impl Scoreboard {
         self.get(slot, SLOT_RECEIVED)
     }
 
-    /// Whether the answer to the last request that the worker has read is complete.
+    /// Whether the response to the last request that the worker has read is complete.
     pub fn has_answered(&self, slot: u32) -> bool {
         self.get(slot, SLOT_FINISHED) == self.get(slot, SLOT_RECEIVED)
     }
 
-    /// Tells the worker that nobody waits any more for the answer to this request.
+    /// Tells the worker that the response to this request is no longer wanted.
     pub fn abort(&self, slot: u32, sequence: u64) {
         self.words.u64_at(at(slot, SLOT_ABORTED)).store(sequence, Ordering::Release);
     }
 
-    /// Tells the worker that the time of this request is up.
+    /// Tells the worker that this request has reached its time limit.
     pub fn terminate(&self, slot: u32, sequence: u64) {
         self.words.u64_at(at(slot, SLOT_TERMINATE)).store(sequence, Ordering::Release);
     }
@@ -61,7 +61,7 @@ impl Scoreboard {
         self.get(slot, SLOT_TERMINATE) == sequence
     }
 
-    /// The worker may take the request of this number, which is about to be sent, when it has finished what it has.
+    /// Allows the worker to take this request, which is about to be sent, when it has finished the current one.
     pub fn offer(&self, slot: u32, sequence: u64) {
         self.words.u64_at(at(slot, offered(sequence))).store(sequence * 2, Ordering::Release);
     }
@@ -73,12 +73,12 @@ impl Scoreboard {
         swapped != Err(sequence * 2 + 1)
     }
 
-    /// Whether the worker has taken the request of this number.
+    /// Whether the worker has taken this request.
     pub fn is_taken(&self, slot: u32, sequence: u64) -> bool {
         self.get(slot, offered(sequence)) == sequence * 2 + 1
     }
 
-    /// What a worker does that takes the request of this number.
+    /// Acts as a worker that takes this request.
     #[cfg(test)]
     pub fn take(&self, slot: u32, sequence: u64) {
         let word = self.words.u64_at(at(slot, offered(sequence)));
@@ -87,7 +87,7 @@ impl Scoreboard {
         assert!(swapped.is_ok());
     }
 
-    /// Whether the request of this number is offered and not taken.
+    /// Whether this request is offered and not taken.
     #[cfg(test)]
     pub fn is_offered(&self, slot: u32, sequence: u64) -> bool {
         self.get(slot, offered(sequence)) == sequence * 2
@@ -98,12 +98,12 @@ impl Scoreboard {
         self.words.u32_at(at(slot, SLOT_STATE)).load(Ordering::Acquire)
     }
 
-    /// Resident memory, bytes, as the worker last saw it.
+    /// Resident memory, bytes, as the worker last measured it.
     pub fn rss(&self, slot: u32) -> u64 {
         self.get(slot, SLOT_RSS)
     }
 
-    /// Database connections of all workers that there were since the host was started.
+    /// Database connections of all workers since the start of the host.
     pub fn database(&self) -> DatabaseStatus {
         let [opened, reused] = [0, 1].map(|at: usize| self.past[at].load(Ordering::Relaxed));
         let mut all = DatabaseStatus { kept: 0, opened, reused };
@@ -117,7 +117,7 @@ impl Scoreboard {
         all
     }
 
-    /// Clears a slot that nobody has, for a worker that is about to be forked.
+    /// Clears a free slot, for a worker that is about to be forked.
     pub fn prepare(&self, slot: u32) {
         for (past, word) in self.past.iter().zip([SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED]) {
             past.fetch_add(self.get(slot, word), Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Scoreboard {
         self.words.u32_at(at(slot, SLOT_STATE)).store(STATE_STARTING, Ordering::Release);
     }
 
-    /// Nobody has the slot any more.
+    /// Marks a slot as free.
     pub fn free(&self, slot: u32) {
         self.words.u32_at(at(slot, SLOT_STATE)).store(STATE_FREE, Ordering::Release);
     }
@@ -160,7 +160,7 @@ impl AsFd for Scoreboard {
     }
 }
 
-/// The word by which server and worker settle who has an offered request.
+/// The word by which server and worker agree on which of them has an offered request.
 fn offered(sequence: u64) -> usize {
     SLOT_OFFERED + sequence as usize % SLOT_OFFERS * 8
 }

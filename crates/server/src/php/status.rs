@@ -1,4 +1,4 @@
-//! A pool as people see it.
+//! The status of a pool for people.
 
 use std::cmp::Reverse;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use crate::context::Clock;
 use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 
 impl WorkerSet {
-    /// How the pool is; `name` is what people know it by.
+    /// The pool's status; `name` is how people know it.
     pub fn status(&self, name: &str) -> PhpStatus {
         let shared = self.shared();
         let now = shared.since_epoch(Clock::default().now());
@@ -68,21 +68,21 @@ impl WorkerSet {
 }
 
 impl WorkerSet {
-    /// Whether a request that nobody waits for may run: a worker is idle, no request waits for one, and if the most
-    /// workers are more than one, there is another for the next visitor.
+    /// Whether a request for which no client waits may run: a worker is idle, no request waits for one, and if there
+    /// may be more than one worker, another one is left for the next visitor.
     pub fn is_at_leisure(&self) -> bool {
         let shared = self.shared();
         let state = shared.lock();
         let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(handle) if handle.is_busy());
         let busy = state.seats().iter().filter(is_busy).count();
         let most = state.pools.most();
-        // A pool that has let all its workers go is at leisure as well.
+        // A pool that has ended all its workers counts, too.
         let has_worker = state.idle.len() > 0 || busy == 0;
         has_worker && state.pools.waiting() == 0 && (most == 1 || busy + 1 < most)
     }
 }
 
-/// How each of a pool's pools is.
+/// The status of each pool.
 pub fn pools<T: Debug>(all: &Pools<T>, pools: &[PhpPool], now: u64) -> Vec<PoolStatus> {
     let pools = all.iter().zip(pools);
     let milliseconds = |wait: f64| Duration::from_micros((wait * 1e3) as u64);
@@ -131,7 +131,7 @@ fn busy(handle: &WorkerHandle, now: u64) -> Option<BusyWorker> {
     })
 }
 
-/// What a worker does, and where it is counted. Whether it has a request is known here better than by the scoreboard.
+/// What a worker does, and its counter. This module knows better than the scoreboard whether it has a request.
 fn count<'s>(status: &'s mut PhpStatus, handle: &WorkerHandle) -> (&'static str, &'s mut u64) {
     match (handle.scoreboard.state(handle.slot), handle.is_busy()) {
         (STATE_EXITING, _) => ("exiting", &mut status.exiting),

@@ -1,16 +1,17 @@
-//! A long answer: a task ([`super::pump`]) moves it from the worker into a pipe, the protocol takes it from there.
+//! A long response: a task ([`super::pump`]) moves it from the worker into a pipe, and the protocol takes it from
+//! there.
 //!
 //! ```text
 //!   worker ──> tail ──> disk ──> front ──> protocol ──> client
 //!      └───────────────────────────↑   (nothing in between, while the client keeps up)
 //! ```
 //!
-//! The worker is free as soon as its script has finished, however slow the client is. What the client has not taken yet
-//! waits in memory, and what would be more than a megabyte on disk (`server.spool_bytes`); beyond that the script waits.
-//! An answer that is sent in a coding ([`ContentSource::code`]) is coded on its way in, not on its way out.
+//! The worker is free as soon as its script has finished, however slow the client is. Content that the client has not
+//! taken yet waits in memory, and content beyond a megabyte on disk (`server.spool_bytes`); beyond that the script
+//! waits. If a response is sent in a coding ([`ContentSource::code`]), it is coded on its way in, not on its way out.
 //!
-//! A script is held up for a moment before anything goes to disk: most clients only seem to be slow. Nothing here belongs
-//! to more than one thread.
+//! A script is held up for a moment before anything goes to disk, because most clients only seem to be slow. A pipe
+//! belongs to one thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -23,69 +24,69 @@ use crate::message::reply::{Aside, Coder, ContentSource};
 use millrace_wire::encoding::Coding;
 use millrace_wire::frames::{EndFrame, Frame};
 
-/// The rest of an answer that a worker is still making. Dropping it before its end tells the script that its client
+/// The rest of a response that a worker is still making. Dropping it before its end tells the script that its client
 /// has gone.
 #[derive(Debug)]
 pub struct PhpStream {
     pipe: Rc<Pipe>,
-    /// Bytes that are still to come, as the script announced; `None` also if they come in a coding.
+    /// Remaining bytes of the announced length; `None` if the script announced none, or the content is coded.
     left: Option<u64>,
 }
 
 /// Between the task and the stream.
 #[derive(Debug, Default)]
 pub struct Pipe {
-    /// What is taken next.
+    /// The content that is taken next.
     front: RefCell<Vec<u8>>,
-    /// What has come last, if something lies between it and the front.
+    /// The latest content, if other content lies between it and the front.
     tail: RefCell<Vec<u8>>,
-    /// Something lies behind the front, on disk or in the tail: what comes now comes after that.
+    /// Content lies behind the front, on disk or in the tail: new content comes after it.
     behind: Cell<bool>,
-    /// Memory for connections is used up.
+    /// The memory for connections is used up.
     short: Cell<bool>,
-    /// Something of it is, or was, on disk.
+    /// Content is, or was, on disk.
     on_disk: Cell<bool>,
-    /// What codes all that comes; `None`: nothing does.
+    /// Codes all content; `None`: it is sent as it is.
     coder: RefCell<Option<Coder>>,
-    /// The maker has made all.
+    /// The maker has finished.
     made: Cell<bool>,
-    /// All has been taken, or will not come: well, or not.
+    /// All content has been taken, or no more will come; the value tells whether it is complete.
     end: Cell<Option<bool>>,
-    /// What the script said beside the content.
+    /// What the script reported beside the content.
     aside: RefCell<Option<Box<Aside>>>,
     /// The stream has been dropped.
     closed: Cell<bool>,
-    /// The stream, waiting for content.
+    /// The stream, if it waits for content.
     taker: RefCell<Option<Waker>>,
-    /// The task, waiting for room or content.
+    /// The task, if it waits for room or content.
     giver: RefCell<Option<Waker>>,
 }
 
-/// Bytes at the front, and in the tail, from which on no more is read into them. With those that the client is being sent
-/// and what one read may bring, less than a megabyte.
+/// Maximum bytes read into the front, and into the tail. With what is being sent to the client and what one read may
+/// add, this is less than a megabyte.
 pub const HALF: usize = 256 << 10;
 
-/// The same where the memory for connections is used up.
+/// The same when the memory for connections is used up.
 const SHORT_HALF: usize = 16 << 10;
 
 impl PhpStream {
-    /// The stream that takes from `pipe`; the script announced so many bytes.
+    /// The stream that takes from `pipe`; `length` as the script announced it.
     pub fn new(pipe: Rc<Pipe>, length: Option<u64>) -> PhpStream {
         PhpStream { pipe, left: length }
     }
 }
 
 impl ContentSource for PhpStream {
-    /// Bytes that are still to come, if the script said so by Content-Length.
+    /// Remaining bytes, if the script announced the length by Content-Length.
     fn length(&self) -> Option<u64> {
         self.left
     }
 
     /// # Errors
-    /// The worker died before it finished, or the script sent less than it had announced.
+    /// The worker died before it finished, or the script sent less than it announced.
     fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         if self.left == Some(0) {
-            // What goes beyond the announced length is not sent; the script may go on.
+            // Content beyond the announced length is not sent; the script may go on.
             return Poll::Ready(Ok(false));
         }
         let before = buffer.len();
@@ -122,14 +123,14 @@ impl ContentSource for PhpStream {
 
 impl Drop for PhpStream {
     fn drop(&mut self) {
-        // All that was announced has been taken: the script has no client to lose any more.
+        // All announced content has been taken: the script has no client to lose any more.
         self.pipe.closed.set(self.left != Some(0) && !self.pipe.is_drained());
         wake(&self.pipe.giver);
     }
 }
 
 impl Pipe {
-    /// A pipe that has `content` in it.
+    /// A pipe that contains `content`.
     pub fn new(content: Vec<u8>) -> Rc<Pipe> {
         Rc::new(Pipe { front: RefCell::new(content), ..Pipe::default() })
     }
@@ -156,8 +157,8 @@ impl Pipe {
         }
     }
 
-    /// Has everything coded from its start, of which nothing has been taken; the script announced so many bytes. False if it is
-    /// too late for that.
+    /// Codes all content from its start, of which nothing must have been taken; `announced`: bytes that the script
+    /// announced. False if it is too late.
     fn code(&self, coding: Coding, announced: Option<u64>) -> bool {
         if self.on_disk.get() || self.end.get() == Some(false) {
             return false;
@@ -184,14 +185,14 @@ impl Pipe {
         }
     }
 
-    /// Nothing more is there at the moment: what is there can be read.
+    /// No more is available at the moment: makes the content so far readable.
     pub fn flush(&self) {
         if let Some(coder) = &mut *self.coder.borrow_mut() {
             self.add(|end| coder.flush(end));
         }
     }
 
-    /// The maker has made all; or it has gone, and that is not `whole`.
+    /// The maker has finished; `whole`: it made all, false if it has gone.
     pub fn made(&self, whole: bool) {
         self.made.set(whole);
         match &mut *self.coder.borrow_mut() {
@@ -201,7 +202,7 @@ impl Pipe {
         }
     }
 
-    /// Whether others are to have their turn before more is made; asked once a turn.
+    /// Whether other tasks should run before more is made; asked once per turn.
     pub fn ends_turn(&self) -> bool {
         self.coder.borrow_mut().as_mut().is_some_and(Coder::ends_turn)
     }
@@ -217,7 +218,7 @@ impl Pipe {
         }
     }
 
-    /// Whether it comes in a coding and all has been coded that is to be sent, even if the script goes on.
+    /// Whether the content is coded completely, even if the script goes on.
     fn is_coded_whole(&self) -> bool {
         self.coder.borrow().as_ref().is_some_and(Coder::is_whole)
     }
@@ -227,7 +228,7 @@ impl Pipe {
         self.is_coded_whole() && !self.behind.get() && self.front.borrow().is_empty()
     }
 
-    /// Whether more may come into memory. When the front is full, it comes into the tail from now on.
+    /// Whether more may be read into memory. When the front is full, it goes into the tail from now on.
     pub fn has_room(&self) -> bool {
         if !self.behind.get() && self.front.borrow().len() >= self.half() {
             self.behind.set(true);
@@ -235,12 +236,12 @@ impl Pipe {
         !self.behind.get() || self.tail.borrow().len() < self.half()
     }
 
-    /// Whether so much has come last that it has to go to disk.
+    /// Whether the tail is so full that it must go to disk.
     pub fn is_tail_full(&self) -> bool {
         self.tail.borrow().len() >= self.half()
     }
 
-    /// Whether memory is short from now on.
+    /// Sets whether memory is short.
     pub fn set_short(&self, short: bool) {
         self.short.set(short);
     }
@@ -249,12 +250,12 @@ impl Pipe {
         if self.short.get() { SHORT_HALF } else { HALF }
     }
 
-    /// Whether nothing is there to be taken, though there is something.
+    /// Whether the front is empty while content lies behind it.
     pub fn wants_front(&self) -> bool {
         self.behind.get() && self.front.borrow().is_empty()
     }
 
-    /// Puts what comes next to the front, which is empty.
+    /// Sets the content of the front, which must be empty.
     pub fn set_front(&self, content: Vec<u8>) {
         *self.front.borrow_mut() = content;
         wake(&self.taker);
@@ -263,53 +264,53 @@ impl Pipe {
     /// Nothing lies between the tail and the front any more.
     pub fn join(&self) {
         self.behind.set(false);
-        // Whoever takes it is woken even if nothing is there: it may have been the end.
+        // The taker is woken even if nothing is there: this may have been the end.
         self.set_front(self.tail.take());
     }
 
-    /// Bytes of memory that its content takes.
+    /// Bytes of memory that its content occupies.
     pub fn in_memory(&self) -> u64 {
         let coder = self.coder.borrow().as_ref().map_or(0, Coder::in_memory);
         (self.front.borrow().capacity() + self.tail.borrow().capacity() + coder) as u64
     }
 
-    /// Something of it goes to disk.
+    /// Content goes to disk.
     pub fn goes_to_disk(&self) {
         self.on_disk.set(true);
     }
 
-    /// Whether something lies behind the front.
+    /// Whether content lies behind the front.
     pub fn is_behind(&self) -> bool {
         self.behind.get()
     }
 
-    /// What has come last.
+    /// The latest content.
     pub fn tail(&self) -> &RefCell<Vec<u8>> {
         &self.tail
     }
 
-    /// Nothing more comes; `whole`: because that was all.
+    /// No more content comes; `whole`: because that was all.
     pub fn end(&self, whole: bool) {
         self.end.set(Some(whole));
         wake(&self.taker);
     }
 
-    /// What the script said beside the content.
+    /// What the script reported beside the content.
     pub fn aside(&self) -> &RefCell<Option<Box<Aside>>> {
         &self.aside
     }
 
-    /// Has the giver woken when something was taken, or nobody takes any more.
+    /// Wakes the giver when content was taken, or the taker has gone.
     pub fn wake_giver(&self, cx: &Context<'_>) {
         *self.giver.borrow_mut() = Some(cx.waker().clone());
     }
 
-    /// Nobody takes the rest.
+    /// Whether the taker has gone.
     pub fn is_unwanted(self: &Rc<Self>) -> bool {
         Rc::strong_count(self) == 1
     }
 
-    /// Of one that is unwanted: whether its client has gone. Else he has all that was announced.
+    /// For an unwanted pipe: whether its client has gone. Otherwise the client has all that was announced.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
@@ -321,13 +322,13 @@ fn wake(waker: &RefCell<Option<Waker>>) {
     }
 }
 
-/// Takes content for the pipe, the rest for the log.
+/// Passes content to the pipe, everything else to the log.
 pub struct ToPipe<'a> {
     /// Where the content goes.
     pub pipe: &'a Pipe,
     /// The end, if it has come.
     pub end: Option<EndFrame>,
-    /// Who takes the rest.
+    /// Takes everything else.
     pub unheard: Unheard<'a>,
 }
 

@@ -1,8 +1,8 @@
-//! Where a worker is, or was when it crashed: as the host tells it, and as the log says it.
+//! Where a worker is, or was when it crashed: reads the host's report and formats it for the log.
 
 use std::fmt;
 
-/// Functions of PHP that wait for something that has a name, by how theirs begin. In lower case.
+/// Functions of PHP that wait for something with a name, by the prefixes of their names, in lower case.
 const WAITS: &[(&str, &str)] = &[
     ("mysqli", "the database"),
     ("pdo", "the database"),
@@ -32,12 +32,13 @@ const WAITS: &[(&str, &str)] = &[
     ("time_nanosleep", "time to pass"),
 ];
 
-/// The text of a TRACED, or of an EXITED after a crash.
+/// The text of a TRACED frame, or of an EXITED frame after a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// What the worker waits for: a system call and perhaps what for, `running`, or nothing. After a crash: why.
+    /// What the worker waits for: a system call, perhaps with its target, or `running`, or empty. After a crash: the
+    /// reason.
     pub reason: String,
-    /// A line for each PHP frame, the innermost first.
+    /// One line per PHP frame, the innermost first.
     pub frames: Vec<String>,
 }
 
@@ -45,14 +46,14 @@ impl Trace {
     /// Reads the text.
     pub fn read(text: &[u8]) -> Trace {
         let text = String::from_utf8_lossy(text);
-        // A script can write where its worker would leave word of its crash.
+        // A script can write into the memory in which its worker would report its crash.
         let mut lines = text.split('\n').map(|line| line.replace(char::is_control, "?"));
         let reason = lines.next().unwrap_or_default();
         Trace { reason, frames: lines.filter(|line| !line.is_empty()).collect() }
     }
 
-    /// What it waits for, in words that follow "it waits": `for the database, in mysqli_query(): poll() for 127.0.0.1:3306`.
-    /// `None` if it works.
+    /// What it waits for, in words that follow "it waits": `for the database, in mysqli_query(): poll() for
+    /// 127.0.0.1:3306`. `None` if it runs.
     pub fn waits(&self) -> Option<String> {
         // "#0 mysqli_query()", without a place: PHP's own functions have none.
         let innermost = self.frames.first().and_then(|frame| frame.strip_prefix("#0 "));
@@ -73,7 +74,7 @@ impl Trace {
 }
 
 impl fmt::Display for Trace {
-    /// The frames, each on a line of its own with the line's end before it.
+    /// The frames, each on its own line, with the newline before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.frames.is_empty() {
             f.write_str("\n(no PHP backtrace available)")?;

@@ -1,4 +1,4 @@
-//! What differs between workers of our own, over their sockets, and php-fpm, over FastCGI. What is the same is in
+//! The differences between our own workers, over their sockets, and php-fpm, over FastCGI. The common part is in
 //! [`dispatch`](super::dispatch).
 
 use std::fmt::Debug;
@@ -21,24 +21,24 @@ use crate::message::Request;
 use crate::message::reply::Reply;
 use crate::php::PhpThread;
 
-/// A pool that runs scripts: what its event loops and its supervisor share.
+/// A pool that runs scripts: the part that its event loops and its supervisor share.
 pub trait Transport: Sized {
-    /// A place, and what a request runs on there: a worker, a connection. It gives both back when it is dropped.
+    /// A place and a worker or connection to run a request on. Dropping it gives both back.
     type Lease: Debug;
-    /// What is under the pool's lock.
+    /// The data behind the pool's lock.
     type State;
     /// A request that has been sent.
     type Sent: SentRequest;
-    /// What a request remembers of its earlier attempts.
+    /// What a request stores about its earlier attempts.
     type Past: Default;
 
     /// Whether scripts report what they find out about visitors.
     const REPORTS_VISITORS: bool;
-    /// How often a request that is safe is run again after a script had begun.
+    /// How often an idempotent request is run again after a script had begun.
     const REPEATS: u32;
     /// What runs the scripts, for the log.
     const NAME: &'static str;
-    /// What has happened several times in a row if a request could not be begun.
+    /// What has happened several times in a row if a request could not be begun, for the log.
     const NOT_BEGUN: &'static str;
 
     /// The pool's settings.
@@ -53,10 +53,10 @@ pub trait Transport: Sized {
     /// The queues and limits in it.
     fn pools(state: &mut Self::State) -> &mut Pools<oneshot::Sender<Self::Lease>>;
 
-    /// Milliseconds since the pool was made.
+    /// Milliseconds since the pool was created.
     fn since_epoch(&self, now: Instant) -> u64;
 
-    /// A place for a job that may run, if there is something idle for it, or need not be.
+    /// A place for a job that may run, if a worker or connection is idle or can be made later.
     fn take(
         self: &Arc<Self>,
         state: &mut Self::State,
@@ -64,15 +64,15 @@ pub trait Transport: Sized {
         job: &PhpJob<'_>,
     ) -> Option<Self::Lease>;
 
-    /// What is to be done with a lease that was taken, once the lock is released.
+    /// Called with a lease that was taken, after the lock is released.
     fn taken(&self, _lease: &mut Self::Lease) {}
 
-    /// Why waiting is of no use; `None`: it is.
+    /// Why waiting is useless; `None`: it is not.
     fn refuses(&self, _state: &mut Self::State) -> Option<Refusal> {
         None
     }
 
-    /// Whether none may begin to wait any more.
+    /// Whether no request may begin to wait any more.
     fn is_ending(_state: &Self::State) -> bool {
         false
     }
@@ -80,23 +80,23 @@ pub trait Transport: Sized {
     /// A request has begun to wait.
     fn waits(&self, state: MutexGuard<'_, Self::State>);
 
-    /// The request as a frame that the holder of a free worker can send; `None`: it is sent by itself.
+    /// The request as a frame that the holder of any free worker can send; `None`: the request sends it itself.
     fn short(&self, _job: &PhpJob<'_>, _request: &Request) -> Option<Short> {
         None
     }
 
-    /// Whether a lease that was waited for has got the request already.
+    /// Whether the request was already sent to this lease, which was waited for.
     fn is_begun(_lease: &Self::Lease) -> bool {
         false
     }
 
-    /// Crashes of this request's script are watched.
+    /// Watches this lease for crashes of its request's script.
     fn watch(_lease: &mut Self::Lease, _pass: Pass) {}
 
-    /// Makes the lease ready to be sent the request: connects. Cancel-safe.
+    /// Prepares the lease for the request, for example connects. Cancel-safe.
     ///
     /// # Errors
-    /// It does not come to that.
+    /// The request can't be sent.
     async fn ready(
         self: &Arc<Self>,
         thread: &Rc<PhpThread>,
@@ -108,7 +108,7 @@ pub trait Transport: Sized {
     /// Sends the request.
     ///
     /// # Errors
-    /// It was not begun, or can't be.
+    /// The request was not begun, or can't be sent.
     async fn send(
         self: &Arc<Self>,
         thread: &Rc<PhpThread>,
@@ -117,16 +117,16 @@ pub trait Transport: Sized {
         request: &Request,
     ) -> Result<Self::Sent, RunFailure>;
 
-    /// A request that failed is run again: lets what made it fail pass.
+    /// Pauses before a failed request is run again, so that the cause can pass.
     async fn rest(&self, _thread: &PhpThread, _failure: &RunFailure, _past: &mut Self::Past) {}
 }
 
 /// A request that has been sent. Dropping it tells the script that its client has gone.
 pub trait SentRequest: ContentMaker + 'static + Sized {
-    /// Reads what has come of the answer's start, once.
+    /// Reads once what has arrived of the response's start.
     ///
     /// # Errors
-    /// The worker has gone, or what it says is no answer.
+    /// The worker has gone, or its bytes are not a response.
     fn poll_answer(
         &mut self,
         cx: &mut Context<'_>,
@@ -134,7 +134,7 @@ pub trait SentRequest: ContentMaker + 'static + Sized {
         answer: &mut PhpResponse,
     ) -> Poll<io::Result<()>>;
 
-    /// Accounts for an answer whose start has come. What is returned leaves in its place.
+    /// Accounts for a response whose start has arrived. A returned reply is sent in its place.
     fn account(
         &mut self,
         thread: &PhpThread,
@@ -143,49 +143,50 @@ pub trait SentRequest: ContentMaker + 'static + Sized {
         request: &mut Request,
     ) -> Option<Reply>;
 
-    /// The length that the answer to GET would have, in an answer to HEAD; `said`: as the script says.
+    /// The length that the response to GET would have, for a response to HEAD; `said`: as the script set it.
     fn length_of_get(status: u16, said: Option<u64>, answer: &PhpResponse) -> Option<u64>;
 
-    /// Nothing more is wanted of the answer: what it ran on is given back when the script has finished.
+    /// The rest of the response is not needed: gives the worker or connection back when the script has finished.
     fn finish(self, thread: &PhpThread);
 
-    /// The worker is lost: what that means for the request.
+    /// The worker or connection is lost: returns what that means for the request.
     async fn lose(self, thread: &PhpThread, error: io::Error) -> RunFailure;
 }
 
 /// Why a request does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// As many wait as may.
+    /// The queue is full.
     Full,
     /// It has waited as long as it may.
     Timeout,
-    /// More comes than can be served.
+    /// More requests arrive than can be served.
     Overload,
     /// The site's persistent workers do not boot.
     Unbooted,
-    /// php-fpm takes no connections, for so long that requests do not wait for it, or the loop can't have one more.
+    /// php-fpm has taken no connections for so long that requests do not wait for it, or the event loop can't watch
+    /// another one.
     Down,
-    /// It had begun twice, and what ran it was lost each time.
+    /// It had begun twice, and its worker or connection was lost each time.
     Lost,
     /// Its client has gone.
     Gone,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub enum RunFailure {
-    /// The worker was lost before it had received the request.
+    /// The worker was lost before it had received the whole request.
     NotBegun,
-    /// The backend has too much to do: not begun, either.
+    /// The backend is overloaded: the script was not begun, either.
     Overloaded,
-    /// The worker was lost, and perhaps the script ran.
+    /// The worker was lost, and the script may have run.
     Begun,
     /// The script took too long.
     Late,
-    /// What came is no answer.
+    /// What arrived is not a response.
     Garbage,
-    /// The request's head is too long to be sent.
+    /// The request's head is too long to send.
     TooLong,
     /// The request could not be handed over: no memory or descriptor for its content.
     Ours(io::Error),

@@ -1,8 +1,7 @@
-//! From a request to the CGI meta-variables (RFC 3875 section 4.1) that become `$_SERVER`: those that nginx with the
-//! distribution's `fastcgi_params` gives to php-fpm, in that order, then the request's fields.
+//! From a request to the CGI meta-variables (RFC 3875 section 4.1) that become `$_SERVER`: the ones that nginx with
+//! the distribution's `fastcgi_params` sends to php-fpm, in the same order, then the request's fields.
 //!
-//! Written straight into a worker's REQUEST frame, or the PARAMS of a FastCGI request: this is on the path of every PHP
-//! request.
+//! Writes directly into a worker's REQUEST frame, or the PARAMS of a FastCGI request: every PHP request passes here.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +18,10 @@ use crate::message::request::{CertifiedClient, Request, Scheme};
 use crate::site::WorkerKind;
 use crate::site::{Script, Site};
 
-/// `SERVER_SOFTWARE`. Millrace says its own name; WordPress is told by `inject` what it asks the name for.
+/// `SERVER_SOFTWARE`: Millrace's own name. `inject` tells WordPress what WordPress derives from the name.
 const SOFTWARE: &str = concat!("Millrace/", env!("CARGO_PKG_VERSION"));
 
-/// `LSWS_EDITION`: the plugins look at its start, people at the rest.
+/// `LSWS_EDITION`: plugins look at its start, people at the rest.
 const EDITION: &str = concat!("Openlitespeed 1.8.5 (Millrace ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Begins a REQUEST frame in `out` with all variables; the caller finishes it with the content.
@@ -48,18 +47,19 @@ pub fn write<'b>(
     frame
 }
 
-/// `DOCUMENT_ROOT`: without symbolic links, as the script's own path. A persistent worker's script may lie elsewhere.
+/// `DOCUMENT_ROOT`: without symbolic links, like the script's own path. A persistent worker's script may lie
+/// elsewhere.
 fn root<'a>(site: &'a Site, script: &'a Script) -> &'a [u8] {
     let above =
         script.filename.strip_suffix(&script.name[..]).filter(|_| script.workers != WorkerKind::Persistent);
     above.filter(|above| above.starts_with(b"/")).unwrap_or(site.plan.root.as_os_str().as_bytes())
 }
 
-/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them. The root's name is as
-/// configured: where php-fpm runs links may lead elsewhere.
+/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them. The root is
+/// the configured one: on php-fpm's machine links may lead elsewhere.
 ///
 /// # Errors
-/// They are too long.
+/// The variables are too long.
 pub fn write_params(
     out: &mut Vec<u8>,
     site: &Site,
@@ -86,9 +86,9 @@ pub fn write_params(
     params.finish()
 }
 
-/// Where variables are written: a worker's REQUEST, a FastCGI request's PARAMS.
+/// A destination of variables: a worker's REQUEST, a FastCGI request's PARAMS.
 pub trait Variables {
-    /// A variable whose value is the parts one after the other.
+    /// A variable whose value is the concatenation of the parts.
     fn parts(&mut self, name: &[u8], value: &[&[u8]]);
 
     /// A variable.
@@ -124,13 +124,14 @@ impl Variables for fastcgi::RequestRecords<'_> {
     }
 }
 
-/// What the LiteSpeed Cache plugins of WordPress and Drupal look for: with it they speak to the page cache by headers, as
-/// to a LiteSpeed server. OpenLiteSpeed's name, because its plugin mode asks for nothing that is not here (no ESI).
+/// What the LiteSpeed Cache plugins of WordPress and Drupal look for: with it they control the page cache by header
+/// fields, like a LiteSpeed server's. OpenLiteSpeed's name, because in this mode the plugins use no feature that is
+/// missing here (ESI).
 fn litespeed(frame: &mut impl Variables, site: &Site, request: &Request) {
     if site.plan.profile == Profile::Generic {
         return;
     }
-    // As Apache's mod_rewrite and LiteSpeed have them.
+    // As Apache's mod_rewrite and LiteSpeed set them.
     let path = request.raw_path();
     frame.variable(b"SCRIPT_URL", path);
     let (scheme, authority) = (request.ends.scheme.text(), request.authority());
@@ -141,7 +142,7 @@ fn litespeed(frame: &mut impl Variables, site: &Site, request: &Request) {
     }
 }
 
-/// What is asked for.
+/// The requested resource.
 fn resource(frame: &mut impl Variables, request: &Request, script: &Script, root: &[u8]) {
     let head = &request.head;
     frame.variable(b"QUERY_STRING", request.query().unwrap_or_default());
@@ -158,7 +159,7 @@ fn resource(frame: &mut impl Variables, request: &Request, script: &Script, root
     frame.variable(b"SERVER_PROTOCOL", head.version().text().as_bytes());
 }
 
-/// Who talks to whom.
+/// Client, server and connection.
 fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     let ends = &request.ends;
     frame.variable(b"REQUEST_SCHEME", ends.scheme.text().as_bytes());
@@ -166,13 +167,13 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
         frame.variable(b"HTTPS", b"on");
     }
     if request.head.version() == Version::Http2 {
-        // As Apache's mod_http2 has it.
+        // As Apache's mod_http2 sets it.
         frame.variable(b"HTTP2", b"on");
     }
     if let Some(tls) = &ends.tls {
         frame.variable(b"SSL_PROTOCOL", tls.version.as_bytes());
         frame.variable(b"SSL_CIPHER", tls.cipher.as_bytes());
-        // What a client has shown for another site is no business of this one.
+        // A client certificate shown for another site is not passed to this one.
         let client = tls.client.iter().filter(|_| site.plan.clients.is_some());
         for (name, value) in client.flat_map(CertifiedClient::variables) {
             frame.variable(name.as_bytes(), value.as_bytes());
@@ -185,12 +186,13 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
         Some(client) => number(frame, b"REMOTE_PORT", client.port().into()),
         None => frame.variable(b"REMOTE_PORT", b""),
     }
-    // Who is logged in by our word. nginx fills in any name that the client claims; applications believe it.
+    // The user whom the server has authenticated. nginx would insert any name that the client claims; applications
+    // believe it.
     frame.variable(b"REMOTE_USER", b"");
     address(frame, b"SERVER_ADDR", ends.local);
     match (ends.local, ends.scheme) {
         (Some(local), _) => number(frame, b"SERVER_PORT", local.port().into()),
-        // A Unix socket has no port; its users are proxies, and the client came by the usual one.
+        // A Unix socket has no port; its users are proxies, and the client used the default port.
         (None, Scheme::Http) => frame.variable(b"SERVER_PORT", b"80"),
         (None, Scheme::Https) => frame.variable(b"SERVER_PORT", b"443"),
     }
@@ -210,7 +212,7 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
 fn address(frame: &mut impl Variables, name: &[u8], address: Option<SocketAddr>) {
     let mut text = [0; 48];
     let mut rest = &mut text[..];
-    // It fits: 45 bytes are the most that an address takes.
+    // It fits: an address has at most 45 bytes.
     let _ = match address.map(|address| address.ip().to_canonical()) {
         Some(IpAddr::V4(ip)) => {
             let [a, b, c, d] = ip.octets();
@@ -252,7 +254,7 @@ fn fields(frame: &mut impl Variables, request: &Request) {
     let repeated = head.fields().any(|(name, _)| seen.add(name));
     for (at, (name, value)) in head.fields().enumerate() {
         if name.eq_ignore_ascii_case("host") {
-            // The target's authority or a trusted proxy's word wins over the field.
+            // The target's authority, or a trusted proxy's field, takes precedence over the field.
             host_written = true;
             frame.variable(b"HTTP_HOST", request.authority().as_bytes());
         } else if is_passed(name) && !(repeated && joined(frame, head, at, name)) {
@@ -264,7 +266,7 @@ fn fields(frame: &mut impl Variables, request: &Request) {
     }
 }
 
-/// A guess at whether names repeat: says so for all that do, and for few that don't.
+/// Guesses whether names repeat: true for all that do, and for few that don't.
 #[derive(Default)]
 struct NameFilter(u64);
 
@@ -279,7 +281,7 @@ impl NameFilter {
     }
 }
 
-/// Handles a field that may be repeated: all values as one, where it first stands. False if it is not repeated.
+/// Handles a field that may be repeated: joins all values at the first one's position. False if it is not repeated.
 fn joined(frame: &mut impl Variables, head: &millrace_wire::head::Head, at: usize, name: &str) -> bool {
     let same = |other: &str| other.eq_ignore_ascii_case(name);
     if head.fields().take(at).any(|(other, _)| same(other)) {
@@ -295,12 +297,13 @@ fn joined(frame: &mut impl Variables, head: &millrace_wire::head::Head, at: usiz
     true
 }
 
-/// Whether PHP sees a field.
+/// Whether PHP gets a field.
 ///
-/// Not those with other characters than letters, digits and dashes: `X_Real_IP` would become the same variable as
-/// `X-Real-IP`. Not `Proxy` (httpoxy). Not `Transfer-Encoding`: the content is whole and decoded, `CONTENT_LENGTH` tells its
-/// length (RFC 9112 section 7.1.3). Not those between caches and us, by which a LiteSpeed server also tells the
-/// LiteSpeed Cache plugin of itself: sent by a client they would be believed.
+/// Excluded are names with other characters than letters, digits and dashes, because `X_Real_IP` would become the
+/// same variable as `X-Real-IP`; `Proxy` (httpoxy); `Transfer-Encoding`, because the content is complete and decoded,
+/// and `CONTENT_LENGTH` has its length (RFC 9112 section 7.1.3); and the fields between caches and this server, by
+/// which a LiteSpeed server also announces itself to the LiteSpeed Cache plugin: an application would believe them if
+/// a client sent them.
 fn is_passed(name: &str) -> bool {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let is = |other: &str| name.eq_ignore_ascii_case(other);
@@ -363,7 +366,7 @@ mod tests {
         parsed.variables.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
-    /// The variable's values: none, one, or - which must not be - more.
+    /// The values of a variable: none, one, or - which is an error - more.
     fn get<'a>(all: &'a [(String, String)], name: &str) -> Vec<&'a str> {
         all.iter().filter(|(n, _)| n == name).map(|(_, value)| &value[..]).collect()
     }
@@ -384,7 +387,7 @@ mod tests {
         assert_eq!(shown, expected.split_ascii_whitespace().collect::<Vec<_>>());
     }
 
-    /// Where a plugin may look for LiteSpeed, and the cache hears what it says.
+    /// Where a plugin may look for LiteSpeed, and whether the cache acts on its fields.
     #[test]
     fn litespeed_is_there_for_its_plugins() {
         let request = request("GET /a/x.php/info?q HTTP/1.1\nHost: a.test:8080");
@@ -516,7 +519,7 @@ mod tests {
 
     #[test]
     fn names_that_only_look_repeated() {
-        // All of one length, with one first and one last letter.
+        // All of one length, with the same first and last letter.
         let head = "GET / HTTP/1.1\nHost: a\nX-ab-Y: 1\nX-cd-Y: 2\nX-ef-Y: 3";
         let all = write_all(&site(&[]), &request(head), &script(""));
         assert_eq!((get(&all, "HTTP_X_AB_Y"), get(&all, "HTTP_X_EF_Y")), (vec!["1"], vec!["3"]));

@@ -1,7 +1,7 @@
-//! The waiting room: what a browser gets that asks for a page and can't be served within `php.queue_wait`. A 503 with
-//! `Retry-After` and a small page, made without PHP, that says how long it takes and comes back by itself, with or without
-//! JavaScript. A signed cookie keeps the time of its arrival ([`places`](super::pool::places)), so that the browser that has waited
-//! longest goes first. Other clients get the plain 503.
+//! The waiting room: the response to a browser that asks for a page and can't be served within `php.queue_wait`. It
+//! is a 503 with `Retry-After` and a small page, made without PHP, that shows the expected wait and reloads itself,
+//! with or without JavaScript. A signed cookie stores the time of arrival ([`places`](super::pool::places)), so that
+//! the browser that has waited longest goes first. Other clients get the plain 503.
 
 use std::rc::Rc;
 
@@ -17,19 +17,19 @@ use crate::site::{Script, Site};
 /// The page, if the site has none of its own.
 const PAGE: &str = include_str!("waiting_room/page.html");
 
-/// A language's words for the page.
+/// The texts of the page in one language.
 struct Words {
     /// Its tag (RFC 5646), without region.
     language: &'static str,
     title: &'static str,
     /// Why the page is not there.
     busy: &'static str,
-    /// How long it takes; `{}` stands for the number.
+    /// The expected wait; `{}` stands for the number.
     seconds: &'static str,
     minutes: &'static str,
-    /// It comes back by itself.
+    /// The page reloads itself.
     stay: &'static str,
-    /// What was sent has to be sent again.
+    /// The visitor must send the form again.
     again: &'static str,
 }
 
@@ -90,8 +90,8 @@ const WORDS: [Words; 6] = [
     },
 ];
 
-/// The answer to a request for which there was no worker: a place in the waiting room if a browser asks for a page, else
-/// `reply` as it is.
+/// The response to a request for which there was no worker: a place in the waiting room if a browser asks for a page,
+/// otherwise `reply` unchanged.
 pub fn seat(
     thread: &Rc<PhpThread>,
     site: &SiteWorkers,
@@ -109,8 +109,8 @@ pub fn seat(
     page(site, request, &place, reply)
 }
 
-/// Whether a browser asks for a page to show it: it says so by `Sec-Fetch-Mode` (Fetch Metadata), or is too old for that and asks for
-/// HTML. A frame, an image and a script's own request wait in no room.
+/// Whether a browser asks for a page to display: `Sec-Fetch-Mode` (Fetch Metadata) says so, or the browser is too old
+/// for that field and asks for HTML. Frames, images and scripts' own requests get no place.
 fn is_navigation(request: &Request) -> bool {
     let field = |name| request.head.field(name);
     let has_html = field("accept")
@@ -129,7 +129,7 @@ fn is_navigation(request: &Request) -> bool {
 
 fn page(site: &Site, request: &Request, told: &KeptPlace, reply: Reply) -> Reply {
     let words = words(request.head.field("accept-language").unwrap_or_default());
-    // A reload would fetch the page with GET, and what the visitor has typed would be lost.
+    // A reload would fetch the page with GET, and the visitor's input would be lost.
     let comes_back = matches!(request.head.method(), "GET" | "HEAD");
     let template = site.waiting_page.as_deref().unwrap_or(PAGE);
     let time = match told.wait {
@@ -169,7 +169,8 @@ fn page(site: &Site, request: &Request, told: &KeptPlace, reply: Reply) -> Reply
     Reply { aside: reply.aside, ..page }.body(Body::Bytes(text.into_bytes()))
 }
 
-/// The template with a value for each `{{name}}`. Others stay as they are, so that a mistake is seen.
+/// Replaces each `{{name}}` of the template by its value. Unknown names stay as they are, so that a mistake is
+/// visible.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len() + 512);
     let mut rest = template;
@@ -186,8 +187,8 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text + rest
 }
 
-/// The words of the language that the client likes best (`Accept-Language`, RFC 9110 section 12.5.4); English if it likes none of
-/// ours.
+/// The texts in the language that the client prefers (`Accept-Language`, RFC 9110 section 12.5.4); English if none of
+/// them is available.
 fn words(accepted: &[u8]) -> &'static Words {
     let text = std::str::from_utf8(accepted).unwrap_or_default();
     let mut best = (&WORDS[0], 0);

@@ -1,10 +1,10 @@
 //! One worker's socket: sending a request, reading frames.
 //!
-//! The socket belongs to one event loop at a time ([`Worker::settle`]), or to none. It is watched for reading only: a
-//! worker that reads its request would otherwise wake the loop once more, just to say that there is room to write.
+//! The socket belongs to one event loop at a time ([`Worker::settle`]), or to none. It is watched for reading only:
+//! otherwise each request that the worker reads would wake the loop once more, just to report room for writing.
 //!
-//! Frames may come behind the end of an answer, if a request was sent ahead: they are kept for whoever gets the worker
-//! next.
+//! If a request was sent ahead, frames may follow the end of a response: they are stored for the worker's next
+//! holder.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,44 +30,44 @@ use super::worker_handle::WorkerHandle;
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// What is read lies here until it is parsed: no worker owns a buffer.
+    /// Input stays here until it is parsed: no worker owns a buffer.
     static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// A worker process, seen from the server. Whoever has this value has the worker to himself.
+/// A worker process, seen from the server. The holder of this value has the worker exclusively.
 #[derive(Debug)]
 pub struct Worker {
-    /// What others know of it.
+    /// The part that is shared with others.
     pub handle: Arc<WorkerHandle>,
-    /// When it became idle, milliseconds since the pool was made.
+    /// When it became idle, milliseconds since the pool was created.
     pub idle_since: u64,
-    /// Whether its last request took but a moment.
+    /// Whether its last request was very short.
     pub quick: bool,
     /// The pool of its request, or of its last one.
     pub pool: PoolId,
-    /// What was known of the visitor.
+    /// The rank of that request.
     pub rank: Rank,
     /// Whether it counts as running for that pool.
     pub counted: bool,
-    /// What lets it run its request, if crashes of its script are watched.
+    /// Permission to run its request, if crashes of its script are watched.
     pub pass: Option<Pass>,
-    /// How much the process gives way, beyond the server.
+    /// The niceness of the process, beyond the server's.
     pub nice: u8,
     socket: WorkerSocket,
     decoder: FrameDecoder,
-    /// The start of a frame whose rest has not come.
+    /// The start of a frame whose rest has not arrived.
     rest: Vec<u8>,
-    /// What is in `rest` came behind the end of the last answer: it can be parsed.
+    /// The bytes in `rest` follow the end of the last response: they can be parsed.
     behind: bool,
     phase: WorkerPhase,
-    /// Why its script has ended before it took a request.
+    /// Why its script ended before it took a request.
     unbooted: Option<String>,
     lost: bool,
     /// The number of its request, or of its last one.
     sequence: u64,
-    /// The greatest number that was used.
+    /// The highest number used so far.
     numbers: u64,
-    /// The waiters whose requests were sent ahead, and the numbers of these.
+    /// The waiters whose requests were sent ahead, with the requests' numbers.
     offered: VecDeque<(QueuePlace, u64)>,
 }
 
@@ -82,17 +82,17 @@ pub struct Worker {
 ///                        └── broken frames, end of file ───────> Gone
 /// ```
 ///
-/// While it is Running its next requests may have been sent ahead ([`Worker::offer`]). The worker itself goes on to them
-/// at its END; this value does with `begin_offered`, when the pool has seen who waits for it.
+/// While it is Running, its next requests may have been sent ahead ([`Worker::offer`]). The worker itself goes on to
+/// them at its END; this value follows with `begin_offered`, when the pool has found the waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerPhase {
-    /// Its script, which is a persistent worker's, has not come to where it takes requests.
+    /// Its script, a persistent worker's, has not reached its loop yet.
     Booting,
     /// Takes a request.
     Ready,
     /// Has a request; END has not come.
     Running,
-    /// The answer is complete, the script goes on.
+    /// The response is complete, the script still runs.
     Background,
     /// Takes no request any more.
     Gone,
@@ -100,29 +100,29 @@ pub enum WorkerPhase {
 
 #[derive(Debug)]
 enum WorkerSocket {
-    /// Watched by the event loop of that number.
+    /// Watched by the event loop of this number.
     Settled(usize, AsyncFd<OwnedFd>),
-    /// Watched by nobody.
+    /// Not watched.
     Loose(OwnedFd),
     /// Lost on the way from one loop to another.
     Lost,
 }
 
 impl Drop for Worker {
-    /// Closed: the process ends. Its handle has the socket, too.
+    /// Closes the socket, and the process ends. Its handle has the socket, too.
     fn drop(&mut self) {
         self.handle.end_socket();
     }
 }
 
-/// Who takes what a worker says.
+/// Takes a worker's frames.
 pub trait FrameSink {
     /// A frame, or a piece of content.
     fn take(&mut self, frame: Frame<'_>);
 }
 
 impl Worker {
-    /// A worker that has just been forked; `socket` is the server's end and does not block.
+    /// A newly forked worker; `socket` is the server's end and does not block.
     pub fn new(handle: Arc<WorkerHandle>, socket: OwnedFd) -> Worker {
         Worker {
             handle,
@@ -146,19 +146,19 @@ impl Worker {
         }
     }
 
-    /// The same of a worker that has to boot a script first.
+    /// A newly forked worker that has to boot a script first.
     pub fn booting(handle: Arc<WorkerHandle>, socket: OwnedFd) -> Worker {
         let mut worker = Worker::new(handle, socket);
         worker.phase = WorkerPhase::Booting;
         worker
     }
 
-    /// Why its script has ended before it took a request; `None` if it has not said so.
+    /// Why its script ended before it took a request; `None` if it has not said so.
     pub fn unbooted(&self) -> Option<&str> {
         self.unbooted.as_deref()
     }
 
-    /// What it is doing.
+    /// What it is doing now.
     pub fn phase(&self) -> WorkerPhase {
         self.phase
     }
@@ -171,10 +171,10 @@ impl Worker {
         }
     }
 
-    /// Has the socket watched by this event loop, whose number is `thread`.
+    /// Registers the socket with this event loop, whose number is `thread`.
     ///
     /// # Errors
-    /// The loop can't watch one more.
+    /// The loop can't watch another descriptor.
     pub fn settle(&mut self, thread: usize) -> io::Result<()> {
         if self.home() == Some(thread) {
             return Ok(());
@@ -187,7 +187,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has the socket watched by nobody. From any thread.
+    /// Stops watching the socket. From any thread.
     pub fn loosen(&mut self) {
         match std::mem::replace(&mut self.socket, WorkerSocket::Lost) {
             WorkerSocket::Settled(_, socket) => self.socket = WorkerSocket::Loose(socket.into_inner()),
@@ -205,13 +205,13 @@ impl Worker {
         self.numbers + 1
     }
 
-    /// The next request is about to be sent: from now on frames may come.
+    /// The next request is about to be sent: from now on frames may arrive.
     pub fn begin(&mut self) {
         self.numbers += 1;
         self.begin_number(self.numbers);
     }
 
-    /// The request that was sent ahead is what it does now.
+    /// The request that was sent ahead is now the current one.
     pub fn begin_offered(&mut self, sequence: u64) {
         self.begin_number(sequence);
     }
@@ -226,44 +226,44 @@ impl Worker {
         self.decoder.begin();
     }
 
-    /// The offer of a request that is about to be sent ahead; `placed` says whose it is.
+    /// Prepares the offer of a request that is about to be sent ahead; `placed` then tells which waiter's it is.
     pub fn offer(&mut self) -> SentAhead {
         self.numbers += 1;
         self.handle.scoreboard.offer(self.handle.slot, self.numbers);
         SentAhead { handle: self.handle.clone(), sequence: self.numbers }
     }
 
-    /// The waiter to whom its last offer was made.
+    /// The waiter of the last offer.
     pub fn placed(&mut self, place: QueuePlace) {
         self.offered.push_back((place, self.numbers));
     }
 
-    /// How many of its next requests were sent ahead.
+    /// Number of requests that were sent ahead to it.
     pub fn offers(&self) -> usize {
         self.offered.len()
     }
 
-    /// The waiter whose request was sent ahead last, and the number of that.
+    /// The waiter whose request was sent ahead last, and the request's number.
     pub fn last_offered(&self) -> Option<(QueuePlace, u64)> {
         self.offered.back().copied()
     }
 
-    /// That one will not come.
+    /// Forgets that request: it was taken back.
     pub fn forget_last_offered(&mut self) {
         self.offered.pop_back();
     }
 
-    /// Takes out the waiter whose request was sent ahead first, and the number of that.
+    /// Takes out the waiter whose request was sent ahead first, and the request's number.
     pub fn take_offered(&mut self) -> Option<(QueuePlace, u64)> {
         self.offered.pop_front()
     }
 
-    /// Whether it has read the request completely: then the script may have begun.
+    /// Whether it has read the whole request: then the script may have begun.
     pub fn has_received(&self) -> bool {
         self.handle.scoreboard.received(self.handle.slot) >= self.sequence
     }
 
-    /// Tells it that nobody waits any more for the answer.
+    /// Tells it that the response is no longer wanted.
     pub fn abort(&self) {
         self.handle.scoreboard.abort(self.handle.slot, self.sequence);
     }
@@ -277,7 +277,7 @@ impl Worker {
         }
     }
 
-    /// Sends as much of a frame as the socket takes now, `attached` with its first byte; returns how much.
+    /// Sends as much of a frame as the socket takes now, `attached` with its first byte; returns the number of bytes.
     ///
     /// # Errors
     /// The worker has gone.
@@ -302,12 +302,12 @@ impl Worker {
         }
     }
 
-    /// Sends what of a frame did not fit at once, waiting for room; `attached` if nothing was sent yet.
+    /// Sends the rest of a frame that did not fit at once, waiting for room; `attached` if nothing was sent yet.
     ///
     /// # Errors
     /// The worker has gone, or the loop can't watch its socket.
     pub async fn send_rest(&self, mut bytes: &[u8], mut attached: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        // Watched for writing by a descriptor of its own, only as long as this lasts.
+        // A descriptor of its own is watched for writing, only during this call.
         let descriptor = self.descriptor()?.try_clone_to_owned()?;
         let writable = watch(descriptor, Interest::WRITABLE)?;
         while !bytes.is_empty() {
@@ -322,7 +322,7 @@ impl Worker {
         Ok(())
     }
 
-    /// It is of no more use: its frames are broken, or it has gone.
+    /// Marks it as lost: its frames are invalid, or it has gone.
     pub fn give_up(&mut self) {
         self.phase = WorkerPhase::Gone;
         self.lost = true;
@@ -334,10 +334,10 @@ impl Worker {
         self.lost
     }
 
-    /// Reads once and gives the frames to `sink`. The socket must be settled on this event loop.
+    /// Reads once and passes the frames to `sink`. The socket must be settled on this event loop.
     ///
     /// # Errors
-    /// The worker has gone (`UnexpectedEof` and others), or sends what is no frame (`InvalidData`).
+    /// The worker has gone (`UnexpectedEof` and others), or sends an invalid frame (`InvalidData`).
     pub fn poll_read(&mut self, cx: &mut Context<'_>, sink: &mut impl FrameSink) -> Poll<io::Result<()>> {
         if self.behind {
             return Poll::Ready(self.read_behind(sink));
@@ -351,7 +351,7 @@ impl Worker {
         })
     }
 
-    /// Reads what is there and gives the frames to `sink`; false if nothing was there.
+    /// Reads what is available and passes the frames to `sink`; false if nothing was available.
     ///
     /// # Errors
     /// As [`Worker::poll_read`].
@@ -370,20 +370,20 @@ impl Worker {
         })
     }
 
-    /// Whether frames came with the end of the last answer.
+    /// Whether frames arrived behind the end of the last response.
     pub fn has_behind(&self) -> bool {
         self.behind
     }
 
-    /// Gives `sink` the frames that came with the end of the last answer, if any did.
+    /// Passes frames that arrived behind the end of the last response to `sink`.
     ///
     /// # Errors
-    /// They are none (`InvalidData`).
+    /// The bytes are not frames (`InvalidData`).
     pub fn read_behind(&mut self, sink: &mut impl FrameSink) -> io::Result<()> {
         if std::mem::take(&mut self.behind) { self.parse(&[], sink) } else { Ok(()) }
     }
 
-    /// Takes frames apart; the start of an incomplete one is kept.
+    /// Splits the input into frames; the start of an incomplete one is stored.
     fn parse(&mut self, bytes: &[u8], sink: &mut impl FrameSink) -> io::Result<()> {
         let result = if self.rest.is_empty() {
             let result = self.frames(bytes, sink);
@@ -434,7 +434,7 @@ impl Worker {
             let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == WorkerPhase::Ready;
             sink.take(frame);
             if over && !self.offered.is_empty() {
-                // The rest is for whoever has the request that was sent ahead.
+                // The rest belongs to the request that was sent ahead.
                 self.behind = at < input.len();
                 break;
             }
@@ -443,13 +443,14 @@ impl Worker {
     }
 }
 
-/// Has a descriptor watched by this thread's event loop: an `OwnedFd`, or what has one for good.
+/// Registers a descriptor with this thread's event loop; `descriptor` is an `OwnedFd`, or owns one for good.
 pub fn watch<D: AsRawFd>(descriptor: D, interest: Interest) -> io::Result<AsyncFd<D>> {
     #[expect(deprecated, reason = "unsound for types whose descriptor may change; these have one for good")]
     AsyncFd::with_interest(descriptor, interest)
 }
 
-/// Receives when there is something. A short read empties the socket: the next wait begins without another attempt.
+/// Receives when data is available. A short read means that the socket is empty: the next wait begins without another
+/// attempt.
 pub fn poll_receive<D: AsRawFd + AsFd>(
     socket: &AsyncFd<D>,
     cx: &mut Context<'_>,

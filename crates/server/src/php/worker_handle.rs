@@ -1,4 +1,4 @@
-//! What is known of a worker without the pool's lock.
+//! What is known about a worker without the pool's lock.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,11 +18,11 @@ use crate::message::Request;
 use crate::message::request::Visit;
 use crate::site::{Script, Site};
 
-/// A worker's handle: shared by whoever has the worker, its seat in the pool, and the supervisor.
+/// A worker's handle: shared by the worker's holder, its seat in the pool, and the supervisor.
 ///
-/// Times are milliseconds since the pool was made. `sequence`, `since` and `deadline` are written by the worker's holder,
-/// `overdue` and `slow` by the supervisor. That one reads `sequence` first: if the time is up according to the others, it is that of
-/// this request or of an earlier one, never of a later one.
+/// Times are milliseconds since the pool was created. The worker's holder writes `sequence`, `since` and `deadline`,
+/// the supervisor `overdue` and `slow`. The supervisor reads `sequence` first: if the other fields then say that the
+/// time is up, that is true of this request or of an earlier one, never of a later one.
 #[derive(Debug)]
 pub struct WorkerHandle {
     /// Its slot in the scoreboard.
@@ -32,57 +32,57 @@ pub struct WorkerHandle {
     /// Which of the pool's hosts forked it: 1, 2, ...
     pub generation: u64,
     process: Option<Process>,
-    /// The server's end of its socket, once more: to end what is read of it, whoever reads.
+    /// A duplicate of the server's end of its socket, to shut it down whatever reads from it.
     socket: Option<OwnedFd>,
     pid: u32,
-    /// When it got its request; 0: it has none.
+    /// When it got its request; 0: no request.
     since: AtomicU64,
-    /// When the request is to be over; 0: whenever.
+    /// When the request must be complete; 0: no limit.
     deadline: AtomicU64,
     /// The number of its request, or of its last one.
     sequence: AtomicU64,
-    /// The number of the last request whose time was up; 0: of none.
+    /// The number of the last request that reached its time limit; 0: none.
     overdue: AtomicU64,
-    /// The number of the last request that was noted as slow; 0: of none.
+    /// The number of the last request that was logged as slow; 0: none.
     slow: AtomicU64,
     /// The pool of its request, or of its last one.
     pool: AtomicUsize,
     killed: AtomicBool,
-    /// As the supervisor last saw them.
+    /// As the supervisor last measured them.
     resident: AtomicU64,
     own: AtomicU64,
-    /// It is to be replaced when it is free: it has too much memory.
+    /// It is to be replaced when it is free, because it uses too much memory.
     outgrown: AtomicBool,
     booted: AtomicBool,
-    /// Its end is known, and was told to whoever waits for that.
+    /// Its end is known, and requests that wait for that have been told.
     ended: AtomicBool,
     end: Notify,
     task: Mutex<Task>,
 }
 
-/// What a worker does.
+/// What a worker runs.
 #[derive(Debug, Default)]
 pub struct Task {
     /// The site's own name; empty if it has none.
     pub site: String,
-    /// Host and port that the client asked for.
+    /// Host and port of the request.
     pub host: String,
     /// The request's method.
     pub method: String,
-    /// The path and the query that the client asked for.
+    /// Path and query of the request.
     pub target: Vec<u8>,
     /// The script's path.
     pub script: Vec<u8>,
-    /// The client's address; `None`: it came by a Unix socket.
+    /// The client's address; `None`: it used a Unix socket.
     pub client: Option<IpAddr>,
-    /// What the request is like, if crashes of its script are watched.
+    /// Digests of the request, if crashes of its script are watched.
     pub print: Option<Print>,
-    /// What it finds out about the visitor.
+    /// Receives what the script reports about the visitor.
     pub visit: Option<Arc<dyn Visit>>,
 }
 
 impl Task {
-    /// This request for this script.
+    /// Sets this request for this script.
     pub fn set(&mut self, site: &Site, request: &Request, script: &Script) {
         self.site.clear();
         self.site.push_str(site.name().unwrap_or_default());
@@ -114,7 +114,7 @@ impl fmt::Display for Task {
 }
 
 impl WorkerHandle {
-    /// The handle of a worker that has just been forked; `socket` is the server's end.
+    /// The handle of a newly forked worker; `socket` is the server's end.
     pub fn new(
         slot: u32,
         pid: u32,
@@ -151,8 +151,8 @@ impl WorkerHandle {
         self.pid
     }
 
-    /// The worker gets a request now, of which `set` says what it is about; it has to be over `limit` milliseconds
-    /// later (0: whenever).
+    /// The worker gets a request now, described by `set`; it must be complete `limit` milliseconds later (0: no
+    /// limit).
     pub fn begin(&self, set: impl FnOnce(&mut Task), now: u64, limit: u64) {
         set(&mut self.task());
         self.deadline.store(if limit == 0 { 0 } else { now + limit }, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl WorkerHandle {
         self.deadline.store(0, Ordering::Relaxed);
     }
 
-    /// When it got its request; `None`: it has none.
+    /// When it got its request; `None`: no request.
     pub fn busy_since(&self) -> Option<u64> {
         Some(self.since.load(Ordering::Acquire)).filter(|since| *since != 0)
     }
@@ -185,7 +185,7 @@ impl WorkerHandle {
         self.busy_since().is_some()
     }
 
-    /// Its site and script; the last ones if it has none now.
+    /// Its site and script; the last ones if it has no request now.
     pub fn task(&self) -> MutexGuard<'_, Task> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +195,7 @@ impl WorkerHandle {
         self.scoreboard.received(self.slot)
     }
 
-    /// Resident memory, bytes; 0 if it is not known.
+    /// Resident memory, bytes; 0: unknown.
     pub fn memory(&self) -> u64 {
         match self.resident.load(Ordering::Relaxed) {
             0 => self.scoreboard.rss(self.slot),
@@ -203,18 +203,18 @@ impl WorkerHandle {
         }
     }
 
-    /// Memory that it shares with nobody, bytes; 0 if it is not known.
+    /// Private memory, bytes; 0: unknown.
     pub fn own_memory(&self) -> u64 {
         self.own.load(Ordering::Relaxed)
     }
 
-    /// Notes how much memory it has.
+    /// Stores its memory in bytes.
     pub fn set_memory(&self, resident: u64, own: u64) {
         self.resident.store(resident, Ordering::Relaxed);
         self.own.store(own, Ordering::Relaxed);
     }
 
-    /// Has it replaced when it is free; false if that was said before.
+    /// Marks it for replacement when it is free; false if it was marked already.
     pub fn set_outgrown(&self) -> bool {
         !self.outgrown.swap(true, Ordering::Relaxed)
     }
@@ -224,7 +224,7 @@ impl WorkerHandle {
         self.outgrown.load(Ordering::Relaxed)
     }
 
-    /// Whether it has ever read a request, or its script has come to where it takes one.
+    /// Whether it has ever read a request, or its script has reached its loop.
     pub fn has_worked(&self) -> bool {
         self.scoreboard.received(self.slot) > 0 || self.booted.load(Ordering::Acquire)
     }
@@ -239,41 +239,41 @@ impl WorkerHandle {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// It gets the request of this number.
+    /// Sets the number of the request that it gets.
     pub fn set_sequence(&self, sequence: u64) {
         self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// How long its request may take, milliseconds; `None`: as long as it likes.
+    /// The time limit of its request, milliseconds; `None`: no limit.
     pub fn limit(&self) -> Option<u64> {
         let deadline = self.deadline.load(Ordering::Relaxed);
         Some(deadline.saturating_sub(self.busy_since()?)).filter(|_| deadline != 0)
     }
 
-    /// The time of this request is up: it is told so. A worker that does nothing but wait for a signal may need a few.
+    /// Tells it that its request has reached its time limit. A worker that only waits for a signal may need several.
     pub fn terminate(&self, sequence: u64) {
         self.overdue.store(sequence, Ordering::Release);
         self.scoreboard.terminate(self.slot, sequence);
         self.urge();
     }
 
-    /// Has it look whether the time of its request is up.
+    /// Makes it check whether its request has reached its time limit.
     pub fn urge(&self) {
         let _ = self.process.as_ref().map(|process| process.signal(Signal::Urgent));
     }
 
-    /// Whether the time of its request was up, or of its last one.
+    /// Whether its request, or its last one, has reached its time limit.
     pub fn is_overdue(&self) -> bool {
         let overdue = self.overdue.load(Ordering::Acquire);
         overdue != 0 && overdue == self.sequence()
     }
 
-    /// The request of that number takes long, as has been noted.
+    /// Notes that this request was logged as slow.
     pub fn set_slow(&self, sequence: u64) {
         self.slow.store(sequence, Ordering::Relaxed);
     }
 
-    /// Whether its request, or its last one, was noted as slow.
+    /// Whether its request, or its last one, was logged as slow.
     pub fn is_slow(&self) -> bool {
         let slow = self.slow.load(Ordering::Relaxed);
         slow != 0 && slow == self.sequence()
@@ -282,27 +282,27 @@ impl WorkerHandle {
     /// Ends the process at once.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        // It may have ended by itself: nothing to do then.
+        // It may have ended by itself: then there is nothing to do.
         let _ = self.process.as_ref().map(Process::kill);
         self.end_socket();
     }
 
-    /// The process is no more. What it has said can still be read, and is followed by the end, even where another
+    /// The process has ended. Its last frames can still be read, and are followed by the end of file, even if another
     /// process holds its end of the socket: a child that a script has forked.
     pub fn end_socket(&self) {
         if let Some(socket) = &self.socket {
-            // It has no other end any more, in most cases.
+            // In most cases the socket has no other end any more.
             let _ = shutdown(socket, Shutdown::Both);
         }
     }
 
-    /// The supervisor knows how the process ended, and has done what follows from that.
+    /// The supervisor knows how the process ended, and has acted on it.
     pub fn tell_end(&self) {
         self.ended.store(true, Ordering::Release);
         self.end.notify_waiters();
     }
 
-    /// Waits until that was done, but no longer than `most`: its host may be dead, too.
+    /// Waits for that, for `most` at most: its host may be dead, too.
     pub async fn wait_for_end(&self, most: Duration) {
         let mut told = std::pin::pin!(self.end.notified());
         told.as_mut().enable();

@@ -1,5 +1,5 @@
-//! Takes a request's content in, whole, before PHP is asked: a slow client costs a connection and no worker. Where the bytes
-//! come from is the protocol's affair.
+//! Collects a request's whole content before PHP runs: a slow client occupies a connection, but no worker. The
+//! protocol supplies the bytes.
 
 use std::io;
 use std::rc::Rc;
@@ -12,25 +12,25 @@ use crate::context::stats::Counter;
 use crate::message::request::{Collector, Listed, Request};
 use crate::serve::{ExchangeTrouble, ServeThread, refusal};
 
-/// So much of a content is held in memory at most while the memory for connections is used up.
+/// Maximum content in memory while the memory for connections is used up, bytes.
 const SHORT_MEMORY: usize = 64 << 10;
 
-/// Content on its way in.
+/// Content that is arriving.
 pub(super) struct Intake<'a> {
     thread: Rc<ServeThread>,
     plan: &'a Plan,
     most: u64,
     content: Collector,
-    /// For people to see, once some of it is on disk.
+    /// Shown in the status, once part of it is on disk.
     listed: Option<Listed>,
     begun: Instant,
 }
 
 impl<'a> Intake<'a> {
-    /// Takes at most `most` bytes of content for `request`.
+    /// Accepts at most `most` bytes of content for `request`.
     ///
     /// # Errors
-    /// More than that is announced.
+    /// The announced length is larger.
     pub(super) fn begin(
         thread: &Rc<ServeThread>,
         plan: &'a Plan,
@@ -49,7 +49,7 @@ impl<'a> Intake<'a> {
     /// Adds a piece.
     ///
     /// # Errors
-    /// The status that the client gets: it is too much.
+    /// The status for the client: the content is too large.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), u16> {
         if self.content.length() + piece.len() as u64 > self.most {
             return Err(413);
@@ -58,7 +58,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Moves what has come to disk if it is more than `in_memory` bytes. The client waits meanwhile, nobody else does.
+    /// Moves the content to disk if it exceeds `in_memory` bytes. Only this client waits.
     pub(super) async fn make_room(
         &mut self,
         request: &Request,
@@ -86,13 +86,13 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Bytes of memory that it takes.
+    /// Its memory, bytes.
     pub(super) fn in_memory(&self) -> usize {
         self.content.in_memory()
     }
 
-    /// A client that keeps just ahead of the pause limit still holds a connection and disk: a mean rate is asked of it
-    /// as soon as the first pause could have been over.
+    /// A client that always stays just within the timeout between pieces still occupies a connection and disk: so a
+    /// minimum mean rate applies, as soon as the first timeout could have passed.
     pub(super) fn is_too_slow(&self) -> bool {
         let http = &self.plan.http;
         let elapsed = self.thread.clock.now().duration_since(self.begun);
@@ -100,7 +100,7 @@ impl<'a> Intake<'a> {
             && self.content.length() < (http.body_min_rate as f64 * elapsed.as_secs_f64()) as u64
     }
 
-    /// All of it has come.
+    /// All of it has arrived.
     pub(super) async fn finish(mut self, request: &mut Request) -> Result<(), ExchangeTrouble> {
         let content = std::mem::take(&mut self.content).finish(&self.plan.server.spool_dir).await;
         request.content = content.map_err(|error| self.cannot_spool(&error))?;
@@ -108,12 +108,12 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// What the client gets whose content is refused with `status`.
+    /// The response to a client whose content is refused with `status`.
     pub(super) fn refuse(&self, request: &Request, status: u16) -> ExchangeTrouble {
         if status == 413 { self.too_large(request, None) } else { refusal(status) }
     }
 
-    /// More than the site takes: whoever runs it has to learn where the limit is.
+    /// More than the site accepts: the log tells the administrator which limit applies.
     fn too_large(&self, request: &Request, length: Option<u64>) -> ExchangeTrouble {
         let path = request.raw_path();
         let length = length.map_or("more".to_owned(), |length| format!("{length} bytes"));
@@ -133,7 +133,7 @@ impl<'a> Intake<'a> {
             "cannot spool a request's content in {}: {error}; free some space there, or set server.spool_dir",
             self.plan.server.spool_dir.display()
         ));
-        // RFC 4918 section 11.5: there is no room for what the client has sent.
+        // RFC 4918 section 11.5: no room for the client's content.
         let is_full = matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge);
         refusal(if is_full { 507 } else { 503 })
     }

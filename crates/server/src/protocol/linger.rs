@@ -1,5 +1,5 @@
-//! Ends a connection whose client may still be sending. Closing the socket right away would make the kernel answer
-//! the rest with a reset, which can destroy the answer before the client has read it (RFC 9112 section 9.6).
+//! Ends a connection whose client may still be sending. If the socket was closed at once, the kernel would respond to
+//! further bytes with a reset, which can destroy the response before the client has read it (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 use std::net::Shutdown;
@@ -8,12 +8,12 @@ use std::task::ready;
 use crate::connection::ClientStream;
 use crate::protocol::ProtocolThread;
 
-/// Bytes that are thrown away at most: a browser reads no answer before it has sent its upload, and then a reset would be all
-/// that it sees.
+/// Maximum number of dropped bytes: a browser reads no response before it has sent its upload, and would otherwise
+/// see only a reset.
 const MOST_BYTES: usize = 256 << 20;
 
-/// Says that nothing more will be sent, and reads until the client agrees or the socket is shut down by somebody who has no
-/// more patience. `stream` lends the socket for a call.
+/// Shuts down writing, and reads until the client closes or a deadline shuts the socket down. `stream` lends the
+/// socket for a call.
 pub(super) async fn close(thread: &ProtocolThread, stream: impl Fn(&mut dyn FnMut(&mut ClientStream))) {
     let mut is_open = false;
     stream(&mut |stream| {

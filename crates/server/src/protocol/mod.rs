@@ -1,8 +1,8 @@
-//! Protocols: from bytes of a connection to [`crate::message::Request`]s, and from [`crate::message::reply::Reply`]s to bytes.
-//! Nothing behind this room knows which protocol a request came by.
+//! Protocols: from the bytes of a connection to [`crate::message::Request`]s, and from
+//! [`crate::message::reply::Reply`]s to bytes. The rooms behind this one don't know a request's protocol.
 //!
-//! [`h1`] and [`h2`] share what is the same for both: [`intake`], its content;
-//! [`framing`], what is added to an answer; [`linger`], the end of a connection; [`weight`], what it holds of the memory for connections.
+//! [`h1`] and [`h2`] share a few modules: [`intake`], its content; [`framing`], what is added to a response;
+//! [`linger`], the end of a connection; [`weight`], what it holds of the memory for connections.
 
 mod buffers;
 mod framing;
@@ -29,22 +29,22 @@ use crate::connection::{Accepted, ClientStream, Deadlines, Exit, Newcomer};
 use crate::context::stats::Counter;
 use crate::serve::ServeThread;
 
-/// What an event loop has for its connections.
+/// An event loop's part for its connections.
 pub struct ProtocolThread {
     serve: Rc<ServeThread>,
-    /// When its connections have to be woken or closed.
+    /// When its connections must be woken or closed.
     pub deadlines: Deadlines,
-    /// Buffers that its connections take turns with.
+    /// Buffers that its connections share.
     buffers: Buffers,
-    /// Addresses that have flooded its connections of HTTP/2.
+    /// Addresses that have flooded its HTTP/2 connections.
     flooders: Flooders,
-    /// Only of a crowd loop: where connections go that need more than what is ready.
+    /// Only in a crowd loop: takes connections with requests that are not ready.
     pub exit: Option<Rc<Exit>>,
-    /// Whether the certificate that a client got for a name is for another host, too.
+    /// Whether the certificate that a client got for a name covers another host, too.
     covers: Covers,
 }
 
-/// Whether the certificate for a name is for a host, too.
+/// Whether the certificate for a name covers a host, too.
 pub type Covers = Box<dyn Fn(&str, &str) -> bool>;
 
 impl fmt::Debug for ProtocolThread {
@@ -54,7 +54,7 @@ impl fmt::Debug for ProtocolThread {
 }
 
 impl ProtocolThread {
-    /// Of an event loop; with an `exit`, of a crowd loop.
+    /// The part of an event loop; with an `exit`, of a crowd loop.
     pub fn new(serve: Rc<ServeThread>, exit: Option<Rc<Exit>>, covers: Covers) -> Rc<ProtocolThread> {
         Rc::new(ProtocolThread {
             serve,
@@ -66,7 +66,7 @@ impl ProtocolThread {
         })
     }
 
-    /// What it has for serving sites.
+    /// Its part for serving sites.
     pub fn serve(&self) -> &Rc<ServeThread> {
         &self.serve
     }
@@ -80,7 +80,8 @@ impl Deref for ProtocolThread {
     }
 }
 
-/// Serves a connection until it ends: by the protocol that TLS has agreed on (RFC 7301), else by what the client says first.
+/// Serves a connection until it ends: with the protocol that TLS has negotiated (RFC 7301), otherwise with the one of
+/// the client's first bytes.
 pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     let thread = thread.clone();
     match &accepted.stream {
@@ -93,7 +94,7 @@ pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     }
 }
 
-/// Goes on with a connection without TLS that has come from another event loop, which has read `begun` of it.
+/// Continues a connection without TLS from another event loop, which has read `begun`.
 pub fn resume(thread: &Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
     let is_h2 = thread.setup().plan.http.h2c && h2::is_preface(&begun) == Some(true);
     let serve = if is_h2 { serve_h2 } else { serve_h1 };
@@ -108,7 +109,7 @@ fn serve_h2(thread: Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
     tokio::task::spawn_local(h2::serve(h2::Connection::new(thread, accepted, begun)));
 }
 
-/// So much is read at most to find out what a connection speaks.
+/// Maximum number of bytes read to detect the protocol.
 const FIRST_BYTES: usize = 4096;
 
 /// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
@@ -135,7 +136,7 @@ async fn find_out(thread: Rc<ProtocolThread>, accepted: Accepted) {
     }
 }
 
-/// HTTP/2 is for event loops that run PHP.
+/// Only event loops that run PHP serve HTTP/2.
 async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
     let Accepted { stream, ends, permit } = accepted;
     if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
@@ -144,7 +145,7 @@ async fn pass_on(exit: &Exit, accepted: Accepted, begun: Vec<u8>) {
     }
 }
 
-/// What comes first, and whether that is HTTP/2.
+/// The first bytes, and whether they are HTTP/2.
 async fn first_bytes(thread: &ProtocolThread, stream: &mut ClientStream) -> io::Result<(Vec<u8>, bool)> {
     let mut begun = Vec::new();
     loop {

@@ -1,26 +1,26 @@
-//! What a connection does at the moment, for counters and patience.
+//! The phase of a connection, for counters and time limits.
 
 use crate::context::stats::Counter;
 
-/// What a connection does at the moment.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
     /// Waits for the first byte of a request.
     Idle,
-    /// Has a part of a head.
+    /// Has an incomplete head.
     Head,
     /// Waits for content.
     Content,
-    /// The request is being answered.
+    /// The response is being made.
     Running,
-    /// The client takes the answer slower than it is made.
+    /// The client reads the response more slowly than it is made.
     Writing,
-    /// All is said; what the client still sends is thrown away.
+    /// All was sent; further input is dropped.
     Lingering,
 }
 
 impl ConnectionPhase {
-    /// The counter of the connections that are in it.
+    /// The counter of connections in this phase.
     pub(super) fn gauge(self) -> Counter {
         match self {
             ConnectionPhase::Idle => Counter::ConnectionsIdle,

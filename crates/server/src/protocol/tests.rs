@@ -1,4 +1,4 @@
-//! What the tests of both protocols share: an event loop with a small site, and clients in memory.
+//! Shared parts of both protocols' tests: an event loop with a small site, and clients in memory.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,14 +18,15 @@ use crate::message::request::{Ends, Scheme};
 use crate::serve::{ServeThread, Service, Setup, SiteWorkers};
 use crate::site::Site;
 
-/// What is in `/a.txt`.
+/// Content of `/a.txt`.
 pub const SMALL: &str = "content of a";
 /// Bytes in `/large.bin`.
 pub const LARGE: usize = 1 << 20;
-/// How long a client may take for whatever it is about: no test lasts as long.
+/// A time limit for clients that no test reaches.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
-/// An event loop with one site: `/a.txt`, `/large.bin`, and `/x.php`, which has its content read and is answered 500, as there is no PHP.
+/// An event loop with one site: `/a.txt`, `/large.bin`, and `/x.php`, whose content is read and which gets a 500, as
+/// there is no PHP.
 pub struct TestLoop {
     pub thread: Rc<ProtocolThread>,
     limits: Arc<ConnectionLimits>,
@@ -33,7 +34,7 @@ pub struct TestLoop {
 }
 
 impl TestLoop {
-    /// With these settings, and an hour for everything.
+    /// With these settings, and an hour for all timeouts.
     pub fn new(change: impl FnOnce(&mut Http)) -> TestLoop {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let folder = Dir::new(&format!("protocol-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -73,7 +74,7 @@ impl TestLoop {
         client
     }
 
-    /// All that a client gets who sends these pieces and no more.
+    /// All bytes that a client receives which sends these pieces and no more.
     pub async fn answer<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
         let client = self.connect();
         pieces.into_iter().for_each(|piece| client.send(piece));
@@ -81,31 +82,31 @@ impl TestLoop {
         client.rest().await
     }
 
-    /// Comes back when `counter` shows that.
+    /// Returns when `counter` has this value.
     pub async fn until(&self, counter: Counter, value: u64) {
         while self.count(counter) != value {
             tokio::task::yield_now().await;
         }
     }
 
-    /// What `counter` shows.
+    /// The value of `counter`.
     pub fn count(&self, counter: Counter) -> u64 {
         self.thread.process.stats.value(counter)
     }
 
-    /// The event loop looks at its connections, so long from now.
+    /// The event loop checks its connections, `later` from now.
     pub fn sweep(&self, later: Duration) {
         self.thread.clock.read();
         self.thread.deadlines.sweep(self.thread.clock.ticks() + later.as_millis() as u64);
     }
 
-    /// The server is about to end.
+    /// The server is about to exit.
     pub fn drain(&self) {
         self.thread.process.set_stage(ProcessStage::Draining);
         self.thread.deadlines.end_idle();
     }
 
-    /// Comes back when no connection is left.
+    /// Returns when no connection is left.
     pub async fn is_over(&self) {
         while !self.thread.deadlines.is_empty() {
             tokio::task::yield_now().await;
@@ -113,12 +114,12 @@ impl TestLoop {
     }
 }
 
-/// What is in `/large.bin`.
+/// Content of `/large.bin`.
 pub fn large() -> Vec<u8> {
     (0..LARGE).map(|at| (at / 7) as u8).collect()
 }
 
-/// Plays a scene; one that hangs fails.
+/// Runs a scene; one that hangs fails.
 pub fn play<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
@@ -126,7 +127,7 @@ pub fn play<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
     });
 }
 
-/// These bytes in all ways in which two pieces can come, and byte by byte.
+/// These bytes in all splits into two pieces, and byte by byte.
 pub fn splits(bytes: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
     let two = (0..bytes.len()).map(move |at| vec![&bytes[..at], &bytes[at..]]);
     two.chain([bytes.chunks(1).collect()])

@@ -1,26 +1,26 @@
-//! What a connection holds beside what it is made of, and how long its client has not moved: by that it is decided who makes room
-//! for others ([`crate::connection::HasDeadline`]).
+//! The memory of a connection beyond its fixed part, and the client's last progress: they decide which connections
+//! are shed ([`crate::connection::HasDeadline`]).
 
 use std::cell::Cell;
 
 use super::phase::ConnectionPhase;
 use crate::connection::{Rest, SWEEP_MS};
 
-/// What a connection weighs. Bytes of memory, and ticks of the thread's clock.
+/// The weight of a connection. Bytes of memory, and ticks of the thread's clock.
 #[derive(Debug)]
 pub(super) struct Weight {
-    /// When its client last moved.
+    /// When its client last made progress.
     moved: Cell<u64>,
-    /// What is under way: requests with their contents, and what has to wait of their answers until the client takes it.
+    /// Work in progress: requests with their content, and parts of responses that wait for the client.
     at_work: Cell<usize>,
-    /// It held more than what it is made of when that was last looked at.
+    /// At the last check it held more than its fixed part.
     holds_more: Cell<bool>,
-    /// It was ended because others need the room.
+    /// It was shed.
     gave_way: Cell<bool>,
 }
 
 impl Weight {
-    /// That of a connection that begins at `now`.
+    /// The weight of a connection that begins at `now`.
     pub(super) fn new(now: u64) -> Weight {
         Weight {
             moved: Cell::new(now),
@@ -30,22 +30,22 @@ impl Weight {
         }
     }
 
-    /// Its client last moved at that time.
+    /// Its client made progress at that time.
     pub(super) fn moved(&self, at: u64) {
         self.moved.set(at);
     }
 
-    /// What is under way takes so much.
+    /// Sets the memory of work in progress.
     pub(super) fn works_with(&self, bytes: usize) {
         self.at_work.set(bytes);
     }
 
-    /// It ends because others need the room.
+    /// It is being shed.
     pub(super) fn give_way(&self) {
         self.gave_way.set(true);
     }
 
-    /// Whether it has.
+    /// Whether it was shed.
     pub(super) fn gave_way(&self) -> bool {
         self.gave_way.get()
     }
@@ -64,9 +64,9 @@ impl Weight {
         Some(Rest { since: self.moved.get(), stalled })
     }
 
-    /// What a connection in this phase holds now, `others` beside what is under way; `None` if that is known. Who is at rest, and
-    /// was when that was last looked at, holds nothing but what it is made of. What a short answer has left in the kernel is seen
-    /// if it is not older than a sweep.
+    /// The memory of a connection in this phase now, with `others` beside the work in progress; `None` if it is
+    /// already known. A connection that is at rest, and was at the last check, holds only its fixed part. Rests of a
+    /// short response in the kernel are seen if they are not older than a sweep.
     pub(super) fn weigh(
         &self,
         phase: ConnectionPhase,

@@ -1,4 +1,5 @@
-//! Who may come in, redirects that come before any path is looked at, and the absolute locations that all redirects use.
+//! Access by client certificates, redirects before any path is looked up, and the absolute locations of all
+//! redirects.
 
 use std::fmt::Write;
 
@@ -9,31 +10,31 @@ use crate::message::host_of;
 use crate::message::request::{Request, Scheme};
 use crate::site::Site;
 
-/// Where authorities ask whether a name is ours before they give it a certificate (RFC 8555 section 8.3).
+/// The path of authorities' requests that check a name before they issue a certificate (RFC 8555 section 8.3).
 const ACME: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The status for who has not shown a certificate on the terms of the site. The handshake has seen to it where the client named
-/// this site there; but over a connection that was made for one site requests for another can come.
+/// The status for a client without a certificate under the site's terms. If the client named this site in the
+/// handshake, the handshake has checked it; but a connection for one site can carry requests for another.
 pub fn stranger(site: &Site, request: &Request) -> Option<u16> {
     let clients = site.plan.clients.as_ref()?;
     let shown = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref());
     match shown {
         Some(client) if Some(client.policy) == site.policy => None,
-        // Not over TLS of ours: nobody has shown anything.
+        // Not over our own TLS: the client can't have shown a certificate.
         None if request.ends.tls.is_none() => clients.required.then_some(403),
-        // On a connection of its own it will be asked (RFC 9110 section 15.5.20).
+        // On a new connection it will be asked for one (RFC 9110 section 15.5.20).
         _ => Some(421),
     }
 }
 
-/// Where the site's own rules send the request: `http` to `https`, with or without `www.`. `path` is
-/// normalised: what only looks as if it were an authority's question is none.
+/// Where the site's own rules redirect the request: `http` to `https`, with or without `www.`. `path` is normalised,
+/// so that only an authority's real request is exempt.
 pub fn redirect(site: &Site, request: &Request, path: &[u8]) -> Option<(u16, String)> {
     let rules = &site.plan.redirect;
     if !rules.https && rules.www == Www::Keep {
         return None;
     }
-    // An authority that the site does not know must not end in a Location.
+    // An authority that the site does not know must not appear in a Location.
     let authority = request.authority();
     let host = host_of(authority);
     let to_https = rules.https && request.ends.scheme == Scheme::Http && !path.starts_with(ACME);
@@ -49,7 +50,7 @@ pub fn redirect(site: &Site, request: &Request, path: &[u8]) -> Option<(u16, Str
         return None;
     }
     let scheme = if to_https { Scheme::Https } else { request.ends.scheme };
-    // A port belongs to the scheme it was used with.
+    // A port belongs to the scheme of its request.
     let same_port = || authority[host.len().min(authority.len())..].to_owned();
     let port = if to_https { site.https_port.to_string() } else { same_port() };
     let host = other_host.as_deref().unwrap_or(host);
@@ -79,7 +80,7 @@ pub fn elsewhere(request: &Request, path: &[u8]) -> String {
     location
 }
 
-/// Percent-encodes what a URI can't hold; with `encoded` leaves `%` and `?` as they are.
+/// Percent-encodes what a URI can't contain; with `encoded`, `%` and `?` stay unchanged.
 fn escape(text: &[u8], encoded: bool) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for byte in text {

@@ -1,4 +1,4 @@
-//! From a request to the way it is answered: which site, which rule of its application, which file or script.
+//! Finds the route of a request: which site, which rule of its application, which file or script.
 
 mod front_door;
 
@@ -21,18 +21,18 @@ pub enum Route {
     File(Rc<files::FileEntry>),
     /// By a PHP run.
     Php(Script),
-    /// By sending the client elsewhere: status and location.
+    /// By a redirect: status and location.
     Redirect(u16, String),
-    /// Not: with this status.
+    /// By a refusal with this status.
     Refuse(u16),
-    /// By naming the methods that files have: `OPTIONS`, or a method that they don't have.
+    /// By the list of methods for files: `OPTIONS`, or a method that files don't support.
     Allow(u16),
 }
 
-/// Methods that files have.
+/// Methods for files.
 pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Finds the way for a request to `site`. Leaves the normalised path of its target in `path`.
+/// Finds the route of a request to `site`. Leaves the normalised path of its target in `path`.
 pub fn find_route(
     context: &Context,
     files: &files::OpenFileCache,
@@ -68,7 +68,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// File, then directory, then the same where a network of sites has it, then front controller.
+    /// File, then directory, then the same in a multisite network, then front controller.
     fn find(&self, request: &Request, path: &[u8]) -> Route {
         if !self.site.plan.try_files {
             return self.front_controller();
@@ -80,13 +80,13 @@ impl Finder<'_> {
         let inner = || at(&self.site.network.as_ref()?.inner(self.context, path, names_script)?);
         match at(path).or_else(inner) {
             Some(route) => route,
-            // A missing script is a plain 404: nobody links to one but scanners, and they come by the thousand.
+            // A missing script is a plain 404: almost only scanners request one, and they send thousands of requests.
             None if names_script => self.moved(request, path).unwrap_or(Route::Refuse(404)),
             None => self.front_controller(),
         }
     }
 
-    /// To where the application keeps a script that people know by another path.
+    /// The application's script for a path under which people know it.
     fn moved(&self, request: &Request, path: &[u8]) -> Option<Route> {
         let (_, to) = self.site.profile.moved.iter().find(|(from, _)| from.as_bytes() == path)?;
         let is_there = matches!(self.look(to.as_bytes(), Purpose::Run), Node::Script(_));
@@ -94,7 +94,7 @@ impl Finder<'_> {
         is_there.then(|| Route::Redirect(redirect_status(request), location()))
     }
 
-    /// The file or directory at a path, which is asked for as `asked`. `None`: there is none.
+    /// The file or directory at a path, which was requested as `asked`. `None`: there is none.
     fn file_at(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Route> {
         if self.site.never_serves(path) {
             let is_page =
@@ -112,9 +112,9 @@ impl Finder<'_> {
         })
     }
 
-    /// The script that a path names or goes through: `/a.php`, `/a.php/info`. `None`: there is none.
+    /// The script that a path names or passes through: `/a.php`, `/a.php/info`. `None`: there is none.
     ///
-    /// Only a file that exists is ever split off, and only at a whole segment, so that no `upload.jpg/x.php` is run.
+    /// Splits only after an existing file, and only at a whole segment, so that `upload.jpg/x.php` never runs.
     fn script_in(&self, path: &[u8]) -> Option<Route> {
         for end in script_ends(path) {
             match self.look(&path[..end], Purpose::Run) {
@@ -134,7 +134,7 @@ impl Finder<'_> {
         None
     }
 
-    /// Runs a script. The worker script and the front controller, whose work that does, go to the persistent workers.
+    /// Runs a script. The worker script, and the front controller, whose work it does, run on the persistent workers.
     fn run(&self, mut script: Script) -> Route {
         if let Some(worker) = self.site.worker() {
             let front = self.site.plan.front_controller.as_ref();
@@ -183,7 +183,7 @@ impl Finder<'_> {
             });
         };
         match self.look(script.as_bytes(), Purpose::Run) {
-            // Most requests come here: what its name allows was found out when the site was made.
+            // Most requests come here: what its name permits was determined when the site was created.
             Node::Script(filename) if self.site.plan.php.is_some() && self.site.runs_front_controller => {
                 let (name, path_info) = (script.as_bytes().to_vec(), Vec::new());
                 Route::Php(Script { filename, name, path_info, workers: self.site.front_workers() })
@@ -195,7 +195,7 @@ impl Finder<'_> {
 
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
         match self.files.find(self.context, self.site, path, purpose) {
-            // What is not served under its own name is not served under that of a link to it.
+            // A file that is never served under its own name is not served under a link's name.
             Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing
             }
@@ -217,12 +217,12 @@ fn redirect_status(request: &Request) -> u16 {
     if matches!(request.head.method(), "GET" | "HEAD") { 301 } else { 308 }
 }
 
-/// Where each segment of a normalised path ends that is named like a script.
+/// The ends of the segments of a normalised path that have a script's name.
 fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
     segment_ends(path).filter(|end| path[..*end].ends_with(b".php"))
 }
 
-/// Where each segment of a normalised path ends.
+/// The ends of the segments of a normalised path.
 pub fn segment_ends(path: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(b'/', path).skip(1).chain([path.len()])
 }

@@ -1,5 +1,5 @@
-//! One request that can't be answered on the spot: its content is still coming, PHP has to run, a file has to be
-//! compressed. What is the same for all protocols; how content comes and how the answer leaves is theirs.
+//! One request that must wait: its content is still arriving, PHP has to run, or a file has to be compressed. The
+//! common part of all protocols; each protocol reads content and sends the response itself.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,33 +19,34 @@ use crate::php;
 use crate::php::SiteWorkers;
 use crate::site::{Script, Site};
 
-/// What the access log says of a request whose client left before its answer was there, as nginx does.
+/// The status in the access log for a request whose client left before its response was ready, as in nginx.
 pub const CLIENT_GONE: u16 = 499;
 
-/// So often a request waits for a page of which another variant is made, before the script runs for it alone.
+/// How often a request waits for a page while other variants are made, before the script runs for it alone.
 const MOST_WAITS: u32 = 3;
 
-/// Why a request gets no answer, or not the one it asked for.
+/// Why a request gets no response, or another one than it asked for.
 pub enum ExchangeTrouble {
-    /// The client has gone, or has been sent away.
+    /// The client has gone, or was shed.
     Gone,
-    /// It gets this answer, and no more of its content is read.
+    /// It gets this response, and no more of its content is read.
     Answer(Reply),
 }
 
-/// An answer to a request whose content can't be taken.
+/// The response to a request whose content can't be accepted.
 pub fn refusal(status: u16) -> ExchangeTrouble {
     let mut reply = reply::plain(status);
     reply.close = true;
     ExchangeTrouble::Answer(reply)
 }
 
-/// The answer of a site where there is no room. In a few seconds there may be some: slow ones have been closed by then.
+/// A site's response when there is no room. In a few seconds there may be some: slow connections have been closed by
+/// then.
 pub fn no_room(site: &Site) -> Reply {
     leave(site, Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5"))
 }
 
-/// Counts an answer that leaves at once, and writes it into the access log.
+/// Counts a response that is sent at once, and logs it in the access log.
 pub fn record_at_once(thread: &ServeThread, request: &Request, class: ResponseClass, reply: &Reply) {
     let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
     thread.stats.count_reply(reply.status);
@@ -56,7 +57,7 @@ pub fn record_at_once(thread: &ServeThread, request: &Request, class: ResponseCl
     thread.access.record(thread, &entry);
 }
 
-/// Counts whoever waits for `answer`, which PHP makes.
+/// Counts the requests that wait for PHP.
 async fn awaiting_php<T>(thread: &ServeThread, answer: impl Future<Output = T>) -> T {
     struct WaitingCount<'a>(&'a ServeThread);
 
@@ -86,20 +87,20 @@ pub trait ExchangeClient {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// A request on its way to its answer.
+/// A request on the way to its response.
 pub struct Exchange {
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// Whom.
+    /// Its site.
     pub site: Arc<SiteWorkers>,
-    /// The configuration that it began with.
+    /// The configuration under which it began.
     setup: SharedSetup,
     started: Instant,
-    /// Who answers it.
+    /// What makes its response.
     class: ResponseClass,
-    /// What routing said, if it has been asked.
+    /// The result of routing, if it has been determined.
     response: Option<Response>,
-    /// The script was given back entity-tags that its client has as weak ones.
+    /// The script got its own entity-tags back, which its client has as weak ones.
     restored: bool,
 }
 
@@ -116,22 +117,22 @@ impl Exchange {
         Exchange { request, site, setup, started, class, response: None, restored: false }
     }
 
-    /// The same, answered by `class`.
+    /// The same, with responses made by `class`.
     pub fn of(self, class: ResponseClass) -> Exchange {
         Exchange { class, ..self }
     }
 
-    /// The same, with what routing said.
+    /// The same, with the result of routing.
     pub fn with(self, class: ResponseClass, response: Response) -> Exchange {
         Exchange { class, response: Some(response), ..self }
     }
 
-    /// Whether its answer depends on nothing that is still to come.
+    /// Whether its response is ready or depends on nothing that must still arrive.
     pub fn is_ready(&self) -> bool {
         matches!(self.response, Some(Response::Ready(_)))
     }
 
-    /// The answer, when it is there.
+    /// Waits for the response.
     pub async fn answer(
         &mut self,
         thread: &Rc<ServeThread>,
@@ -144,12 +145,12 @@ impl Exchange {
         }
     }
 
-    /// How long it has been since the request came.
+    /// Time since the request arrived.
     pub fn elapsed(&self, thread: &ServeThread) -> Duration {
         thread.clock.now().duration_since(self.started)
     }
 
-    /// Counts an answer that began to leave after `first_byte`, and writes it into the access log.
+    /// Counts a response whose first byte was sent after `first_byte`, and logs it in the access log.
     pub fn record(&self, thread: &ServeThread, status: u16, bytes: u64, first_byte: Duration) {
         thread.stats.count_reply(status);
         thread.stats.took(self.class, first_byte, self.elapsed(thread));
@@ -200,7 +201,7 @@ impl Exchange {
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
-                // Only crowd loops say so, and they begin no exchange.
+                // Only crowd loops return this, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
             };
         }
@@ -220,7 +221,7 @@ impl Exchange {
             let Request { head, forwarded_host, .. } = &mut self.request;
             self.restored = passing::restore_tags(head, forwarded_host.as_deref());
         }
-        // A client that goes while it waits for a worker is not worth one.
+        // If its client goes while it waits for a worker, it should not get one.
         let gone = poll_fn(|cx| client.poll_gone(cx));
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
@@ -232,7 +233,8 @@ impl Exchange {
         Ok(reply)
     }
 
-    /// Compresses what a script says to this client alone. Stored pages, and files that a script hands over, have their codings.
+    /// Compresses a script's response to this client alone. Cached pages, and files that a script hands over, already
+    /// have their codings.
     fn compress(&self, thread: &ServeThread, reply: &mut Reply) {
         if !self.site.plan.compress_php {
             return;
@@ -245,7 +247,7 @@ impl Exchange {
         }
     }
 
-    /// The file that a script may have handed over instead of its own answer.
+    /// The file that a script may have handed over instead of its own response.
     async fn hand_over(&self, thread: &Rc<ServeThread>, script: &Script, reply: Reply) -> Reply {
         match &reply.aside {
             None => reply,

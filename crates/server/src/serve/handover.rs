@@ -1,5 +1,6 @@
-//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script says who may have a file, and the server
-//! sends it as it sends any, with ranges, conditions and all. By that time the script's worker does something else.
+//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script decides which clients may have a file, and
+//! the server sends it like any other, with ranges, conditions and so on. Meanwhile the script's worker serves other
+//! requests.
 //!
 //! ```text
 //!   X-Accel-Redirect: /protected/a.zip ── the longest prefix in [site.internal] ──> its folder
@@ -8,12 +9,12 @@
 //!               /srv/www/files/a.zip ──── below the root, no deeper one ──────────> the site's root
 //! ```
 //!
-//! The server may read what a script may not, and a script may be tricked into naming what its author did not mean. So
-//! nothing outside of these folders is ever sent, symbolic links out of them are not followed (`files.symlinks`), and
-//! below the root only what is neither a script's source nor hidden from all visitors.
+//! The server may read files that a script may not, and a script may be tricked into naming a file that its author
+//! did not intend. So nothing outside of these folders is ever sent, symbolic links out of them are not followed
+//! (`files.symlinks`), and below the root, neither scripts' sources nor files hidden from all visitors are sent.
 //!
-//! Of the script's fields all go with the file but those that describe the content which it did not send. A `Content-Type`
-//! that PHP adds by itself gives way to that of the file's name.
+//! The script's fields are sent with the file, except fields that describe the script's own content. A `Content-Type`
+//! that PHP adds by itself is replaced by the type of the file's name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +29,7 @@ use crate::message::reply::{Fields, Handed, Reply, plain};
 use crate::route::segment_ends;
 use crate::site::{Script, Site};
 
-/// Fields of a script's answer that say something of its own content.
+/// Fields of a script's response that describe its own content.
 const OF_THE_CONTENT: [&str; 9] = [
     "accept-ranges",
     "content-encoding",
@@ -41,11 +42,11 @@ const OF_THE_CONTENT: [&str; 9] = [
     "location",
 ];
 
-/// Fields that go only with a file, not with an error in its place.
+/// Fields that are sent only with a file, not with an error instead.
 const OF_THE_FILE: [&str; 6] =
     ["cache-control", "content-disposition", "content-language", "content-type", "expires", "pragma"];
 
-/// The answer with the file that a script handed over in `reply`; `reply` itself if it handed over none.
+/// The response with the file that a script handed over in `reply`; `reply` itself if it handed over none.
 pub async fn hand_over(
     thread: &ServeThread,
     site: &Site,
@@ -80,7 +81,7 @@ pub async fn hand_over(
     merge(&reply.fields, sent)
 }
 
-/// Why a file is not sent: status, and what to do about it.
+/// Why a file is not sent: status and advice.
 type HandoverRefusal = (u16, String);
 
 type SharedEntry = std::rc::Rc<files::FileEntry>;
@@ -90,7 +91,7 @@ struct Search<'a> {
     site: &'a Site,
 }
 
-/// A folder that files are handed out of: the first is the root, then come `sendfile_roots` and `internal`.
+/// A folder from which files are handed over: the first is the root, then come `sendfile_roots` and `internal`.
 #[derive(Clone, Copy)]
 struct HandoverFolder<'a> {
     number: usize,
@@ -121,7 +122,7 @@ impl<'a> Search<'a> {
             .map(move |(at, (prefix, path))| (prefix.as_str(), HandoverFolder { number: before + at, path }))
     }
 
-    /// A path as in a URL: decoded as nginx does; or as it stands, for scripts that don't encode it.
+    /// A URL path: decoded as in nginx, or unchanged, for scripts that don't encode it.
     fn location(&self, name: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let raw = &name[..memchr::memchr(b'?', name).unwrap_or(name.len())];
         let mut path = Vec::with_capacity(raw.len());
@@ -156,7 +157,7 @@ impl<'a> Search<'a> {
         self.below(folder, &path[prefix.len() - 1..])
     }
 
-    /// A path of the machine: as it stands, or decoded, as mod_xsendfile and lighttpd do.
+    /// A file system path: unchanged, or decoded, as in mod_xsendfile and lighttpd.
     fn machine_path(&self, name: &[u8], script: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let beside = Path::new(OsStr::from_bytes(script)).parent().unwrap_or(Path::new("/"));
         let read = |name: &[u8]| lexical(&beside.join(OsStr::from_bytes(name)));
@@ -177,13 +178,13 @@ impl<'a> Search<'a> {
     fn at_path(&self, path: &Path) -> Result<SharedEntry, HandoverRefusal> {
         let by_name =
             |folder: HandoverFolder<'a>| Some((folder, path.strip_prefix(folder.path).ok()?.to_owned()));
-        // PHP's __DIR__ and realpath() know nothing of the links on the way to a folder.
+        // PHP's __DIR__ and realpath() resolve the links on the way to a folder.
         let by_place = |folder: HandoverFolder<'a>| {
             let real = std::fs::canonicalize(folder.path).ok()?;
             Some((folder, path.strip_prefix(real).ok()?.to_owned()))
         };
         let folders = || [self.root()].into_iter().chain(self.sendfile_roots());
-        // The shorter the rest, the deeper the folder; of two that are one, the root comes first.
+        // The shorter the rest, the deeper the folder; the root precedes an equal one.
         let deepest = |found: Vec<(HandoverFolder<'a>, PathBuf)>| {
             found.into_iter().min_by_key(|(_, rest)| rest.as_os_str().len())
         };
@@ -205,8 +206,8 @@ impl<'a> Search<'a> {
         self.below(folder, &below)
     }
 
-    /// Below the site's root: what visitors may never have is not handed out either. `missing` says what to do if there is
-    /// no such file.
+    /// Below the site's root: a file that is hidden from visitors is not handed over either. `missing`: advice if
+    /// there is no such file.
     fn below_root(
         &self,
         path: &[u8],
@@ -249,7 +250,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// An absolute path without `.` and empty segments; `None` if there is `..` in it, or NUL.
+/// An absolute path without `.` and empty segments; `None` if it contains `..` or NUL.
 fn lexical(path: &Path) -> Option<PathBuf> {
     let is_plain = |part: Component<'_>| !matches!(part, Component::ParentDir | Component::Prefix(_));
     let fits =
@@ -257,20 +258,20 @@ fn lexical(path: &Path) -> Option<PathBuf> {
     fits.then(|| path.components().collect())
 }
 
-/// `name` without percent-encoding; `None` if it has none, or a broken one.
+/// `name` without percent-encoding; `None` if it has none, or an invalid one.
 fn decoded(name: &[u8]) -> Option<Vec<u8>> {
     let mut path = Vec::new();
-    // Only an absolute one: the encoding is known there.
+    // Only an absolute one, whose encoding is known.
     path::normalise(name, &mut path).ok()?;
     Some(path)
 }
 
-/// The answer with a file, and those fields of the script's that go with it.
+/// The response with a file, and the script's fields that are sent with it.
 fn merge(script: &Fields, mut sent: Reply) -> Reply {
     let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
     let is_file = matches!(sent.status, 200 | 206 | 304);
     let media_type = media_type(script);
-    // Each part of a multipart answer has its own.
+    // Each part of a multipart response has its own.
     let is_multipart = |value: &[u8]| value.starts_with(b"multipart/byteranges");
     let types_it = matches!(sent.status, 200 | 206)
         && media_type.is_some()
@@ -296,12 +297,12 @@ fn merge(script: &Fields, mut sent: Reply) -> Reply {
     sent
 }
 
-/// What the script says that the file is: the field that it has for that.
+/// The script's media type for the file, and its field.
 fn media_type(script: &Fields) -> Option<(&str, &[u8])> {
     script.iter().find(|(name, value)| name.eq_ignore_ascii_case("content-type") && !is_by_php(name, value))
 }
 
-/// Whether this is the type that PHP adds to an answer without one: it writes the name in its own way
+/// Whether this is the type that PHP adds to a response without one: PHP writes the name in its own way
 /// (sapi_send_headers in main/SAPI.c).
 fn is_by_php(name: &str, value: &[u8]) -> bool {
     name == "Content-type" && value.starts_with(b"text/html")

@@ -1,4 +1,4 @@
-//! Takes a request down its way, as far as that goes without waiting.
+//! Takes a request down its route, as far as possible without waiting.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,21 +16,21 @@ use crate::php::{self, SiteWorkers};
 use crate::route::{self, FILE_METHODS, Route};
 use crate::site::{Network, Script, Site};
 
-/// What a request gets.
+/// The result for a request.
 pub enum Response {
-    /// An answer.
+    /// A ready response.
     Ready(Reply),
-    /// An answer, after some work that has begun.
+    /// A response, after work that has begun.
     Later(Pin<Box<dyn Future<Output = Reply>>>),
-    /// A page of the cache, when it has been made, or else what the script says to this request alone.
+    /// A cached page, when it has been made, or else the script's response to this request alone.
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
-    /// What a script has to say, once the request's content is there; and what the page cache said.
+    /// A script's response, after the request's content has arrived; and the cache status.
     Script(Script, CacheStatus),
-    /// Nothing here: the connection has to go to an event loop that runs PHP.
+    /// Not here: the connection must go to an event loop that runs PHP.
     Elsewhere,
 }
 
-/// What `request` gets from `site`, and from whom. An answer that is ready leaves as it is.
+/// The response of `site` to `request`, and what made it. A ready response is sent as it is.
 pub fn respond(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
@@ -64,7 +64,7 @@ fn other(reply: Reply) -> (ResponseClass, Response) {
     (ResponseClass::Other, Response::Ready(reply))
 }
 
-/// What an authority wants to read before it gives a certificate (RFC 8555 section 8.3), and nothing else.
+/// The response that an authority reads before it issues a certificate (RFC 8555 section 8.3).
 fn challenge(proof: String) -> Reply {
     let reply = Reply::new(200).with("Content-Type", "application/octet-stream");
     Reply {
@@ -73,7 +73,7 @@ fn challenge(proof: String) -> Reply {
     }
 }
 
-/// A site that has become another network: its pages have other tags.
+/// If a site has become another network, its pages have other tags.
 fn heed_changes(thread: &ServeThread, site: &Site) {
     if site.network.as_ref().is_some_and(Network::take_change) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
@@ -83,7 +83,7 @@ fn heed_changes(thread: &ServeThread, site: &Site) {
     }
 }
 
-/// What it gets on its way; `path` is its normalised path.
+/// The result on its route; `path` is its normalised path.
 fn follow(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
@@ -107,7 +107,7 @@ fn follow(
     })
 }
 
-/// A page that a script has made before, or the script.
+/// A cached page, or the script.
 fn from_script(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
@@ -115,7 +115,7 @@ fn from_script(
     path: &[u8],
     script: Script,
 ) -> (ResponseClass, Response) {
-    // What a script says to who has shown a certificate is for him alone.
+    // A script's response to a client with a certificate is for that client alone.
     let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));

@@ -1,4 +1,4 @@
-//! Which site a host name belongs to.
+//! Finds the site of a host name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::message::host_of;
 #[derive(Debug, Default)]
 pub struct Hosts {
     exact: HashMap<String, usize>,
-    /// `example.com` for `*.example.com`; the longest that fits wins.
+    /// `example.com` for `*.example.com`; the longest match wins.
     wildcards: HashMap<String, usize>,
     default: usize,
 }
 
 impl Hosts {
-    /// The names of `sites`; the settings have made sure that none is there twice.
+    /// The names of `sites`; the settings have checked that they are unique.
     pub fn new(sites: &[Arc<Site>]) -> Hosts {
         let mut hosts = Hosts::default();
         for site in sites {
@@ -33,7 +33,7 @@ impl Hosts {
         hosts
     }
 
-    /// Index of the site that answers for `authority` (host and port as the client sent them).
+    /// Index of the site that answers for `authority` (host and port as sent).
     pub fn find(&self, authority: &str) -> usize {
         if self.exact.is_empty() && self.wildcards.is_empty() {
             return self.default;

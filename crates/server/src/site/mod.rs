@@ -1,5 +1,5 @@
-//! A site as it runs: its part of the plan, what is known about its application, its visitors, and which of its PHP pools a request
-//! is for. Values that the rooms behind the pipeline look at; nothing here answers a request.
+//! A site as it runs: its part of the plan, what is known about its application, its visitors, and the PHP pool of a
+//! request. Values for the rooms behind the pipeline; nothing here responds to a request.
 
 mod hosts;
 mod network;

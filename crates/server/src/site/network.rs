@@ -1,19 +1,19 @@
-//! Networks of WordPress sites (multisite): where a request of one of them finds WordPress's own files.
+//! Networks of WordPress sites (multisite): where a request for one of them finds WordPress's own files.
 //!
-//! In a network by folders the sites `/one/` and `/two/` have no folders on disk. These are the rules that WordPress has its users
-//! write into `.htaccess` (network_step2() in wp-admin/includes/network.php) and, in other words, into nginx's configuration; what
-//! exists goes before them:
+//! In a network by folders the sites `/one/` and `/two/` have no folders on disk. These are the rules that WordPress
+//! tells its users to write into `.htaccess` (network_step2() in wp-admin/includes/network.php) and, in another form,
+//! into nginx's configuration; existing files take precedence:
 //!
 //! ```text
 //! ^(/[^/]+)?(/wp-.*)        -> $2      /two/wp-admin/           -> /wp-admin/
 //! ^(/[^/]+)?(/.*\.php)$     -> $2      /two/wp-login.php        -> /wp-login.php
 //! ```
 //!
-//! Where WordPress lies in a folder of its own (`index.php` leads there), `$2` begins with that. The script sees its own path as
-//! `SCRIPT_NAME` and what was asked for as `REQUEST_URI`: by that WordPress knows which site is meant.
+//! If WordPress is in a folder of its own (to which `index.php` leads), `$2` begins with it. The script sees its own
+//! path in `SCRIPT_NAME` and the requested one in `REQUEST_URI`, from which WordPress knows the site.
 //!
-//! Whether a site is such a network says its `wp-config.php`, which people edit while the server runs: one `stat` a second looks
-//! for that. A change makes all pages stale, because those of a network have other tags.
+//! `wp-config.php`, which people edit while the server runs, says whether a site is such a network: one `stat` per
+//! second detects changes. A change makes all pages stale, because a network's pages have other tags.
 
 use std::fs::Metadata;
 use std::io;
@@ -26,34 +26,34 @@ use millrace_settings::plan::{self, Multisite};
 
 use crate::context::Context;
 
-/// WordPress's own folders: no site is called so.
+/// WordPress's own folders: no site has these names.
 const OWN: [&[u8]; 3] = [b"wp-admin", b"wp-content", b"wp-includes"];
 
-/// A longer wp-config.php is none, bytes.
+/// A longer file can't be a wp-config.php, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// PHP may run the old wp-config.php for so long (opcache.revalidate_freq), seconds: pages become stale once more then.
+/// How long PHP may run the old wp-config.php (opcache.revalidate_freq), seconds: then pages become stale once more.
 const SETTLED: u64 = 5;
 
-/// What is known of a site that may be a network.
+/// The state of a site that may be a network.
 #[derive(Debug)]
 pub struct Network {
-    /// The folder of the front controller, with a slash at either end.
+    /// The folder of the front controller, with slashes at both ends.
     base: Box<[u8]>,
-    /// The folder below it that WordPress lies in, with a slash at its end; empty: none.
+    /// WordPress's folder below it, with a slash at its end; empty: none.
     folder: Box<[u8]>,
-    /// Where wp-config.php may be, as wp-load.php looks for it; none if the settings say what the site is.
+    /// Where wp-config.php may be, as wp-load.php searches for it; empty if the settings say what the site is.
     configs: Vec<PathBuf>,
-    /// The second (since 1970) in which it was looked at last.
+    /// The second (since 1970) of the last check.
     looked: AtomicU64,
     is_network: AtomicBool,
     by_folders: AtomicBool,
-    /// It is another network than its stored pages know.
+    /// It is another network than its stored pages assume.
     has_changed: AtomicBool,
     seen: Mutex<SeenConfig>,
 }
 
-/// The wp-config.php that was read.
+/// The last wp-config.php that was read.
 #[derive(Debug, Default)]
 struct SeenConfig {
     /// Device, inode, size, changed (seconds, nanoseconds); `None`: there was none.
@@ -64,7 +64,7 @@ struct SeenConfig {
 }
 
 impl Network {
-    /// Of a site of this plan; `None`: its application knows no networks.
+    /// For a site of this plan; `None`: its application has no networks.
     pub fn of(plan: &plan::Site) -> Option<Network> {
         if plan.profile != plan::Profile::WordPress || plan.network == Multisite::Off {
             return None;
@@ -91,23 +91,23 @@ impl Network {
         };
         network.set(plan.network);
         if !network.configs.is_empty() && network.read(0).is_err() {
-            // It is told when there is a log to tell it.
+            // The error is logged later, when there is a log.
             network.seen.lock().unwrap_or_else(PoisonError::into_inner).is_read = false;
         }
         Some(network)
     }
 
-    /// Whether it is one, as far as is known.
+    /// Whether it is a network, as far as known.
     pub fn is_network(&self) -> bool {
         self.is_network.load(Ordering::Relaxed)
     }
 
-    /// Whether its stored pages have become stale since this was last asked, because it is another network now.
+    /// Whether its stored pages have become stale since the last call, because it is another network now.
     pub fn take_change(&self) -> bool {
         self.has_changed.load(Ordering::Relaxed) && self.has_changed.swap(false, Ordering::Relaxed)
     }
 
-    /// Where else than at `path` its file or script may be. `names_script`: a part of it is named like one.
+    /// Another place for the file or script of `path`. `names_script`: a part of the path has a script's name.
     pub fn inner(&self, context: &Context, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
         self.look(context);
         if !self.is_network() {
@@ -126,21 +126,21 @@ impl Network {
         };
         let inner = match below_site() {
             Some(inner) => inner,
-            // WordPress itself is not where its first site is.
+            // WordPress itself is not in the folder of its first site.
             None if !self.folder.is_empty() && fits(rest) => rest,
             None => return None,
         };
         Some([&*self.base, &*self.folder, inner].concat())
     }
 
-    /// Looks at wp-config.php, once a second at most.
+    /// Checks wp-config.php, once a second at most.
     fn look(&self, context: &Context) {
         let now = context.clock.unix_time().as_secs();
         let looked = self.looked.load(Ordering::Relaxed);
         if looked == now || self.configs.is_empty() {
             return;
         }
-        // Of all threads one looks; it is for the others, too.
+        // One thread checks for all.
         if self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
@@ -154,7 +154,7 @@ impl Network {
         }
     }
 
-    /// Reads wp-config.php if it is another one than before; whether pages that were made before may be others now.
+    /// Reads wp-config.php if it has changed; returns whether older pages may differ now.
     fn read(&self, now: u64) -> Result<bool, (PathBuf, io::Error)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.configs.iter().find_map(|path| Some((path, std::fs::metadata(path).ok()?)));
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(rewritten(&plain, path, true).as_deref(), inner, "{path}");
             assert_eq!(rewritten(&plain, path, false), None, "{path}: sites have names");
         }
-        // Two folders deep no site is, but scripts are: the first is taken for the site, as nginx and Apache do.
+        // No site is two folders deep, but scripts are: the first folder counts as the site, as in nginx and Apache.
         assert_eq!(rewritten(&plain, "/a/b/x.php", true).as_deref(), Some("/b/x.php"));
     }
 

@@ -1,10 +1,10 @@
-//! What the stored pages of a site depend on.
+//! The configuration on which a site's stored pages depend.
 
 use millrace_pages::record::fingerprint;
 use millrace_settings::plan;
 
-/// A number for what a site is, as far as its pages depend on it: where its scripts are, by which rules, and what the
-/// keys of its pages are made of. With another number nobody wants the pages back that were made before.
+/// A number for the parts of a site's configuration on which its pages depend: where its scripts are, the rules, and
+/// the composition of keys. If the number changes, older pages are not loaded.
 pub fn origin(site: &plan::Site) -> u64 {
     let plan::SiteCache { mode, ignore_arguments, key_cookies, key_scheme, key_device, vary_fields, .. } =
         &site.cache;

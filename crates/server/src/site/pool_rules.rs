@@ -1,9 +1,9 @@
-//! Which of a site's PHP pools a request runs in, and before which others: rules that are written in the configuration, then
-//! those of the application; the first that fits counts, and a request that fits none is a visitor's.
+//! The PHP pool and the rank of a request: rules from the configuration, then the application's; the first match
+//! counts, and a request without a match is a visitor's.
 //!
-//! A cookie's name proves nothing. The application's rules lead to the pool `admin` only what PHP has found to be logged in
-//! ([`Request::standing`]), and so does a written rule by a cookie of log-ins and sessions. A written rule by path, method,
-//! argument or any other cookie is the operator's own word, and holds as it is. Priority comes from the proof alone.
+//! A cookie's name proves nothing. The application's rules send a request to the pool `admin` only if PHP has
+//! found its visitor to be logged in ([`Request::standing`]), and so does a configured rule with a cookie of logins or
+//! sessions. A configured rule by path, method, argument or any other cookie applies as it is. Priority comes only from proof.
 
 use std::cell::RefCell;
 
@@ -20,16 +20,16 @@ use crate::message::request::{Content, Request};
 const FORM_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// The path that is being looked at.
+    /// The path being matched.
     static PATH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A pool, by its position among those of equal `[php]` settings.
+/// A pool, by its position among the pools of equal `[php]` settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolId(u8);
 
 impl PoolId {
-    /// That of visitors, which every pool has.
+    /// The visitors' pool, which always exists.
     pub const FRONT: PoolId = PoolId(0);
 
     /// The pool at this position.
@@ -48,17 +48,17 @@ impl PoolId {
     }
 }
 
-/// Who asks. A higher rank is served first.
+/// The rank of a request. A higher rank is served first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// A cookie claims that the site knows this visitor, and nothing has proved it yet.
+    /// A cookie claims that the site knows this visitor, but this is not verified yet.
     Unproven,
     /// A visitor like any other.
     #[default]
     Visitor,
     /// A step on the way to an order, by a visitor whom the site does not know yet.
     Buying,
-    /// A visitor whom the application is known to know: logged in, or with a cart.
+    /// A visitor whom the application knows: logged in, or with a cart.
     Known,
 }
 
@@ -66,17 +66,17 @@ pub enum Rank {
 #[derive(Debug, Default)]
 pub struct PoolRules {
     rules: Vec<RequestRule>,
-    /// The pool of what nobody waits for.
+    /// The pool for requests without a waiting client.
     background: Option<PoolId>,
     /// Steps on the way to an order.
     buying: Vec<RequestRule>,
-    /// What looks like one and is none.
+    /// Requests that look like such a step, but are not.
     reading: Vec<RequestRule>,
-    /// Paths at which everybody may knock, and only those who are known are let in.
+    /// Paths that all visitors may request, but that admit only logged-in ones.
     doors: Option<Paths>,
 }
 
-/// Requests of one pool. Of each list that is not empty one has to be met.
+/// Matches requests for one pool. Each list that is not empty must match.
 #[derive(Debug)]
 struct RequestRule {
     pool_id: PoolId,
@@ -87,19 +87,19 @@ struct RequestRule {
     needs: Needs,
 }
 
-/// Whose requests a rule is about.
+/// The standing that a rule requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
-    /// Anybody's.
+    /// None.
     Nothing,
-    /// Those of visitors of whom something is proven.
+    /// Something about the visitor is proven.
     Proof,
-    /// Of those who are logged in.
+    /// The visitor is logged in.
     LogIn,
 }
 
 impl Needs {
-    /// Where nothing can be proven, since PHP does not run in workers of ours, names have to do.
+    /// If nothing can be proven, because PHP does not run in our own workers, names must be enough.
     fn are_met(self, standing: Standing) -> bool {
         match (self, standing) {
             (Needs::Nothing, _) | (_, Standing::Unasked | Standing::Known(Proof::LoggedIn)) => true,
@@ -110,7 +110,7 @@ impl Needs {
 }
 
 impl PoolRules {
-    /// The rules for a site: those of its pools, and for pools that it has those of its application.
+    /// The rules for a site: its configured pools, and the application's for pools that exist.
     pub fn new(php: Option<&plan::Php>, profile: &Profile, visitors: &Visitors) -> PoolRules {
         let pools = php.map_or(&[][..], |php| &php.pools);
         let written =
@@ -131,7 +131,7 @@ impl PoolRules {
         PoolRules { rules, background: named(plan::PhpPool::BACKGROUND), buying, reading, doors }
     }
 
-    /// Before whom this request of that pool goes when there are not enough workers.
+    /// The rank of a request of this pool, for when workers are short.
     pub fn rank(&self, request: &Request, pool_id: PoolId) -> Rank {
         match request.standing {
             Standing::Known(_) => Rank::Known,
@@ -153,16 +153,16 @@ impl PoolRules {
             })
     }
 
-    /// Whether the request is for a path of those who work at the site: of a log-in, or of pages that are only for them.
+    /// Whether the request is for a path of the site's staff: a login, or pages only for them.
     fn is_door(&self, request: &Request) -> bool {
         let Some(doors) = &self.doors else { return false };
-        // Of WordPress, these two are for everybody.
+        // In WordPress, these two are for all visitors.
         let is_open = |path: &[u8]| path.ends_with(b"/admin-ajax.php") || path.ends_with(b"/admin-post.php");
         with_path(request, |path| doors.find(path).is_some() && !is_open(path))
     }
 
-    /// Whether a request of that pool is to run though its client has gone before a worker had it. WordPress starts its cron and
-    /// its queues by a request to itself that it gives up a moment later, and takes them for started.
+    /// Whether a request of this pool runs even if its client has gone before a worker had it. WordPress starts its
+    /// cron and its queues by a request to itself that it abandons a moment later, and expects to run.
     pub fn outlives_its_client(&self, pool_id: PoolId) -> bool {
         self.background == Some(pool_id)
     }
@@ -179,17 +179,17 @@ impl PoolRules {
     }
 }
 
-/// Calls `look` with the request's path, normalised.
+/// Calls `look` with the request's normalised path.
 fn with_path<T>(request: &Request, look: impl FnOnce(&[u8]) -> T) -> T {
     PATH.with_borrow_mut(|path| {
         path.clear();
-        // A request that has come so far has a path that can be normalised.
+        // A request that has come this far has a valid path.
         let _ = path::normalise(request.raw_path(), path);
         look(path)
     })
 }
 
-/// What is written for a pool: of paths, cookies and arguments any will do.
+/// The configured rules of a pool: any one of paths, cookies and arguments is enough.
 fn written(pool_id: PoolId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<RequestRule> {
     let methods = || pool.methods.iter().map(|method| method.as_str().into()).collect();
     let nothing = || RequestRule {
@@ -220,7 +220,7 @@ fn written(pool_id: PoolId, pool: &plan::PhpPool, visitors: &Visitors) -> Vec<Re
     rules
 }
 
-/// A name that a pattern means.
+/// A name that a pattern matches.
 fn example_of(pattern: &str) -> String {
     pattern.replace('*', "0")
 }
@@ -259,7 +259,7 @@ fn has_cookie(patterns: &Patterns, request: &Request) -> bool {
     })
 }
 
-/// Whether an argument of the query or of a form is meant. WordPress's heartbeat says what it is in a form.
+/// Whether an argument of the query or of a form matches. WordPress's heartbeat identifies itself in a form.
 fn has_argument(patterns: &Patterns, request: &Request) -> bool {
     let any = |text: &[u8]| text.split(|byte| *byte == b'&').any(|argument| is_meant(patterns, argument));
     if request.query().is_some_and(any) {
@@ -297,7 +297,7 @@ mod tests {
         request
     }
 
-    /// The name of the pool that a request runs in, of a site of this profile with these settings.
+    /// A site with this profile and these settings: the name of the pool in which a request runs.
     struct Site(plan::Php, PoolRules);
 
     impl Site {
@@ -316,7 +316,7 @@ mod tests {
             Site(php, pools)
         }
 
-        /// Where nothing can be proven: with php-fpm.
+        /// If nothing can be proven: with php-fpm.
         fn pool(&self, request: &str, fields: &str, content: &str) -> &str {
             self.pool_and_rank(request, fields, content, Standing::Unasked).0
         }
@@ -394,7 +394,7 @@ mod tests {
             ("GET /", MEMBER, Standing::Unproven, "front", Rank::Unproven),
             ("GET /?x=1", MEMBER, Standing::Anonymous, "front", Rank::Visitor),
             ("GET /?x=1", MEMBER, Standing::Visitor, "front", Rank::Visitor),
-            // Who has a cart is known, but no cookie that he adds makes him one of those who work at the site.
+            // A visitor with a cart is known, but no added cookie makes the visitor one of the site's staff.
             ("GET /cart/", MEMBER, CART, "front", Rank::Known),
             ("GET /wp-admin/", MEMBER, CART, "front", Rank::Known),
             ("GET /wp-admin/", MEMBER, SESSION, "front", Rank::Known),
@@ -522,7 +522,7 @@ mod tests {
         {
             assert_eq!(rank("wordpress", request, "", ""), Rank::Visitor, "{request}");
         }
-        // On every page of the catalogue, for readers without a cart, too.
+        // On every page of the catalogue, also for readers without a cart.
         for request in
             ["GET /wp-json/wc/store/v1/cart?_locale=user", "POST /?wc-ajax=get_refreshed_fragments"]
         {

@@ -14,38 +14,38 @@ use super::script::WorkerKind;
 use super::visitors::Visitors;
 use crate::message::reply::{Body, Reply, plain};
 
-/// A site as it runs: its part of the plan, and what was made from it once.
+/// A site as it runs: its part of the plan, and values derived from it once.
 #[derive(Debug)]
 pub struct Site {
-    /// Position in the plan, the identity that caches use. They are emptied when the plan changes.
+    /// Position in the plan, used as identity by caches, which are cleared when the plan changes.
     pub index: usize,
     /// Its part of the configuration.
     pub plan: plan::Site,
-    /// The site's own fields as lines, ready to be added to an answer.
+    /// The site's own fields as lines, ready to be added to a response.
     pub header_lines: Vec<u8>,
     /// Rules of its application.
     pub profile: &'static Profile,
-    /// Files that are served, and scripts of libraries that run, though their names say that they should not; `None`: none.
+    /// Files that are served, and library scripts that run, although their names forbid it; `None`: none.
     pub allowed: Option<Paths>,
-    /// Whether it is a network of sites; `None`: its application knows none.
+    /// Whether it is a multisite network; `None`: its application has none.
     pub network: Option<Network>,
-    /// Whether they let its front controller run.
+    /// Whether the rules let its front controller run.
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
-    /// Which of its PHP pools a request runs in.
+    /// The PHP pool of a request.
     pub pools: PoolRules,
     /// What its PHP has found out about its visitors.
     pub visitors: Visitors,
-    /// What those get for whom there is no PHP worker; `None`: a page of ours.
+    /// The page for visitors without a PHP worker; `None`: the built-in one.
     pub overload_page: Option<Arc<[u8]>>,
-    /// The waiting room's page with marks for what changes; `None`: ours.
+    /// The waiting room's page with placeholders; `None`: the built-in one.
     pub waiting_page: Option<Box<str>>,
-    /// The number of the policy by which its clients are asked for certificates; `None`: they aren't.
+    /// The number of the policy by which its clients are asked for certificates; `None`: they are not.
     pub policy: Option<u64>,
-    /// What stands behind a host where HTTPS is not on its usual port: `:8443`.
+    /// The port suffix of a host, if HTTPS is not on its default port: `:8443`.
     pub https_port: Box<str>,
-    /// A number for what it is, as far as stored pages depend on it.
+    /// A number for its configuration, as far as stored pages depend on it.
     pub origin: u64,
 }
 
@@ -55,8 +55,8 @@ impl Site {
         Site::encrypted(index, plan, None, "")
     }
 
-    /// The same where connections are encrypted. `policy`: the number of the policy by which its clients are asked for
-    /// certificates; `https_port`: what stands behind a host where HTTPS is not on its usual port.
+    /// The same with encrypted connections. `policy`: the number of the policy by which its clients are asked for
+    /// certificates; `https_port`: the port suffix of a host, if HTTPS is not on its default port.
     pub fn encrypted(index: usize, plan: plan::Site, policy: Option<u64>, https_port: &str) -> Arc<Site> {
         let header_lines =
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
@@ -67,7 +67,7 @@ impl Site {
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
         let network = Network::of(&plan);
         let cache = profile.caching.rules(&plan).map(Arc::new);
-        // The tags of a network's pages are others.
+        // A network's pages have other tags.
         let is_network = network.as_ref().is_some_and(Network::is_network);
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
@@ -95,7 +95,7 @@ impl Site {
         })
     }
 
-    /// The answer to a request for which there is no PHP worker, because others are before it. The page cache sends an old page
+    /// The response to a request without a PHP worker, because others go before it. The page cache sends a stale page
     /// instead if it has one, and a browser gets a place in the waiting room.
     pub fn turned_away(&self) -> Reply {
         let mut reply = self.unavailable();
@@ -103,7 +103,8 @@ impl Site {
         reply
     }
 
-    /// The answer to a request that PHP can't run: 503, when to come again, and a page that can be edited (`php.overload_page`).
+    /// The response to a request that PHP can't run: 503, when to come again, and a customisable page
+    /// (`php.overload_page`).
     pub fn unavailable(&self) -> Reply {
         let reply = match &self.overload_page {
             None => plain(503),
@@ -115,7 +116,7 @@ impl Site {
         reply.with("Cache-Control", "no-store")
     }
 
-    /// Whether a file with this path must never be sent to a visitor.
+    /// Whether a file with this path is never served.
     pub fn never_serves(&self, path: &[u8]) -> bool {
         match self.profile.secrecy(path) {
             Secrecy::Open => false,
@@ -124,13 +125,13 @@ impl Site {
         }
     }
 
-    /// Whether a path that is never served as a file may be one of the application's pages: `/wiki/Install.sh`. Of the known
-    /// applications none has such pages, and scanners ask for such names by the thousand.
+    /// Whether a path that is never served as a file may be one of the application's pages: `/wiki/Install.sh`. The
+    /// known applications have no such pages, and scanners request such names thousands of times.
     pub fn may_be_page(&self, path: &[u8]) -> bool {
         self.profile.caching.faithful && self.profile.secrecy(path) == Secrecy::Named
     }
 
-    /// Whether a script with this path may be run.
+    /// Whether a script with this path may run.
     pub fn lets_run(&self, path: &[u8]) -> bool {
         self.profile.lets_run(path, || self.allows(path))
     }
@@ -161,7 +162,7 @@ impl Site {
         })
     }
 
-    /// The site's own name, `SERVER_NAME`; `None` if it was made of a folder only and has none.
+    /// The site's own name, `SERVER_NAME`; `None` if it was created from a folder only and has none.
     pub fn name(&self) -> Option<&str> {
         self.plan.names.first().map(String::as_str)
     }

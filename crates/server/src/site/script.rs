@@ -1,4 +1,4 @@
-//! What PHP is asked to run.
+//! The script that PHP is to run.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ pub struct Script {
     pub filename: Rc<[u8]>,
     /// `SCRIPT_NAME`: the script's part of the URL path, decoded.
     pub name: Vec<u8>,
-    /// `PATH_INFO`: what follows it, decoded; empty if nothing does.
+    /// `PATH_INFO`: the path after it, decoded; empty if there is none.
     pub path_info: Vec<u8>,
     /// The workers that run it.
     pub workers: WorkerKind,
@@ -18,8 +18,8 @@ pub struct Script {
 /// How workers run their scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerKind {
-    /// The script starts anew for each request.
+    /// The script starts for each request.
     Ordinary,
-    /// The script has started already, and serves request after request (`php.worker_script`).
+    /// The script is already running, and serves many requests (`php.worker_script`).
     Persistent,
 }

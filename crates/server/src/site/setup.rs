@@ -7,7 +7,7 @@ use millrace_settings::Plan;
 use super::Site;
 use super::hosts::Hosts;
 
-/// The sites that a [`Plan`] becomes when it runs. Swapped whole on a reload.
+/// The sites of a [`Plan`] as they run. Replaced as a whole on a reload.
 #[derive(Debug)]
 pub struct SiteSetup {
     /// The configuration.

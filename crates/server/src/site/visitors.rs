@@ -1,5 +1,6 @@
-//! Who goes first: what a site's PHP has found out about the cookies of its visitors. The table is a value
-//! ([`millrace_pages::visitors`]); here it is asked on the path of a request, and told what each run of PHP reports.
+//! What a site's PHP has found out about the cookies of its visitors: it decides which requests go first. The table
+//! is a value ([`millrace_pages::visitors`]); this module queries it on the path of a request, and passes it the
+//! report of each run of PHP.
 //!
 //! ```text
 //!  cache::consult -- a cookie keeps it from the cache --> is_anonymous? then it is asked once more, without such cookies
@@ -7,8 +8,8 @@
 //!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
 //! ```
 //!
-//! Who holds the lock: a site's table is behind one mutex, held for some look-ups in hash tables and never over anything that
-//! waits. Only requests with concerned cookies come here: a hit of the page cache without any pays nothing.
+//! Locks: a site's table is behind one mutex, held for some lookups in hash tables and never while waiting. Only
+//! requests with concerned cookies come here: a cache hit without such cookies costs nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -34,11 +35,11 @@ pub struct Visitors {
     table: OnceLock<Arc<VisitorTable>>,
 }
 
-/// What is known of them; it outlives a reload.
+/// What is known about them; it outlives a reload.
 #[derive(Debug)]
 struct VisitorTable {
     key: PrintKey,
-    /// What its times are counted from.
+    /// Start of its times.
     epoch: OnceLock<Instant>,
     known: Mutex<Known>,
 }
@@ -56,7 +57,7 @@ impl VisitorTable {
 }
 
 impl Visitors {
-    /// Those of a site whose application knows visitors by such cookies.
+    /// The visitors of a site whose application identifies them by such cookies.
     pub fn new(application: &[&str], plan: &plan::SiteCache) -> Visitors {
         let time = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let limits = Limits {
@@ -78,7 +79,7 @@ impl Visitors {
         })
     }
 
-    /// Goes on with what is known to those of the same site in an older configuration.
+    /// Takes over the knowledge of the same site in an older configuration.
     pub fn go_on_with(&self, older: &Visitors) {
         if self.table.set(older.table().clone()).is_ok() {
             self.table().lock().set_limits(self.limits);
@@ -90,12 +91,12 @@ impl Visitors {
         self.table.get().map(|table| table.lock().usage()).unwrap_or_default()
     }
 
-    /// Whether a cookie of this name, as it is sent, is one whose value has to be proven.
+    /// Whether the value of a cookie with this name, as sent, must be proven.
     pub fn is_concerned(&self, name: &[u8]) -> bool {
         self.concern.is_concerned(name)
     }
 
-    /// Whether PHP has found that all concerned cookies of a request mean nothing.
+    /// Whether PHP has found that all concerned cookies of a request are meaningless.
     pub fn is_anonymous(&self, context: &Context, request: &Request) -> bool {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
@@ -109,7 +110,7 @@ impl Visitors {
         standing == Standing::Anonymous
     }
 
-    /// The request without its concerned cookies: as it is asked of the page cache, and of PHP for a page for everybody.
+    /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.
     pub fn without_cookies(&self, request: &Request) -> Request {
         let mut more = Vec::new();
         for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
@@ -122,8 +123,8 @@ impl Visitors {
         request.without_cookies(&more)
     }
 
-    /// PHP is about to run for a request: what is known of its visitor is noted in it, and from now on what PHP reports is
-    /// heard.
+    /// PHP is about to run for a request: stores in it what is known about its visitor, and from now on takes PHP's
+    /// reports.
     pub fn begin(&self, context: &Context, request: &mut Request, rules: Option<&Rules>) {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
@@ -151,7 +152,7 @@ fn is_safe(request: &Request) -> bool {
     matches!(request.head.method(), "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Whether a request may change what its cookies mean: by its method, or by an argument like `add-to-cart`.
+/// Whether a request may change the meaning of its cookies: by its method, or by an argument like `add-to-cart`.
 fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
     !is_safe(request) || rules.is_some_and(|rules| bypass_argument(rules, request.query()).is_some())
 }
@@ -164,11 +165,11 @@ struct SiteVisit {
     stage: Mutex<VisitStage>,
 }
 
-/// How far a visit is.
+/// The state of a visit.
 #[derive(Debug)]
 enum VisitStage {
-    /// Without concerned cookies, nothing is known to the table of a run that begins at this time, until it says something: that
-    /// it has issued a log-in, or that others are void.
+    /// Without concerned cookies, the table ignores a run that begins at this time, until it reports something: that
+    /// it has issued a login, or that others are void.
     Silent(u64),
     Running(Run, Report),
     Over,

@@ -1,4 +1,5 @@
-//! Before a handshake: who speaks no TLS at all, and on what terms a connection is, by the site that its client asks for.
+//! Before a handshake: detects clients without TLS, and chooses the terms of a connection by the site that its client
+//! asks for.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,22 +13,22 @@ use tokio::net::TcpStream;
 
 use super::{Terms, issued};
 
-/// The longest ClientHello, with the heads of its records. rustls takes no longer ones.
+/// The longest ClientHello, with the headers of its records. rustls's limit.
 const HELLO_BYTES: usize = 64 << 10;
 
 /// The response to a plain HTTP request on an HTTPS port.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nServer: Millrace\r\nContent-Type: text/plain; charset=utf-8\r\n\
 Content-Length: 78\r\nConnection: close\r\n\r\nThis port speaks HTTPS, but the request is plain HTTP. Use https:// instead.\r\n";
 
-/// On what terms a connection is.
+/// The terms of a connection.
 pub struct Chosen {
     pub config: Arc<ServerConfig>,
     /// The number of the policy by which the client is asked for a certificate.
     pub policy: Option<u64>,
 }
 
-/// Whether the first byte that has come begins a method of HTTP. A record of a handshake begins with 22 (RFC 8446 section 5.1).
-/// `None`: nothing has come after all.
+/// Whether the first received byte begins an HTTP method. A handshake record begins with 22 (RFC 8446 section 5.1).
+/// `None`: nothing has arrived.
 pub fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
     let mut first = [0; 1];
     let seen = socket.try_io(Interest::READABLE, || {
@@ -39,7 +40,7 @@ pub fn speaks_http(socket: &TcpStream) -> io::Result<Option<bool>> {
     }
 }
 
-/// Answers a plain HTTP request on an HTTPS port, and waits until the client closes: unread bytes would reset the
+/// Responds to a plain HTTP request on an HTTPS port, and waits until the client closes: unread bytes would reset the
 /// connection and lose the response.
 pub async fn refuse_http(socket: &TcpStream) {
     let _ = socket.try_io(Interest::READABLE, || {
@@ -58,19 +59,19 @@ pub async fn refuse_http(socket: &TcpStream) {
     }
 }
 
-/// A ClientHello that is being read.
+/// A ClientHello being read.
 #[derive(Default)]
 pub struct Hello {
     acceptor: Acceptor,
-    /// All that has come.
+    /// All received bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Hello {
-    /// Reads what has come. `None`: that is not all of it.
+    /// Reads available bytes. `None`: it is still incomplete.
     ///
     /// # Errors
-    /// It is none; the client has been told.
+    /// It is invalid; the client has been told.
     pub fn read(
         &mut self,
         socket: &TcpStream,
@@ -108,11 +109,11 @@ impl Hello {
 /// The site that answers for a name.
 pub type SiteOf<'a> = &'a dyn Fn(&str) -> &'a plan::Site;
 
-/// Those of the site that the client asks for.
+/// The terms of the site that the client asks for.
 fn choose(accepted: &Accepted, terms: &Terms, site_of: SiteOf<'_>) -> Chosen {
     let hello = accepted.client_hello();
     let site = site_of(hello.server_name().unwrap_or_default());
-    // Authorities that check a name have no certificate to show.
+    // Authorities that validate a name have no certificate to show.
     let policy = terms.policy(site).filter(|_| !issued::is_challenge(&hello));
     match policy {
         Some(policy) => Chosen { config: policy.config.clone(), policy: Some(policy.number()) },

@@ -1,5 +1,5 @@
-//! Certificates that an authority has issued to us by ACME, and the answers to its challenges at this port (RFC 8737). They
-//! outlive a reload.
+//! Certificates that an authority has issued by ACME, and the responses to its challenges at this port (RFC 8737).
+//! They outlive a reload.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,35 +9,35 @@ use rustls::sign::CertifiedKey;
 
 use super::certificates::Pair;
 
-/// The protocol that an authority asks for when it looks for the answer to a challenge (RFC 8737 section 4).
+/// The protocol that an authority offers when it validates a challenge (RFC 8737 section 4).
 pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// What an authority has issued, and what it asks to see before it does.
+/// Issued certificates, and the challenges before their issue.
 #[derive(Debug, Default)]
 pub struct Issued {
-    /// By the name under which they are kept.
+    /// By the ID under which they are stored.
     pairs: Mutex<Vec<(String, Pair)>>,
     /// By host name.
     challenges: Mutex<HashMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Issued {
-    /// Adds one. [`super::Terms::refresh`] puts it in force.
+    /// Adds a certificate. [`super::Terms::refresh`] puts it in force.
     pub fn add(&self, id: &str, pair: Pair) {
         locked(&self.pairs).push((id.to_owned(), pair));
     }
 
-    /// These in the place of all. The first may become the one for clients that ask for no name.
+    /// Replaces all certificates. The first may become the one for clients without SNI.
     pub fn replace(&self, pairs: Vec<(String, Pair)>) {
         *locked(&self.pairs) = pairs;
     }
 
-    /// Whether there is one of that name.
+    /// Whether there is one with this ID.
     pub fn has(&self, id: &str) -> bool {
         locked(&self.pairs).iter().any(|(known, _)| known == id)
     }
 
-    /// Answers TLS handshakes for `name` with the challenge's protocol by this certificate.
+    /// Responds to TLS handshakes for `name` with the challenge's protocol with this certificate.
     pub fn begin_challenge(&self, name: &str, pair: &Pair) {
         locked(&self.challenges).insert(name.to_owned(), pair.key().clone());
     }
@@ -56,7 +56,7 @@ impl Issued {
     }
 }
 
-/// Whether the client is an authority that looks for the answer to a challenge: it offers nothing but that.
+/// Whether the client is an authority that validates a challenge: it offers only this protocol.
 pub fn is_challenge(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut offered| {
         offered.next().is_some_and(|first| first == CHALLENGE_PROTOCOL) && offered.next().is_none()

@@ -1,8 +1,8 @@
-//! Connections whose records the kernel enciphers and deciphers, so that files leave by sendfile.
+//! Connections with encryption by the kernel, so that files are sent by sendfile.
 //!
-//! A connection begins with rustls, which is faster where answers are small, and goes over to the kernel when it has a large file to
-//! send. It does not come back. What the kernel can is tried out once in the life of the process, by sending records over a connection of
-//! our own ([`ability`]); everything else stays with rustls.
+//! A connection begins with rustls, which is faster for small responses, and switches to the kernel when it has a
+//! large file to send. It does not switch back. What the kernel supports is tested once per process, by sending
+//! records over a connection to itself ([`ability`]); everything else stays with rustls.
 
 use std::io;
 use std::net::{TcpListener, TcpStream as StdStream};
@@ -27,29 +27,30 @@ const FATAL: u8 = 2;
 const CLOSE_NOTIFY: u8 = 0;
 const BAD_RECORD_MAC: u8 = 20;
 const USER_CANCELED: u8 = 90;
-/// That nothing more comes.
+/// Announces the end of data.
 const END: [u8; 2] = [WARNING, CLOSE_NOTIFY];
 
-/// After so many records of one key the connection ends with its answer (RFC 8446 section 5.5 allows 2^24.5 with AES-GCM).
+/// After this many records with one key, the connection ends with its current response (RFC 8446 section 5.5 allows
+/// 2^24.5 with AES-GCM).
 const MOST_RECORDS: u64 = 1 << 23;
-/// How soon it is looked again whether TCP has taken the last records.
+/// Interval between checks whether TCP has taken the last records.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 const VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305];
 
-/// Which versions and ciphers the kernel knows.
+/// The versions and ciphers that the kernel supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ability(u8);
 
 impl Ability {
     /// None: all connections stay with rustls.
     pub const NONE: Ability = Ability(0);
-    /// All of them. Whether the kernel really has them shows when it is asked.
+    /// All of them. Whether the kernel really supports them is tested.
     #[cfg(test)]
     pub(super) const ALL: Ability = Ability(0b11_1111);
 
-    /// Whether there is any.
+    /// Whether it supports any.
     pub fn is_any(self) -> bool {
         self != Ability::NONE
     }
@@ -74,14 +75,14 @@ impl Ability {
     }
 }
 
-/// What the kernel of this machine can, or why it can nothing; found out when it is asked for the first time.
+/// What this machine's kernel supports, or why it supports nothing; tested on the first call.
 ///
 /// # Errors
-/// For the log: all connections stay with rustls, and the user may load the kernel's module.
+/// The error is for the log: all connections stay with rustls, and the administrator may load the kernel's module.
 pub fn ability() -> &'static io::Result<Ability> {
     static ABILITY: OnceLock<io::Result<Ability>> = OnceLock::new();
     ABILITY.get_or_init(|| {
-        // The kernel would load its module for a superuser. Whether it shall is the administrator's affair.
+        // For a superuser the kernel would load its module. That decision is the administrator's.
         let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
         if layers.is_ok_and(|layers| !layers.split_ascii_whitespace().any(|layer| layer == "tls")) {
             return Err(io::Error::other("the kernel module `tls` is not loaded (modprobe tls)"));
@@ -90,7 +91,7 @@ pub fn ability() -> &'static io::Result<Ability> {
     })
 }
 
-/// Those that work; the last failure, if none does.
+/// The supported ones; the last failure, if there is none.
 fn try_all() -> io::Result<Ability> {
     let (mut able, mut failure) = (Ability::NONE, io::Error::from(io::ErrorKind::Unsupported));
     for version in VERSIONS {
@@ -104,7 +105,7 @@ fn try_all() -> io::Result<Ability> {
     if able.is_any() { Ok(able) } else { Err(failure) }
 }
 
-/// Sends records over a connection to ourselves, and looks whether they come, and are counted as we count.
+/// Sends records over a connection to itself, and checks that they arrive and that the kernel's counts match.
 fn try_out(version: Version, cipher: Cipher) -> io::Result<()> {
     const TEXT: &[u8] = b"enciphered by the kernel";
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -136,7 +137,7 @@ fn try_out(version: Version, cipher: Cipher) -> io::Result<()> {
     if told == right { Ok(()) } else { Err(io::Error::other(format!("{told:?} instead of {right:?}"))) }
 }
 
-/// What a record has more than its plaintext: head, nonce, type, tag.
+/// The overhead of a record: header, nonce, type, tag.
 fn extra(version: Version, cipher: Cipher) -> u64 {
     match (version, cipher) {
         (Version::Tls13, _) => 5 + 1 + 16,
@@ -145,12 +146,12 @@ fn extra(version: Version, cipher: Cipher) -> u64 {
     }
 }
 
-/// How many bytes the socket has been given to send since its connection began, while nobody gives it more.
+/// Number of bytes given to the socket since its connection began; no other thread may write meanwhile.
 fn standing(socket: impl std::os::fd::AsFd) -> io::Result<u64> {
     let mut before = kernel_tls::sent(&socket)?;
     loop {
         let now = kernel_tls::sent(&socket)?;
-        // What is acknowledged between its two looks is missing in one of them.
+        // Bytes acknowledged between the kernel's two counters are missing in one of them.
         if now.acknowledged == before.acknowledged {
             return Ok(before.acknowledged + before.queued);
         }
@@ -158,32 +159,32 @@ fn standing(socket: impl std::os::fd::AsFd) -> io::Result<u64> {
     }
 }
 
-/// The kernel's part in a connection that has gone over to it.
+/// The kernel's part of a connection that has switched.
 pub(super) struct Kernel {
     version: Version,
     cipher: Cipher,
-    /// Bytes of the stream and number of the record with which it began.
+    /// The byte of the stream and the number of the record at which it began.
     from_byte: u64,
     from_record: u64,
-    /// Plaintext that it has been given since.
+    /// Plaintext given to it since.
     written: u64,
-    /// The client has still to be told that nothing more comes.
+    /// The client must still be told that no more data follows.
     owes_end: bool,
-    /// When it is looked again whether TCP has taken everything.
+    /// When the next check is due whether TCP has taken everything.
     again: Option<Pin<Box<Sleep>>>,
 }
 
-/// What has come.
+/// Received data.
 pub(super) enum Received {
-    /// So much plaintext.
+    /// Number of bytes of plaintext.
     Data(usize),
-    /// The client sends no more, or nothing more that can be read.
+    /// The client sends no more, or nothing that can be read.
     End,
 }
 
 impl Kernel {
-    /// Gets a socket ready, of which everything that `tls` has made must have left and nothing that was read may be unused. Until
-    /// [`take_over`](Self::take_over) nothing is different. `None`: it stays with rustls.
+    /// Prepares a socket; everything that `tls` has made must have been sent, and all read data used. Nothing changes
+    /// before [`take_over`](Self::take_over). `None`: it stays with rustls.
     pub(super) fn prepare(
         socket: &TcpStream,
         tls: &UnbufferedServerConnection,
@@ -205,7 +206,7 @@ impl Kernel {
     /// Gives the kernel the keys of `tls`.
     ///
     /// # Errors
-    /// It does not take them, though it has taken others of the kind: the connection can't go on.
+    /// It does not accept them, though it has accepted others of this kind: the connection is unusable.
     pub(super) fn take_over(
         &mut self,
         socket: &TcpStream,
@@ -252,7 +253,7 @@ impl Kernel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     if error.raw_os_error() == Some(rustix::io::Errno::BADMSG.raw_os_error()) {
-                        // The next call would be told of it, too, and do nothing.
+                        // The next call would get this error, too, and do nothing.
                         let _ = socket.take_error();
                         let _ = kernel_tls::send_record(socket, ALERT, &[FATAL, BAD_RECORD_MAC]);
                     }
@@ -267,7 +268,7 @@ impl Kernel {
         }
     }
 
-    /// Writes once, when the socket can take something.
+    /// Writes once, when the socket has room.
     pub(super) fn poll_send(
         &mut self,
         socket: &TcpStream,
@@ -283,7 +284,7 @@ impl Kernel {
         }
     }
 
-    /// Writes once, what fits.
+    /// Writes once, as much as fits.
     pub(super) fn try_send(
         &mut self,
         socket: &TcpStream,
@@ -294,8 +295,8 @@ impl Kernel {
         Ok(sent)
     }
 
-    /// Ready when TCP has taken everything that was written. What it has not is lost when the socket is closed: the kernel enciphers
-    /// one record more than there is room for, and sends it when there is some.
+    /// Ready when TCP has taken everything that was written. The rest would be lost when the socket is closed: the
+    /// kernel encrypts one record more than it has room for, and sends it when there is room.
     pub(super) fn poll_taken(&mut self, socket: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.is_taken(socket)? {
             if self.owes_end {
@@ -320,13 +321,13 @@ impl Kernel {
         if sent.goes_on { Ok(false) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
-    /// Whether so much has been sent with these keys that they should not be used for more than what is under way.
+    /// Whether so much has been sent with these keys that they should only be used for the current response.
     pub(super) fn is_worn(&self, socket: &TcpStream) -> bool {
         kernel_tls::next_record(socket, self.cipher).is_ok_and(|next| next > MOST_RECORDS)
     }
 
-    /// Says that nothing more comes. It is the last that is said; if there is no room for it now, [`poll_taken`](Self::poll_taken)
-    /// sees to it.
+    /// Announces the end of data, as the last message; if there is no room for it now,
+    /// [`poll_taken`](Self::poll_taken) sends it.
     pub(super) fn say_end(&mut self, socket: &TcpStream) {
         let said = kernel_tls::send_record(socket, ALERT, &END);
         self.owes_end = said.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
@@ -336,7 +337,7 @@ impl Kernel {
     }
 }
 
-/// What a record means; `None`: nothing.
+/// The meaning of a record; `None`: none.
 fn received(record: Record, buffer: &[u8]) -> io::Result<Option<Received>> {
     match record.kind {
         Some(APPLICATION_DATA) if record.length == 0 => Ok(None),
@@ -346,7 +347,7 @@ fn received(record: Record, buffer: &[u8]) -> io::Result<Option<Received>> {
             [_, USER_CANCELED] => Ok(None),
             _ => Err(io::ErrorKind::ConnectionReset.into()),
         },
-        // Other keys (RFC 8446 section 4.6.3), or another handshake (TLS 1.2): not with the kernel.
+        // New keys (RFC 8446 section 4.6.3), or another handshake (TLS 1.2): not possible with the kernel.
         Some(_) | None => Ok(Some(Received::End)),
     }
 }
@@ -366,9 +367,10 @@ fn cipher(suite: CipherSuite) -> Option<Cipher> {
     }
 }
 
-/// Where the kernel begins to count nonces of AES-GCM in TLS 1.2, so that it never meets one that rustls has used: two records with the
-/// same nonce give the key away. rustls takes the explicit part XOR the number of the record, the kernel adds 1 for each
-/// record. As long as neither makes 2^32 of them, the highest bit and its 31 neighbours keep them apart.
+/// The kernel's first nonce of AES-GCM in TLS 1.2, chosen so that it never uses one that rustls has used: two records
+/// with the same nonce reveal the key. rustls computes the explicit part XOR the number of the record, the kernel
+/// adds 1 for each record. As long as neither makes 2^32 of them, the highest bit and its 31 neighbours keep them
+/// apart.
 fn unused_nonce(mut iv: [u8; 12]) -> [u8; 12] {
     iv[4] ^= 0x80;
     iv[8..].fill(0);
@@ -418,7 +420,7 @@ mod tests {
         poll_fn(|cx| stream.poll_flush(cx)).await.unwrap();
     }
 
-    /// Both ways, whether this machine's kernel can or not: the client never notices.
+    /// Both ways, whether this machine's kernel supports it or not: the client never notices.
     #[tokio::test]
     async fn a_connection_goes_on_if_the_kernel_cant() {
         let (server, client) = configurations();
@@ -432,7 +434,7 @@ mod tests {
             let mut got = vec![0; 6];
             stream.read_exact(&mut got).unwrap();
             stream.write_all(b"second").unwrap();
-            // Fails if the end is not said.
+            // Fails if the end is not announced.
             stream.read_to_end(&mut got).unwrap();
             got
         });
@@ -465,7 +467,7 @@ mod tests {
             let layers = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp").unwrap_or_default();
             layers.split_ascii_whitespace().any(|layer| layer == "tls")
         };
-        // Another test of a superuser may have it loaded meanwhile.
+        // Another test of a superuser may cause it to be loaded meanwhile.
         let before = has_it();
         let able = ability();
         assert!(if before { able.is_ok() } else { able.is_err() || has_it() }, "{able:?}");

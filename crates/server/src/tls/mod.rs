@@ -1,16 +1,16 @@
 //! TLS 1.2 and 1.3 between a TCP socket and a protocol: handshakes, certificates, and a stream that reads and writes
-//! plaintext. The protocol itself is rustls's.
+//! plaintext. rustls implements the protocol.
 //!
-//! - [`stream`]: an encrypted connection. It owns no buffer while it is idle: records are deciphered where the thread has
-//!   read them, and enciphered into a buffer of the thread;
-//! - [`hello`]: on what terms a connection is, by the site that it asks for; and who speaks no TLS at all;
+//! - [`stream`]: an encrypted connection. It owns no buffer while it is idle: records are decrypted where the thread
+//!   has read them, and encrypted into a buffer of the thread;
+//! - [`hello`]: the terms of a connection, by the requested site; and clients without TLS;
 //! - [`certificates`]: files of certificates and keys, and which of them a client gets;
-//! - [`staple`]: what authorities say of them (OCSP);
-//! - [`issued`]: certificates that an authority has issued by ACME, and answers to its challenges;
-//! - [`kernel`]: connections whose records the kernel makes, so that large files leave by sendfile;
-//! - [`client`]: the other end, for asking an authority;
+//! - [`staple`]: OCSP responses;
+//! - [`issued`]: certificates that an authority has issued by ACME, and responses to its challenges;
+//! - [`kernel`]: connections with encryption by the kernel, so that large files are sent by sendfile;
+//! - [`client`]: the other end, for requests to an authority;
 //! - [`clients`]: certificates of clients;
-//! - [`error`]: why there is none of that;
+//! - [`error`]: the errors of all these;
 //! - [`terms`]: what all connections of a configuration share.
 
 mod certificates;

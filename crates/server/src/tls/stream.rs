@@ -22,19 +22,19 @@ use super::kernel::{Ability, Kernel, Received};
 use crate::context::poll_receive;
 use crate::message::request::{CertifiedClient, Tls};
 
-/// Ciphertext read at once, with the start of a record that came before. No less than the largest record
-/// (RFC 8446 section 5.2: 16,384 + 256 + 5 bytes).
+/// Ciphertext read at once, after the start of an incomplete record. At least the largest record (RFC 8446 section
+/// 5.2: 16,384 + 256 + 5 bytes).
 const READ_BYTES: usize = 64 << 10;
-/// Plaintext enciphered at once. What a slow client does not take of it waits in the connection.
+/// Plaintext encrypted at once. What a slow client does not take waits in the connection.
 const WRITE_BYTES: usize = 64 << 10;
 /// Plaintext of a record (RFC 8446 section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// What enciphering adds to a record at most (RFC 8446 section 5.2; TLS 1.2 adds less).
+/// Maximum overhead of a record (RFC 8446 section 5.2; TLS 1.2 adds less).
 const RECORD_EXTRA: usize = 256 + 5;
-/// Ciphertext made at once: that of so much plaintext in whole records, and some small ones.
+/// Ciphertext made at once: for this much plaintext in full records, and some small ones.
 const OUTPUT_BYTES: usize = WRITE_BYTES + (WRITE_BYTES / RECORD_BYTES + 16) * RECORD_EXTRA;
 
-/// Buffers that all encrypted connections of a thread take turns with.
+/// Buffers that all encrypted connections of a thread share.
 struct Scratch {
     input: Box<[u8]>,
     output: Box<[u8]>,
@@ -50,27 +50,27 @@ thread_local! {
 pub struct TlsStream {
     socket: TcpStream,
     records: Records,
-    /// What the kernel can do for it.
+    /// What the kernel may do for it.
     ability: Ability,
-    /// The start of a record whose rest has not come.
+    /// The start of a record whose rest has not arrived.
     incoming: Vec<u8>,
-    /// Plaintext for which the reader had no room, and how much of it he has had since.
+    /// Plaintext for which the reader had no room, and how much of it the reader has taken since.
     plain: Vec<u8>,
     taken: usize,
-    /// Ciphertext that the socket has not taken, and how much of it has left since.
+    /// Ciphertext that the socket has not taken, and how much of it has been sent since.
     outgoing: Vec<u8>,
     sent: usize,
-    /// The client has said that it sends no more.
+    /// The client has announced the end of its data.
     ended: bool,
-    /// The name that the client asked for (RFC 6066 section 3).
+    /// The name for which the client asked (RFC 6066 section 3).
     server_name: Option<Box<str>>,
-    /// So much of the plaintext that the reader has not had yet has come before the handshake was over.
+    /// Bytes of early data among the plaintext that the reader has not taken yet.
     early_left: usize,
-    /// Some of what the reader had last is such, and the handshake still not over.
+    /// The last read returned early data, and the handshake is not complete yet.
     early: bool,
 }
 
-/// Who enciphers and deciphers. The stream is boxed as a whole, and few connections get to the smaller one.
+/// What encrypts and decrypts. The stream is boxed as a whole, and few connections get to the smaller variant.
 #[expect(clippy::large_enum_variant)]
 enum Records {
     Rustls(UnbufferedServerConnection),
@@ -82,7 +82,7 @@ impl Records {
         if let Records::Rustls(tls) = self { Some(tls) } else { None }
     }
 
-    /// For what is done only as long as it is rustls.
+    /// For operations that are only possible with rustls.
     fn rustls_mut(&mut self) -> io::Result<&mut UnbufferedServerConnection> {
         if let Records::Rustls(tls) = self { Ok(tls) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
@@ -94,14 +94,14 @@ impl fmt::Debug for TlsStream {
     }
 }
 
-/// What became of some ciphertext.
+/// The result of decrypting.
 struct Deciphered {
-    /// So much of it makes no whole record yet: the end of it.
+    /// Bytes at the end that are an incomplete record.
     rest: usize,
 }
 
 impl TlsStream {
-    /// `ability` is what the kernel may do for it, if `config` lets keys be taken out.
+    /// `ability` is what the kernel may do for it, if `config` permits to extract keys.
     pub fn new(
         socket: TcpStream,
         config: Arc<ServerConfig>,
@@ -123,22 +123,23 @@ impl TlsStream {
         })
     }
 
-    /// Whether the client had been here before.
+    /// Whether the handshake was full or resumed.
     pub fn kind(&self) -> Option<HandshakeKind> {
         self.records.rustls()?.handshake_kind()
     }
 
-    /// Whether it was agreed to speak HTTP/2 (RFC 7301).
+    /// Whether HTTP/2 was negotiated (RFC 7301).
     pub fn is_h2(&self) -> bool {
         self.protocol() == Some(b"h2")
     }
 
-    /// The name that the client asked for, if it did.
+    /// The name for which the client asked, if any.
     pub fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
 
-    /// What has been agreed on. `policy` is the number of that by which the client was asked for a certificate.
+    /// The negotiated parameters. `policy` is the number of the policy by which the client was asked for a
+    /// certificate.
     pub fn terms(&self, policy: Option<u64>) -> Option<Tls> {
         let tls = self.records.rustls()?;
         let version = match tls.protocol_version()? {
@@ -151,7 +152,7 @@ impl TlsStream {
         Some(Tls { version, cipher: openssl_name(tls.negotiated_cipher_suite()?.suite()), client })
     }
 
-    /// Bytes of memory that its buffers have.
+    /// Memory of its buffers, bytes.
     pub fn held(&self) -> u64 {
         (self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()) as u64
     }
@@ -160,7 +161,7 @@ impl TlsStream {
         &self.socket
     }
 
-    /// The protocol that has been agreed on (ALPN, RFC 7301).
+    /// The negotiated protocol (ALPN, RFC 7301).
     pub fn protocol(&self) -> Option<&[u8]> {
         self.records.rustls()?.alpn_protocol()
     }
@@ -169,23 +170,23 @@ impl TlsStream {
         self.records.rustls().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Whether the kernel enciphers by itself what is written to the socket.
+    /// Whether the kernel encrypts data written to the socket.
     pub fn is_in_kernel(&self) -> bool {
         matches!(self.records, Records::Kernel(_))
     }
 
-    /// Lets the kernel encipher and decipher from now on, if it can and nothing is under way; whether it does. What was written
-    /// must have left.
+    /// Switches to the kernel, if it is supported and nothing is in progress; returns whether it did. All written
+    /// data must have been sent.
     ///
     /// # Errors
-    /// It does not take the keys, though it has taken others of the kind. The connection can't go on.
+    /// The kernel does not accept the keys, though it has accepted others of this kind. The connection is unusable.
     pub fn go_to_kernel(&mut self) -> io::Result<bool> {
         let Records::Rustls(tls) = &mut self.records else { return Ok(true) };
         let is_at_rest = !self.ended && self.incoming.is_empty() && self.outgoing.is_empty();
         if !self.ability.is_any() || !is_at_rest || tls.is_handshaking() {
             return Ok(false);
         }
-        // Anything else: it has something to say first.
+        // In any other state rustls has something to send first.
         if !matches!(tls.process_tls_records(&mut []).state, Ok(ConnectionState::WriteTraffic(_))) {
             return Ok(false);
         }
@@ -196,31 +197,32 @@ impl TlsStream {
         let before = std::mem::replace(&mut self.records, Records::Kernel(kernel));
         if let (Records::Rustls(tls), Records::Kernel(kernel)) = (before, &mut self.records) {
             kernel.take_over(&self.socket, tls).inspect_err(|_| {
-                // Without keys it would send as it is what is written.
+                // Without keys it would send data unencrypted.
                 let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
             })?;
         }
         Ok(true)
     }
 
-    /// Whether so much has been sent that the connection should end with its answer. rustls looks after that by itself.
+    /// Whether so much has been sent that the connection should end with its current response. rustls handles this
+    /// itself.
     pub fn is_worn(&self) -> bool {
         matches!(&self.records, Records::Kernel(kernel) if kernel.is_worn(&self.socket))
     }
 
-    /// Whether there are requests that came before the handshake is over, and can be answered. Not those of HTTP/2, where what
-    /// comes behind them on the same connection would have to be told from them.
+    /// Whether there are requests in early data that can be served. Not for HTTP/2, where later data on the same
+    /// connection would have to be distinguished from them.
     pub fn has_early_requests(&self) -> bool {
         self.early_left > 0 && self.protocol().is_none_or(|protocol| protocol == b"http/1.1")
     }
 
-    /// Whether some of what was read last came before the handshake was over, which it still is not: it may be a copy of what
-    /// somebody else has sent (RFC 8446 section 8).
+    /// Whether some of the last read was early data and the handshake is still incomplete: it may be a replay (RFC
+    /// 8446 section 8).
     pub fn is_early(&self) -> bool {
         self.early
     }
 
-    /// Notes that the reader has had so much plaintext.
+    /// Notes that the reader has taken `length` bytes of plaintext.
     fn had(&mut self, length: usize) -> usize {
         self.early = self.early_left > 0 && self.is_handshaking();
         self.early_left = self.early_left.saturating_sub(length);
@@ -237,7 +239,7 @@ impl TlsStream {
             if self.ended {
                 return Poll::Ready(Ok(0));
             }
-            // Whoever reads may have written before, and be waited for.
+            // The reader may have written before, and the client may wait for that.
             if !self.outgoing.is_empty()
                 && let Poll::Ready(Err(error)) = self.poll_flush(cx)
             {
@@ -254,7 +256,7 @@ impl TlsStream {
         }
     }
 
-    /// Takes the first bytes of a handshake, which have been read already.
+    /// Takes the first bytes of a handshake, which have already been read.
     pub fn begin(&mut self, bytes: &[u8]) -> io::Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             let Some(input) = scratch.input.get_mut(..bytes.len()) else {
@@ -275,7 +277,7 @@ impl TlsStream {
     pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut plain = Vec::new();
         let more = ready!(self.poll_decipher(cx, &mut |text| plain.extend_from_slice(text)));
-        // Taken in any case: it must not become another connection's.
+        // Taken in any case: it must not be used for another connection.
         self.server_name = take_asked().or(self.server_name.take());
         let more = more?;
         self.plain.append(&mut plain);
@@ -283,8 +285,8 @@ impl TlsStream {
         Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) })
     }
 
-    /// Ready when the client has ended the connection, or its half of it. What it has sent before is kept for the next
-    /// read: as long as that is not read, the end is not seen.
+    /// Ready when the client has ended the connection, or its half of it. Data that it has sent before is stored for
+    /// the next read: until that is read, the end is not noticed.
     pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.plain.is_empty() && !self.ended {
             if ready!(self.poll_step(cx)).is_err() {
@@ -305,7 +307,7 @@ impl TlsStream {
         length
     }
 
-    /// Reads ciphertext once and gives what is in it to `take`. False: the socket is at its end.
+    /// Reads ciphertext once and passes its plaintext to `take`. False: the socket is at its end.
     fn poll_decipher(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<io::Result<bool>> {
         SCRATCH.with_borrow_mut(|scratch| {
             if self.is_in_kernel() {
@@ -338,7 +340,7 @@ impl TlsStream {
         })
     }
 
-    /// Takes the records of `input` one after the other.
+    /// Processes the records of `input` in sequence.
     fn process(&mut self, input: &mut [u8], take: &mut dyn FnMut(&[u8])) -> io::Result<Deciphered> {
         let tls = self.records.rustls_mut()?;
         let mut at = 0;
@@ -369,7 +371,7 @@ impl TlsStream {
                     self.ended = true;
                     done = true;
                 }
-                // Nothing more can be made of what has come.
+                // The rest of the input is incomplete.
                 Ok(_) => done = true,
                 Err(error) => {
                     self.say_alert(&mut input[at + discard..]);
@@ -383,12 +385,12 @@ impl TlsStream {
         }
     }
 
-    /// Sends the alert that tells the client what it did wrong, as far as the socket takes it; before it what rustls had to say until
-    /// then, which may be a certificate. `rest` is what has not been taken: rustls may have looked at the start of it, and relies on
-    /// finding it again.
+    /// Sends the alert that tells the client its error, as far as the socket takes it, after rustls's earlier
+    /// messages, which may include a certificate. `rest` is unprocessed input: rustls may have looked at its start,
+    /// and relies on finding it again.
     fn say_alert(&mut self, rest: &mut [u8]) {
         let Records::Rustls(tls) = &mut self.records else { return };
-        // Once all has been said rustls must not be asked again: it would look at what was wrong once more.
+        // After the last message rustls must not be called again: it would process the invalid input once more.
         while tls.wants_write() {
             let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(rest).state else {
                 break;
@@ -400,8 +402,8 @@ impl TlsStream {
         let _ = self.try_flush();
     }
 
-    /// Writes plaintext once: as much as is enciphered at once. It counts as written then, and leaves with
-    /// [`poll_flush`](Self::poll_flush).
+    /// Writes plaintext once: as much as is encrypted at once. It then counts as written, and
+    /// [`poll_flush`](Self::poll_flush) sends it.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if self.is_in_kernel() {
             return self.poll_send(cx, |socket| Ok(rustix::io::writev(socket, pieces)?));
@@ -410,7 +412,7 @@ impl TlsStream {
         Poll::Ready(self.encipher(pieces, 0))
     }
 
-    /// Runs a system call that writes plaintext to the socket, when that can take something. Only the kernel makes records of it.
+    /// Runs a system call that writes plaintext to the socket, when the socket has room. Only if the kernel encrypts.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -422,7 +424,7 @@ impl TlsStream {
         }
     }
 
-    /// Writes as much as the socket takes without waiting, and perhaps something more.
+    /// Writes as much as the socket takes without waiting, and perhaps a little more.
     pub fn try_write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         if let Records::Kernel(kernel) = &mut self.records {
             return kernel.try_send(&self.socket, || Ok(rustix::io::writev(&self.socket, pieces)?));
@@ -435,7 +437,7 @@ impl TlsStream {
         if written == 0 && all > 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(written) }
     }
 
-    /// Whether everything that was written has left.
+    /// Whether all written data has been sent.
     pub fn is_flushed(&self) -> bool {
         match &self.records {
             Records::Kernel(kernel) => kernel.is_taken(&self.socket).unwrap_or(false),
@@ -443,7 +445,7 @@ impl TlsStream {
         }
     }
 
-    /// Sends what was written and has not left.
+    /// Sends written data that is still buffered.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Records::Kernel(kernel) = &mut self.records {
             return kernel.poll_taken(&self.socket, cx);
@@ -454,8 +456,8 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Says that nothing more comes (RFC 8446 section 6.1). What the socket does not take of it leaves with
-    /// [`poll_flush`](Self::poll_flush).
+    /// Announces the end of data (RFC 8446 section 6.1). [`poll_flush`](Self::poll_flush) sends what the socket does
+    /// not take.
     pub fn say_end(&mut self) {
         let rest = &mut self.incoming[..];
         let tls = match &mut self.records {
@@ -463,7 +465,7 @@ impl TlsStream {
             Records::Kernel(kernel) => return kernel.say_end(&self.socket),
         };
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = tls.process_tls_records(rest).state {
-            // Who can't be told sees the end of the connection.
+            // A client that can't be told sees the end of the connection.
             let mut alert = [0; 64];
             if let Ok(length) = traffic.queue_close_notify(&mut alert) {
                 self.outgoing.extend_from_slice(&alert[..length]);
@@ -472,7 +474,7 @@ impl TlsStream {
         let _ = self.try_flush();
     }
 
-    /// Whether nothing waits to leave any more.
+    /// Whether no unsent data is left.
     fn try_flush(&mut self) -> io::Result<bool> {
         while self.sent < self.outgoing.len() {
             match send(&self.socket, &self.outgoing[self.sent..]) {
@@ -487,14 +489,15 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Enciphers the next of `pieces` after their first `from` bytes, and sends what the socket takes. Nothing may be
-    /// waiting.
+    /// Encrypts the next of `pieces` after their first `from` bytes, and sends what the socket takes. No unsent data
+    /// may be left.
     fn encipher(&mut self, pieces: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
         let tls = self.records.rustls_mut()?;
         SCRATCH.with_borrow_mut(|scratch| {
             let output = &mut scratch.output[..];
             let mut length = 0;
-            // Answers to key updates go first. rustls may have looked at the start of a message in what is kept of the input.
+            // Responses to key updates go first. rustls may have looked at the start of a message in the stored
+            // input.
             let written = loop {
                 let rest = &mut self.incoming[..];
                 match tls.process_tls_records(rest).state.map_err(broken)? {
@@ -523,7 +526,7 @@ impl TlsStream {
     }
 }
 
-/// What was enciphered.
+/// The result of encrypting.
 struct Enciphered {
     /// Bytes of plaintext.
     taken: usize,
@@ -531,7 +534,8 @@ struct Enciphered {
     length: usize,
 }
 
-/// Puts the records of up to [`WRITE_BYTES`] of `pieces`, after their first `from` bytes, into `output`, as far as there is room.
+/// Puts the records of up to [`WRITE_BYTES`] of `pieces`, after their first `from` bytes, into `output`, as far as
+/// there is room.
 fn encipher_all(
     traffic: &mut WriteTraffic<'_, rustls::server::ServerConnectionData>,
     pieces: &[IoSlice<'_>],
@@ -549,7 +553,7 @@ fn encipher_all(
         }
         match traffic.encrypt(text, &mut output[made.length..]) {
             Ok(length) => (made.taken, made.length) = (made.taken + text.len(), made.length + length),
-            // Many small pieces, each a record: the rest goes with the next write.
+            // Many small pieces, each in its own record: the rest is written next time.
             Err(EncryptError::InsufficientSize(_)) if made.taken > 0 => break,
             Err(error) => return Err(io::Error::other(error)),
         }
@@ -557,7 +561,7 @@ fn encipher_all(
     Ok(made)
 }
 
-/// Appends what `make` writes into the room that it is given, and asks for more of first.
+/// Appends what `make` writes into the given room, enlarging it first if `make` asks for more.
 fn append(
     output: &mut Vec<u8>,
     mut make: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
@@ -585,7 +589,7 @@ fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     socket.try_io(Interest::WRITABLE, || Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?))
 }
 
-/// A cipher suite as OpenSSL calls it (openssl-ciphers(1)).
+/// OpenSSL's name of a cipher suite (openssl-ciphers(1)).
 fn openssl_name(suite: CipherSuite) -> &'static str {
     match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
@@ -605,7 +609,7 @@ fn broken(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Where plaintext goes: to the reader as far as he has room, else into a buffer of the connection.
+/// The destination of plaintext: the reader's buffer while it has room, then a buffer of the connection.
 struct PlaintextRoom<'a> {
     buffer: &'a mut [u8],
     filled: usize,

@@ -18,40 +18,40 @@ use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use super::kernel::{Ability, ability};
 use crate::context::log::Log;
 
-/// Sessions that are remembered for clients that take no tickets, and for all where early data is taken.
+/// Maximum number of stored sessions, for clients without tickets, and for all if early data is accepted.
 const SESSIONS: usize = 16_384;
 
-/// Early data that a client may send: a request with all its cookies.
+/// Maximum early data of a client: a request with all its cookies, bytes.
 const EARLY_BYTES: u32 = 16 << 10;
 
-/// On what terms clients are talked to.
+/// The terms of encrypted connections.
 pub struct Terms {
     config: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
     memory: ResumptionState,
     /// What the kernel may do for connections.
     ability: Ability,
-    /// For sites that ask clients for certificates.
+    /// Policies of sites that ask clients for certificates.
     policies: Vec<Policy>,
-    /// What stands behind a host where HTTPS is not on its usual port.
+    /// The port suffix of a host, if HTTPS is not on its default port.
     port: String,
-    /// Those of the files.
+    /// Certificates from files.
     given: Mutex<Vec<Pair>>,
-    /// What an authority has issued. It outlives a reload.
+    /// Certificates from an authority. They outlive a reload.
     issued: Arc<Issued>,
-    /// A certificate of our own, if there is one.
+    /// A self-signed certificate, if there is one.
     own: Option<Pair>,
-    /// The files, as they were when they were last read.
+    /// The state of the files when they were last read.
     seen: Mutex<SeenFiles>,
 }
 
-/// What is known of clients that have been here. All threads share it, and it outlives a reload, so that no client needs a whole
-/// handshake because of one.
+/// Sessions of earlier clients. All threads share them, and they outlive a reload, so that it causes no full
+/// handshakes.
 #[derive(Clone)]
 pub(super) struct ResumptionState {
     /// Keys of session tickets (RFC 8446 section 4.6.1, RFC 5077): rustls makes new ones every few hours.
     tickets: Arc<dyn ProducesTickets>,
-    /// Sessions by number. One of TLS 1.3 is forgotten when it is used: early data can't come twice.
+    /// Sessions by number. A TLS 1.3 session is forgotten when it is used: so early data can't be replayed.
     sessions: Arc<ServerSessionMemoryCache>,
 }
 
@@ -62,13 +62,13 @@ impl ResumptionState {
     }
 }
 
-/// How files were found.
+/// The state of files.
 #[derive(Default)]
 struct SeenFiles {
     stamps: Vec<TermsStamp>,
-    /// When the first answer of an authority expires that is sent along.
+    /// When the first stapled OCSP response expires.
     good_until: Option<SystemTime>,
-    /// Why others are not sent, as long as the log has not been told.
+    /// Why others are not stapled, until it is logged.
     unsaid: Vec<String>,
 }
 
@@ -78,14 +78,14 @@ impl fmt::Debug for Terms {
     }
 }
 
-/// What shows that a file is another one now.
+/// Changes when a file changes.
 type TermsStamp = Option<(SystemTime, u64)>;
 
 impl Terms {
-    /// The terms of a plan; `None`: it has no HTTPS. What can go on from those `before` does.
+    /// The terms of a plan; `None`: it has no HTTPS. Reuses what it can from `before`.
     ///
     /// # Errors
-    /// A certificate can't be used, or the machine's cryptography does not work.
+    /// A certificate is unusable, or the machine's cryptography does not work.
     pub fn new(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Terms>, TlsError> {
         if plan.https.listen.is_empty() {
             return Ok(None);
@@ -106,18 +106,18 @@ impl Terms {
         Ok(Some(terms))
     }
 
-    /// How clients of a site are checked; `None`: they are not.
+    /// The policy for clients of a site; `None`: they are not asked for certificates.
     pub fn policy(&self, site: &plan::Site) -> Option<&Policy> {
         let clients = site.clients.as_ref()?;
         self.policies.iter().find(|policy| policy.written == *clients)
     }
 
-    /// Whether clients of any site are.
+    /// Whether clients of any site are asked for certificates.
     pub fn has_policies(&self) -> bool {
         !self.policies.is_empty()
     }
 
-    /// What stands behind a host in an address: `:8443`, or nothing for the usual port.
+    /// The port suffix of a host: `:8443`, or empty for the default port.
     pub fn port(&self) -> &str {
         &self.port
     }
@@ -127,28 +127,28 @@ impl Terms {
         self.ability
     }
 
-    /// What an authority has issued.
+    /// Certificates from an authority.
     pub fn issued(&self) -> &Arc<Issued> {
         &self.issued
     }
 
-    /// Puts in force what has been issued meanwhile. Connections that are open go on.
+    /// Puts newly issued certificates in force. Open connections continue.
     pub fn refresh(&self) {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.certificates.replace(given, self.own.as_ref());
     }
 
-    /// As rustls takes them.
+    /// The configuration for rustls.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }
 
-    /// Whether a client that asked for `asked` has a certificate that is for `host`, too.
+    /// Whether a client that asked for `asked` got a certificate that covers `host`, too.
     pub fn covers(&self, asked: &str, host: &str) -> bool {
         self.certificates.covers(asked, host)
     }
 
-    /// Reads files of certificates again that have changed. If that is not possible the old ones stay in force.
+    /// Reads changed certificate files again. If that fails, the old ones stay in force.
     pub fn renew(&self, https: &plan::Https, log: &Log) {
         if https.certificates.is_empty() {
             return;
@@ -165,7 +165,7 @@ impl Terms {
                         log.info(format_args!("reloaded certificates: their files have changed"));
                     }
                 }
-                // Said once: as long as the files stay as they are, nothing is new.
+                // Logged once: as long as the files stay unchanged, there is nothing new.
                 Err(why) => {
                     log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}"))
                 }
@@ -178,7 +178,7 @@ impl Terms {
     }
 }
 
-/// What the kernel can, where it may.
+/// What the kernel supports, if the settings allow it.
 fn allowed(https: &plan::Https) -> Ability {
     if !https.kernel_tls {
         return Ability::NONE;
@@ -186,7 +186,7 @@ fn allowed(https: &plan::Https) -> Ability {
     ability().as_ref().copied().unwrap_or_default()
 }
 
-/// Whom a configuration of rustls asks for a certificate.
+/// Whether a rustls configuration asks clients for a certificate.
 enum Asks {
     Nobody { early: bool },
     Clients(Arc<dyn ClientCertVerifier>),
@@ -209,13 +209,14 @@ fn config(
     };
     let mut config = builder.with_cert_resolver(certificates.clone());
     config.alpn_protocols = protocols;
-    // All of ours are good; that the server decides is what those look for who examine one.
+    // All of ours are good; but testing tools prefer that the server decides.
     config.ignore_client_order = true;
-    // The kernel gets the keys of connections that go over to it.
+    // The kernel gets the keys of connections that switch to it.
     config.enable_secret_extraction = ability.is_any();
     config.session_storage = memory.sessions.clone();
     if early {
-        // A ticket could be used twice, and early data come twice with it; rustls takes it only without.
+        // A ticket could be used twice, and early data be replayed with it; rustls accepts early data only without
+        // tickets.
         config.max_early_data_size = EARLY_BYTES;
         config.send_half_rtt_data = true;
     } else {
@@ -224,7 +225,7 @@ fn config(
     Ok(Arc::new(config))
 }
 
-/// What is spoken inside, best first (ALPN). That of an authority's challenges comes last: nobody else offers it.
+/// The protocols inside, best first (ALPN). The challenge protocol comes last: only authorities offer it.
 fn protocols(plan: &plan::Plan) -> Vec<Vec<u8>> {
     let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
     let wanted: [(bool, &[u8]); 3] =
@@ -232,7 +233,7 @@ fn protocols(plan: &plan::Plan) -> Vec<Vec<u8>> {
     wanted.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_vec()).collect()
 }
 
-/// A certificate of our own, where there is no other or none yet.
+/// A self-signed certificate, if there is no other or none yet.
 fn own(plan: &plan::Plan, before: Option<&Terms>) -> Result<Option<Pair>, TlsError> {
     let has_acme = plan.sites.iter().any(|site| !site.acme.is_empty());
     if !plan.https.certificates.is_empty() && !has_acme {
@@ -268,7 +269,7 @@ fn policies(
     Ok(policies)
 }
 
-/// The port of the first address, unless one of them has the usual one.
+/// The port of the first address, unless one of them has the default port.
 fn port(https: &plan::Https) -> String {
     let ports = || {
         https.listen.iter().filter_map(|address| match address {
@@ -282,7 +283,7 @@ fn port(https: &plan::Https) -> String {
     }
 }
 
-/// The cryptography: aws-lc, with what rustls holds good today.
+/// The cryptography: aws-lc, with rustls's current recommendations.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
@@ -316,7 +317,7 @@ fn stamp(path: &Path) -> TermsStamp {
     Some((data.modified().ok()?, data.len()))
 }
 
-/// The names of all sites, as a certificate has them.
+/// The names of all sites, as in a certificate.
 fn names(plan: &plan::Plan) -> Vec<String> {
     let mut names: Vec<String> = plan.sites.iter().flat_map(|site| site.names.clone()).collect();
     names.sort();

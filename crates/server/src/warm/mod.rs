@@ -1,6 +1,6 @@
-//! Pages that nobody has asked for yet: the server fetches them itself, as a visitor without cookies would, while PHP has
-//! nothing better to do. `millrace warm` says which, through the admin address; and [`refill`] by itself those that were
-//! wanted most before they were purged.
+//! Warms up pages: the server fetches them itself, as a visitor without cookies would, while PHP is idle. `millrace
+//! warm` names them, through the admin address; and [`refill`] chooses the pages that were most wanted before they
+//! were purged.
 
 mod refill;
 
@@ -20,10 +20,10 @@ use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
 use crate::serve::{self, Response, ServeThread, Setup, SiteWorkers, Waited};
 
-/// A page takes no longer.
+/// Maximum time for a page.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Content of a sitemap that is given back, bytes; sitemaps.org allows 50 MB, and nobody writes a tenth of that.
+/// Maximum length of a returned sitemap, bytes; sitemaps.org allows 50 MB, real ones are a tenth of that.
 const MOST_CONTENT: usize = 16 << 20;
 
 /// The User-Agent header field, for the application's statistics.
@@ -38,7 +38,7 @@ pub struct Errand {
     pub asker: oneshot::Sender<Fetched>,
 }
 
-/// A page to be fetched.
+/// A page to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmRequest {
     scheme: Scheme,
@@ -57,7 +57,7 @@ pub struct Fetched {
     pub status: u16,
     /// Why it is not cached.
     pub detail: String,
-    /// Its content, where that was wanted.
+    /// Its content, if it was wanted.
     pub content: String,
 }
 
@@ -66,7 +66,7 @@ impl Fetched {
         Fetched { outcome, status, detail: detail.to_owned(), content: String::new() }
     }
 
-    /// As lines, an empty one, and the content.
+    /// As lines, followed by an empty line and the content.
     pub fn text(&self) -> String {
         let Fetched { outcome, status, detail, content } = self;
         format!("outcome: {outcome}\nstatus: {status}\ndetail: {detail}\n\n{content}")
@@ -74,10 +74,10 @@ impl Fetched {
 }
 
 impl WarmRequest {
-    /// The page that a URL names: of a site of ours that keeps pages.
+    /// The page that a URL names, on a site whose cache is on.
     ///
     /// # Errors
-    /// It is of none of our sites, or of one that keeps none, or no URL.
+    /// The URL is invalid, or belongs to no site, or to one whose cache is off.
     pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<WarmRequest, OrderError> {
         if url.starts_with('/') && setup.sites.len() > 1 {
             return Err(OrderError::WhichHost(url.to_owned()));
@@ -106,7 +106,7 @@ impl WarmRequest {
         let mut parts = key.splitn(6, |b| *b == 0).map(|part| std::str::from_utf8(part).ok());
         let (_site, scheme, authority) = (parts.next()??, parts.next()??, parts.next()??);
         let (path, query, extra) = (parts.next()??, parts.next()??, parts.next()??);
-        // The path as it was sent, where that is another; anything else is not for every visitor.
+        // The path as it was sent, if it differs; other extra parts are not for every visitor.
         let path = match extra.strip_prefix('p').and_then(|rest| rest.strip_suffix('\0')) {
             Some(sent) if !sent.contains('\0') => sent,
             _ if extra.is_empty() => path,
@@ -135,7 +135,7 @@ impl WarmRequest {
     }
 }
 
-/// The host that a path without one is asked for: the site's own name.
+/// The host for a path without one: the site's own name.
 fn own_authority(setup: &Setup, site: &SiteWorkers) -> Option<String> {
     let name = site.name().filter(|name| !name.starts_with('*'));
     let port = setup.plan.server.listen.iter().find_map(|address| match address {
@@ -145,7 +145,7 @@ fn own_authority(setup: &Setup, site: &SiteWorkers) -> Option<String> {
     match (name, port) {
         (Some(name), None | Some(80)) => Some(name.to_owned()),
         (Some(name), Some(port)) => Some(format!("{name}:{port}")),
-        // Without a name, what people type in front of the port of a site that they try out.
+        // Without a name, the host that people use when they try out a site on a port.
         (None, Some(port)) => Some(format!("localhost:{port}")),
         (None, None) => None,
     }
@@ -157,7 +157,7 @@ pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
         Ok(fetched) => fetched,
         Err(_) => Fetched::because("failed", 0, &format!("timed out after {} s", PATIENCE.as_secs())),
     };
-    // Who asked may have gone.
+    // The asker may have gone.
     let _ = errand.asker.send(fetched);
 }
 
@@ -169,7 +169,8 @@ async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
         return Fetched::because("busy", 0, "");
     }
     let first = ask(thread, site, wanted).await;
-    // A page that was sent while it grew is kept when it is whole, which nobody could know when its head was sent.
+    // A page that was sent while it was being made is stored when it is complete, which was unknown when its head was
+    // sent.
     if first.outcome == UNDECIDED {
         let second = ask(thread, site, wanted).await;
         let outcome = match second.outcome {
@@ -182,7 +183,7 @@ async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
     first
 }
 
-/// Made by PHP, and not known yet whether it is kept.
+/// Made by PHP, and not yet known whether it is stored.
 const UNDECIDED: &str = "made";
 
 async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmRequest) -> Fetched {
@@ -198,7 +199,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
             }
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },
-        // It would be made and thrown away.
+        // It would be made and dropped.
         Response::Script(_, _) | Response::Elsewhere => {
             return Fetched::because("not cached", 0, "the request bypasses the page cache");
         }
@@ -209,7 +210,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
     fetched
 }
 
-/// What an answer's `Cache-Status` says (RFC 9211).
+/// The outcome according to a response's `Cache-Status` (RFC 9211).
 fn judged(reply: &Reply) -> Fetched {
     let status = reply.status;
     let value = |name: &str| {
@@ -236,7 +237,7 @@ fn judged(reply: &Reply) -> Fetched {
     Fetched::because(outcome, status, &detail)
 }
 
-/// Takes an answer to its end. Gives it back if it is `wanted` and may be a sitemap.
+/// Reads a response to its end. Returns it if it is `wanted` and may be a sitemap.
 async fn read(reply: Reply, wanted: bool) -> Option<String> {
     let media_type = reply.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let may_be = media_type.is_some_and(|(_, value)| {

@@ -1,5 +1,5 @@
-//! After a purge, and when their time is over, the pages that were wanted most are made anew before anybody has to wait
-//! for them - one after the other, and only while PHP has idle workers.
+//! After a purge or expiry, refills the most wanted pages before visitors have to wait for them - one after the
+//! other, and only while PHP has idle workers.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -10,13 +10,13 @@ use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::serve::ServeThread;
 
-/// How often a thread looks for such pages.
+/// Interval between searches for such pages.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Pages that a thread has in mind; the rest is made when somebody asks for it.
+/// Maximum number of pages that a thread remembers; the others are made on request.
 const MOST: usize = 256;
 
-/// Goes on until the server ends.
+/// Runs until the server ends.
 pub async fn refill(thread: Rc<ServeThread>) {
     let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
     loop {
@@ -38,14 +38,14 @@ pub async fn refill(thread: Rc<ServeThread>) {
             }
             wanted.pop_front();
         }
-        // What can't be asked for by its key alone.
+        // Pages that can't be requested by their key alone.
         while wanted.front().is_some_and(|key| WarmRequest::from_key(key).is_none()) {
             wanted.pop_front();
         }
     }
 }
 
-/// Makes a page; false if PHP has better things to do.
+/// Makes a page; false if PHP is busy.
 async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
     thread.clock.read();
     let setup = thread.setup();
@@ -53,7 +53,7 @@ async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
     if !site.pages_service().is_some_and(|service| service.is_at_leisure()) {
         return false;
     }
-    // What comes of it is seen by the next visitor.
+    // The next visitor sees the result.
     if tokio::time::timeout(PATIENCE, ask(thread, site, page)).await.is_ok() {
         thread.stats.add(Counter::CacheRefills, 1);
     }

@@ -1,17 +1,18 @@
-//! What an application sends: STDOUT, STDERR, END_REQUEST. [`RecordDecoder`] reads it; the functions write it, for stand-ins.
+//! What an application sends: STDOUT, STDERR, END_REQUEST. [`RecordDecoder`] reads it; the functions write it, for
+//! stand-ins.
 
 use super::{
     CONTENT_MAX, END_REQUEST, HEADER_BYTES, REQUEST_ID, RecordError, RecordHeader, STDERR, STDOUT, VERSION,
 };
 
-/// A record of an answer, or a piece of one.
+/// A record of a response, or a piece of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A piece of head and content, never empty.
     Stdout(&'a [u8]),
     /// A piece of the messages, never empty.
     Stderr(&'a [u8]),
-    /// The answer is complete.
+    /// The response is complete.
     End(RequestEnd),
 }
 
@@ -23,41 +24,41 @@ pub enum RequestEnd {
         /// Exit status of the application; php-fpm's is always 0.
         status: u32,
     },
-    /// Not begun: no further request is taken on a connection that has one.
+    /// Not begun: the connection already has a request.
     CantMultiplex,
-    /// Not begun: the application has too much to do.
+    /// Not begun: the application is overloaded.
     Overloaded,
-    /// Not begun: the application is no responder.
+    /// Not begun: the application is not a responder.
     UnknownRole,
-    /// Ended with a code that the specification does not have.
+    /// Ended with a code that is not in the specification.
     Other(u8),
 }
 
-/// What [`RecordDecoder::next`] found.
+/// The result of [`RecordDecoder::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordStep<'a> {
     /// A record, and how many bytes of the input it took.
     Record(Record<'a>, usize),
-    /// Bytes that say nothing, and how many.
+    /// Number of bytes without meaning.
     Skip(usize),
-    /// The input has no more; what is left of it must come again with what follows it. That is less than 16 bytes.
+    /// The input is incomplete; its rest, less than 16 bytes, must be passed again with the following bytes.
     Partial,
 }
 
-/// Reads the records of one connection, in order, out of whatever buffer they are in.
+/// Reads the records of one connection in sequence, from any buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordDecoder {
-    /// An answer may come.
+    /// A response may come.
     asked: bool,
-    /// The running record is STDERR, not STDOUT.
+    /// The current record is STDERR, not STDOUT.
     is_stderr: bool,
-    /// Content of the running record that is still to come, bytes; and the padding behind it.
+    /// Remaining content of the current record, bytes; and the padding after it.
     content_left: u16,
     padding_left: u8,
 }
 
 impl RecordDecoder {
-    /// A request was sent: an answer may come.
+    /// A request was sent: a response may come.
     pub fn begin(&mut self) {
         debug_assert!(self.content_left == 0);
         self.asked = true;
@@ -66,7 +67,7 @@ impl RecordDecoder {
     /// The next record of `input`, which starts where the last one ended.
     ///
     /// # Errors
-    /// The bytes are no answer.
+    /// The bytes are not a response.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<RecordStep<'a>, RecordError> {
         if self.content_left > 0 {
             return Ok(self.piece(input, 0));
@@ -88,18 +89,18 @@ impl RecordDecoder {
         self.is_stderr = header.kind == STDERR;
         (self.content_left, self.padding_left) = (header.content, header.padding);
         match self.piece(&input[HEADER_BYTES..], HEADER_BYTES) {
-            // The header says all that there is to know.
+            // The header alone is enough.
             RecordStep::Partial => Ok(RecordStep::Skip(HEADER_BYTES)),
             step => Ok(step),
         }
     }
 
-    /// Whether nothing of an answer is still to come.
+    /// Whether no part of a response is outstanding.
     pub fn is_at_rest(&self) -> bool {
         !self.asked && self.padding_left == 0
     }
 
-    /// What there is of the running record; `header` bytes stood before it.
+    /// The available part of the current record; `header` bytes preceded it.
     fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> RecordStep<'a> {
         let length = input.len().min(usize::from(self.content_left));
         if length == 0 {
@@ -172,13 +173,13 @@ pub fn end(out: &mut Vec<u8>, end: RequestEnd) {
     out.extend_from_slice(&end.encode());
 }
 
-/// Appends a whole answer that went well.
+/// Appends a complete successful response.
 pub fn answer(out: &mut Vec<u8>, content: &[u8]) {
     stdout(out, content);
     end(out, RequestEnd::Complete { status: 0 });
 }
 
-/// Each with padding, as php-fpm writes them: to a multiple of 8.
+/// Each with padding to a multiple of 8, as php-fpm writes them.
 fn records(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
     for piece in content.chunks(CONTENT_MAX) {
         let padding = piece.len().wrapping_neg() & 7;
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that was said, and how it ended.
+    /// Everything that was read, and how it ended.
     #[derive(Debug, Default, PartialEq)]
     struct Heard {
         stdout: Vec<u8>,
@@ -204,7 +205,7 @@ mod tests {
         broken: Option<RecordError>,
     }
 
-    /// Reads answers as a server does that gets `step` bytes at a time.
+    /// Reads responses like a server that gets `step` bytes at a time.
     fn read(input: &[u8], step: usize) -> Heard {
         let (mut decoder, mut heard) = (RecordDecoder::default(), Heard::default());
         decoder.begin();
@@ -245,7 +246,7 @@ mod tests {
         let heard = read(&out, usize::MAX >> 1);
         assert_eq!((&heard.stdout[..], &heard.stderr[..]), (&b"hello"[..], &b"oops"[..]));
         assert_eq!(heard.ends, [RequestEnd::Complete { status: 0 }]);
-        // The end of a stream may be said or not.
+        // The end of a stream may be announced or not.
         let mut out = RecordHeader::new(STDOUT, 0).encode().to_vec();
         end(&mut out, RequestEnd::Overloaded);
         assert_eq!(read(&out, 1).ends, [RequestEnd::Overloaded]);

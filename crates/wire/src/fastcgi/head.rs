@@ -1,14 +1,14 @@
-//! Status and fields of an answer, at the start of STDOUT (RFC 3875 section 6.3).
+//! Status and fields of a response, at the start of STDOUT (RFC 3875 section 6.3).
 
 use super::HEAD_MAX;
 
-/// The head of an answer: `Name: value` lines up to an empty one.
+/// The head of a response: `Name: value` lines up to an empty one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CgiHead<'a> {
     lines: &'a [u8],
 }
 
-/// Why there is no head.
+/// Why the head is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// It is longer than [`HEAD_MAX`].
@@ -28,13 +28,13 @@ impl std::fmt::Display for HeadError {
 impl std::error::Error for HeadError {}
 
 impl<'a> CgiHead<'a> {
-    /// The head at the start of `bytes` and how many bytes it takes with the empty line; `None` while it is not
-    /// complete. Of the first `known` bytes it is known that they hold no end.
+    /// The head at the start of `bytes` and its length with the empty line; `None` while it is incomplete. The first
+    /// `known` bytes are known not to contain the end.
     ///
     /// # Errors
     /// It is too long.
     pub fn parse(bytes: &'a [u8], known: usize) -> Result<Option<(CgiHead<'a>, usize)>, HeadError> {
-        // The end may begin in what is known: at most two bytes before it.
+        // The end may begin in the known part: at most two bytes before its end.
         let mut at = known.min(bytes.len()).saturating_sub(2);
         if at == 0
             && let Some(length) = empty_line(bytes)
@@ -54,8 +54,8 @@ impl<'a> CgiHead<'a> {
         if bytes.len() > HEAD_MAX { Err(HeadError::TooLong) } else { Ok(None) }
     }
 
-    /// Names and values of the fields, in order; the space around the value is taken off. Lines that are no field, or
-    /// that could not be sent, are left out: PHP itself does not look at what `header()` is given as a name.
+    /// Names and values of the fields in order, without white space around the value. Invalid lines are left out: PHP
+    /// does not check the name passed to `header()`.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -69,7 +69,7 @@ impl<'a> CgiHead<'a> {
     }
 }
 
-/// Length of the empty line that `bytes` begin with.
+/// Length of the empty line at the start of `bytes`.
 fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [b'\n', ..] => Some(1),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it comes, the same end is found, and once.
+        /// In any pieces, the same end is found, and once.
         #[test]
         fn piece_by_piece(text in "[a:\r\n]{0,40}") {
             let bytes = text.as_bytes();

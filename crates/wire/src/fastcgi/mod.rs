@@ -2,9 +2,9 @@
 //! request at a time on a connection, number 1, in the role of a responder.
 //!
 //! - [`RequestRecords`] writes BEGIN_REQUEST and PARAMS; [`stdin`] frames the content;
-//! - [`RecordDecoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and keeps no bytes;
+//! - [`RecordDecoder`] reads STDOUT, STDERR and END_REQUEST, torn at any place, and stores no bytes;
 //! - [`CgiHead`] reads the status and fields at the start of STDOUT (RFC 3875 section 6);
-//! - [`get_values`] asks how many connections are taken at once, [`max_connections`] reads the answer.
+//! - [`get_values`] asks how many connections are accepted at once, [`max_connections`] reads the response.
 
 mod answer;
 mod head;
@@ -18,11 +18,11 @@ pub use values::{asks_for_values, get_values, max_connections, values_result};
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
-/// Most content of a record, bytes.
+/// Maximum content of a record, bytes.
 pub const CONTENT_MAX: usize = 65_535;
-/// Most bytes of the head of an answer; what is longer is no head.
+/// Maximum length of the head of a response, bytes.
 pub const HEAD_MAX: usize = 1 << 20;
-/// Most bytes of PARAMS.
+/// Maximum length of PARAMS, bytes.
 pub const PARAMS_MAX: usize = 1 << 20;
 
 const VERSION: u8 = 1;
@@ -41,18 +41,18 @@ const STDERR: u8 = 7;
 const GET_VALUES: u8 = 9;
 const GET_VALUES_RESULT: u8 = 10;
 
-/// Why bytes are no answer. Nothing after them has a meaning: the connection is of no more use.
+/// Why bytes are not a response. The following bytes have no meaning: the connection is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// A version other than 1.
     Version(u8),
-    /// A kind of record that no answer has.
+    /// A type of record that no response has.
     Kind(u8),
     /// The number of a request that was not sent.
     Id(u16),
     /// An END_REQUEST that is not 8 bytes long.
     Length(u16),
-    /// A record when no request had been sent.
+    /// A record although no request was sent.
     Unasked(u8),
 }
 

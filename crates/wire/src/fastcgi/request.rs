@@ -5,9 +5,9 @@ use super::{
     RecordError, RecordHeader, STDIN,
 };
 
-/// Appends BEGIN_REQUEST and PARAMS to a buffer: `begin`, `parts`..., `finish`; [`stdin`] comes behind them.
+/// Appends BEGIN_REQUEST and PARAMS to a buffer: `begin`, `parts`..., `finish`; [`stdin`] follows.
 ///
-/// A variable never spans two records: the specification would allow it, php-fpm takes each record by itself.
+/// A variable never spans two records: the specification allows it, but php-fpm parses each record separately.
 ///
 /// ```
 /// use millrace_wire::fastcgi::{RequestRecords, stdin};
@@ -22,12 +22,13 @@ pub struct RequestRecords<'b> {
     out: &'b mut Vec<u8>,
     /// Where the request starts in `out`.
     start: usize,
-    /// Where the running PARAMS record starts.
+    /// Where the current PARAMS record starts.
     record: usize,
     too_long: bool,
 }
 
-/// A variable is longer than a record, or all together are longer than [`PARAMS_MAX`]. The client's doing: answer 431.
+/// A variable is longer than a record, or all together are longer than [`PARAMS_MAX`]. The client causes this:
+/// respond with 431.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamsTooLong;
 
@@ -40,7 +41,7 @@ impl std::fmt::Display for ParamsTooLong {
 impl std::error::Error for ParamsTooLong {}
 
 impl<'b> RequestRecords<'b> {
-    /// Starts the request. `keep`: the connection stays open after its answer.
+    /// Starts the request. `keep`: the connection stays open after the response.
     pub fn begin(out: &'b mut Vec<u8>, keep: bool) -> RequestRecords<'b> {
         let start = out.len();
         out.extend_from_slice(&RecordHeader::new(BEGIN_REQUEST, 8).encode());
@@ -51,7 +52,7 @@ impl<'b> RequestRecords<'b> {
         RequestRecords { out, start, record, too_long: false }
     }
 
-    /// Adds a variable whose value is the parts one after the other. Neither name nor value may hold NUL.
+    /// Adds a variable whose value is the concatenation of the parts. Neither name nor value may contain NUL.
     pub fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
         if self.entry(name.len(), value.iter().map(|part| part.len()).sum()) {
             self.out.extend_from_slice(name);
@@ -61,8 +62,8 @@ impl<'b> RequestRecords<'b> {
         }
     }
 
-    /// Adds a request field as RFC 3875 section 4.1.18 names it: `Accept-Language` becomes `HTTP_ACCEPT_LANGUAGE`. `Proxy`
-    /// is dropped: PHP code and libraries take HTTP_PROXY for the proxy of their own requests ("httpoxy").
+    /// Adds a request field as RFC 3875 section 4.1.18 names it: `Accept-Language` becomes `HTTP_ACCEPT_LANGUAGE`.
+    /// `Proxy` is dropped: PHP code and libraries use HTTP_PROXY as the proxy of their own requests ("httpoxy").
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(b"proxy") || !self.entry(name.len() + 5, value.len()) {
             return;
@@ -72,7 +73,7 @@ impl<'b> RequestRecords<'b> {
         self.out.extend_from_slice(value);
     }
 
-    /// Completes PARAMS. On error nothing of the request is left in the buffer.
+    /// Completes PARAMS. After an error the buffer contains nothing of the request.
     ///
     /// # Errors
     /// It does not fit.
@@ -81,14 +82,14 @@ impl<'b> RequestRecords<'b> {
             self.out.truncate(self.start);
             return Err(ParamsTooLong);
         }
-        // An empty record ends the stream: it must not come twice.
+        // An empty record ends the stream: it must not be written twice.
         if self.content() > 0 {
             self.next_record();
         }
         Ok(())
     }
 
-    /// Content of the running record, bytes.
+    /// Content of the current record, bytes.
     fn content(&self) -> usize {
         self.out.len() - self.record - HEADER_BYTES
     }
@@ -100,7 +101,7 @@ impl<'b> RequestRecords<'b> {
         self.out.extend_from_slice(&RecordHeader::new(PARAMS, 0).encode());
     }
 
-    /// Writes the lengths of a variable; false if it cannot be told.
+    /// Writes the lengths of a variable; false if they can't be encoded.
     fn entry(&mut self, name: usize, value: usize) -> bool {
         let total = length_bytes(name) + length_bytes(value) + name + value;
         if total > CONTENT_MAX {
@@ -128,7 +129,7 @@ fn length(out: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// Appends the content as a whole, and its end.
+/// Appends all content, and its end.
 pub fn stdin(out: &mut Vec<u8>, content: &[u8]) {
     for piece in content.chunks(CONTENT_MAX) {
         out.extend_from_slice(&stdin_header(piece.len()));
@@ -145,21 +146,21 @@ pub fn stdin_header(length: usize) -> [u8; HEADER_BYTES] {
 /// A request as an application sees it: for tests and for stand-ins of php-fpm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedRequest {
-    /// Whether the connection is kept.
+    /// Whether the connection stays open.
     pub keep: bool,
     /// Names and values in the order sent.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// The content.
     pub content: Vec<u8>,
-    /// It was given up (ABORT_REQUEST).
+    /// It was aborted (ABORT_REQUEST).
     pub aborted: bool,
 }
 
 impl ParsedRequest {
-    /// Reads a request and how many bytes it takes; `None` while it is not complete.
+    /// Reads a request and its length in bytes; `None` while it is incomplete.
     ///
     /// # Errors
-    /// It is none, or none that php-fpm would take.
+    /// It is invalid, or php-fpm would reject it.
     pub fn decode(bytes: &[u8]) -> Result<Option<(ParsedRequest, usize)>, RecordError> {
         let (mut at, mut parsed, mut params_over) = (0, ParsedRequest::default(), false);
         loop {
@@ -205,7 +206,7 @@ impl ParsedRequest {
     }
 }
 
-/// A length and what follows it.
+/// A length and the bytes after it.
 pub(super) fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes.first()? {
         short @ 0..0x80 => Some((usize::from(*short), &bytes[1..])),

@@ -1,27 +1,28 @@
-//! GET_VALUES (section 4.1): how many connections an application takes at once. php-fpm answers with `pm.max_children`, and
-//! closes the connection.
+//! GET_VALUES (section 4.1): how many connections an application accepts at once. php-fpm responds without this value,
+//! and closes the connection.
 
 use super::request::split_length;
 use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, RecordHeader};
 
 const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 
-/// The question.
+/// The query.
 pub fn get_values() -> Vec<u8> {
     record(GET_VALUES, b"")
 }
 
-/// The answer, for stand-ins of php-fpm.
+/// The response, for stand-ins of php-fpm.
 pub fn values_result(connections: usize) -> Vec<u8> {
     record(GET_VALUES_RESULT, connections.to_string().as_bytes())
 }
 
-/// Whether a connection begins with that question, for stand-ins of php-fpm.
+/// Whether a connection begins with this query, for stand-ins of php-fpm.
 pub fn asks_for_values(bytes: &[u8]) -> bool {
     RecordHeader::decode(bytes).is_some_and(|header| header.kind == GET_VALUES)
 }
 
-/// Connections that are taken at once, out of everything that came; `None` if that is no answer, or does not say it.
+/// Maximum number of connections, from all bytes of the response; `None` if they are not a response, or don't contain
+/// it.
 pub fn max_connections(bytes: &[u8]) -> Option<usize> {
     let header = RecordHeader::decode(bytes).filter(|header| header.kind == GET_VALUES_RESULT)?;
     let mut content = bytes.get(HEADER_BYTES..HEADER_BYTES + usize::from(header.content))?;
@@ -38,7 +39,7 @@ pub fn max_connections(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// A record of no request with this variable.
+/// A management record with this variable.
 fn record(kind: u8, value: &[u8]) -> Vec<u8> {
     let content = [&[MAX_CONNS.len() as u8, value.len() as u8], MAX_CONNS, value].concat();
     let header = RecordHeader { id: 0, ..RecordHeader::new(kind, content.len()) };

@@ -12,13 +12,13 @@ use super::{
 /// One frame of a worker, or a piece of a BODY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Fields that the client is sent with 103 (RFC 8297), before the head and as often as the script likes.
+    /// Fields that the client gets with 103 (RFC 8297), before the head, any number of times.
     Early(WorkerHead<'a>),
-    /// Status and fields; first of an answer, once.
+    /// Status and fields; once, at the start of a response.
     Head(WorkerHead<'a>),
-    /// A piece of the content, never empty. A BODY frame that has not arrived completely is given in pieces.
+    /// A piece of the content, never empty. An incomplete BODY frame is returned in pieces.
     Body(&'a [u8]),
-    /// The answer is complete. Without `ready` the script goes on in the background, and READY follows.
+    /// The response is complete. Without `ready` the script continues in the background, and READY follows.
     End(EndFrame),
     /// The background part has ended: the worker takes the next request, or ends if `exiting`.
     Ready(EndFrame),
@@ -29,37 +29,38 @@ pub enum Frame<'a> {
         /// The message, as PHP wrote it.
         message: &'a [u8],
     },
-    /// What the script says to the page cache, at any time from REQUEST to END or READY.
+    /// A script's note to the page cache, at any time from REQUEST to END or READY.
     Note {
-        /// What it is about.
+        /// Its subject.
         kind: NoteKind,
-        /// In the grammar of the response header of that name; never empty, without NUL, CR and LF.
+        /// In the grammar of the response field of that name; never empty, without NUL, CR and LF.
         text: &'a [u8],
     },
-    /// Of a persistent worker, before its first request: its script has come to its loop, or why it has ended before.
+    /// From a persistent worker, before its first request: its script has reached its loop, or why it has ended
+    /// before.
     Handler(Result<(), &'a [u8]>),
 }
 
-/// What a NOTE is about.
+/// The subject of a NOTE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoteKind {
-    /// Tags of the page: as `Millrace-Tag`. Those of all notes and headers together count.
+    /// Tags of the page: as `Millrace-Tag`. All notes and fields together count.
     Tag,
-    /// What to purge: as `Millrace-Purge`. It comes when the script says it, and again before END and before READY: a
-    /// page that was made in between may hold what was old then.
+    /// What to purge: as `Millrace-Purge`. Sent at the call, and again before END and before READY: a page that was
+    /// made in between may contain old data.
     Purge,
-    /// How the page may be kept: as `Millrace-Cache-Control`. The last one of an answer holds.
+    /// How the page may be cached: as `Millrace-Cache-Control`. The last one of a response counts.
     Control,
-    /// What is known of the visitor. The last one of a run is the worker's own, before END or READY.
+    /// What is known about the visitor. The last one of a run is the worker's own, before END or READY.
     Visitor,
 }
 
-/// Status and fields of an answer.
+/// Status and fields of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerHead<'a> {
     /// 200 to 999; 103 of [`Frame::Early`].
     pub status: u16,
-    /// Reason that the script gave with the status line; mostly empty: use the standard one.
+    /// Reason that the script set with the status line; if empty, use the standard one.
     pub reason: &'a [u8],
     /// Number of fields.
     pub count: usize,
@@ -72,33 +73,33 @@ pub struct WorkerHead<'a> {
 pub struct EndFrame {
     /// The worker can take the next request.
     pub ready: bool,
-    /// The worker ends and takes none any more.
+    /// The worker exits and takes no more requests.
     pub exiting: bool,
     /// A fatal error ended the script.
     pub failed: bool,
-    /// The script was ended because its client had gone.
+    /// The script was aborted because its client had gone.
     pub aborted: bool,
-    /// Most memory that PHP's allocator had in this request, bytes.
+    /// Peak memory of PHP's allocator in this request, bytes.
     pub peak_bytes: u64,
 }
 
-/// What [`FrameDecoder::next`] found.
+/// The result of [`FrameDecoder::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameStep<'a> {
     /// A frame, and how many bytes of the input it took.
     Frame(Frame<'a>, usize),
-    /// The input holds no complete frame; one more byte than it has is needed at least, this many in all are best.
+    /// The input contains no complete frame; at least one more byte is needed, this many in total are best.
     Partial(usize),
 }
 
-/// Reads the frames of one worker, in order, out of whatever buffer they are in.
+/// Reads the frames of one worker in sequence, from any buffer.
 ///
-/// States: between answers (nothing but LOG may come until [`FrameDecoder::begin`]), before the head, inside the content,
+/// States: between responses (only LOG may come until [`FrameDecoder::begin`]), before the head, inside the content,
 /// in the background (after an END that was not ready: LOG and NOTE, then READY).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameDecoder {
     state: AnswerState,
-    /// Bytes of the running BODY frame that are still to come.
+    /// Remaining bytes of the current BODY frame.
     body_left: usize,
 }
 
@@ -112,19 +113,19 @@ enum AnswerState {
 }
 
 impl FrameDecoder {
-    /// A request was sent: an answer may come. The worker must have been ready.
+    /// A request was sent: a response may come. The worker must have been ready.
     pub fn begin(&mut self) {
         self.state = AnswerState::Waiting;
         self.body_left = 0;
     }
 
-    /// Whether the worker is in the middle of an answer: a REQUEST was sent and END has not come.
+    /// Whether the worker is in the middle of a response: a REQUEST was sent and END has not come.
     pub fn answering(&self) -> bool {
         matches!(self.state, AnswerState::Waiting | AnswerState::Content)
     }
 
-    /// The next frame of `input`, which starts where the last frame ended. A worker whose bytes are broken must be
-    /// killed: nothing after them has a meaning.
+    /// The next frame of `input`, which starts where the last frame ended. After an error the worker must be killed:
+    /// the following bytes have no meaning.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<FrameStep<'a>, FrameError> {
         if self.body_left > 0 {
             return Ok(self.piece(input, 0));
@@ -162,11 +163,11 @@ impl FrameDecoder {
         Ok(FrameStep::Frame(frame, total))
     }
 
-    /// What there is of the running BODY frame; `header` bytes stood before it.
+    /// The available part of the current BODY frame; `header` bytes preceded it.
     fn piece<'a>(&mut self, input: &'a [u8], header: usize) -> FrameStep<'a> {
         let length = input.len().min(self.body_left);
         if length == 0 {
-            // The header is read again with the first byte of the content: no state to keep for it.
+            // The header is read again with the first byte of the content, so it needs no state.
             self.body_left = if header > 0 { 0 } else { self.body_left };
             return FrameStep::Partial(header + 1);
         }
@@ -174,7 +175,7 @@ impl FrameDecoder {
         FrameStep::Frame(Frame::Body(&input[..length]), header + length)
     }
 
-    /// Whether such a frame may come now, and may be so long.
+    /// Whether a frame of this kind and length may come now.
     fn check(&self, header: FrameHeader) -> Result<(), FrameError> {
         let (allowed, lengths) = match header.kind {
             KIND_HEAD | KIND_EARLY => (self.state == AnswerState::Waiting, 4..=HEAD_MAX),
@@ -232,7 +233,7 @@ impl<'a> WorkerHead<'a> {
         Some((reason, count, &payload[4 + reason_length..]))
     }
 
-    /// Names and values of the fields, in order; the space around the value is taken off.
+    /// Names and values of the fields in order, without white space around the value.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let mut rest = self.packed;
         std::iter::from_fn(move || {
@@ -331,7 +332,7 @@ fn fields_frame(out: &mut Vec<u8>, kind: u8, status: u16, reason: &str, fields: 
     }
 }
 
-/// Appends a HANDLER: a persistent worker's script has come to its loop, or why it has ended before.
+/// Appends a HANDLER: a persistent worker's script has reached its loop, or why it has ended before.
 pub fn handler(out: &mut Vec<u8>, booted: Result<(), &str>) {
     let (flags, message) = match booted {
         Ok(()) => (FLAG_READY, ""),
@@ -386,7 +387,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All frames of `input`, given to the decoder in pieces of `step` bytes; pieces of content are joined.
+    /// All frames of `input`, passed to the decoder in pieces of `step` bytes; pieces of content are joined.
     fn decode(input: &[u8], step: usize) -> Result<(Vec<String>, Vec<u8>), FrameError> {
         let mut decoder = FrameDecoder::default();
         decoder.begin();

@@ -1,4 +1,4 @@
-//! The talk between server and host on the control socket: one message, one frame.
+//! The messages between server and host on the control socket: one message, one frame.
 
 use super::{
     CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
@@ -11,13 +11,13 @@ pub fn spawn(slot: u32) -> [u8; HEADER_BYTES + 4] {
     about_slot(CONTROL_SPAWN, 0, slot)
 }
 
-/// TRACE: say where the worker of this slot is; TRACED answers.
+/// TRACE: report where the worker of this slot is; the response is TRACED.
 pub fn trace(slot: u32) -> [u8; HEADER_BYTES + 4] {
     about_slot(CONTROL_TRACE, 0, slot)
 }
 
-/// TRACE: the time of what the worker of this slot does is up, and it has been told so: get it out of what it waits for.
-/// Programs among that are ended; `at_last`, they are killed.
+/// TRACE: the request of the worker in this slot has reached its time limit, and the worker has been told: interrupt
+/// what it waits for. Programs for which it waits are ended; with `at_last`, they are killed.
 pub fn let_go(slot: u32, at_last: bool) -> [u8; HEADER_BYTES + 4] {
     about_slot(CONTROL_TRACE, if at_last { FLAG_LET_GO | FLAG_AT_LAST } else { FLAG_LET_GO }, slot)
 }
@@ -35,12 +35,12 @@ pub fn retire() -> [u8; HEADER_BYTES] {
     FrameHeader { length: 0, kind: CONTROL_RETIRE, flags: 0, extra: 0 }.encode()
 }
 
-/// What a host says.
+/// A message of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// PHP is started; workers can be asked for.
+    /// PHP is started; workers can be ordered.
     Ready(Started<'a>),
-    /// PHP did not start; the host ends. The text says why and what to do.
+    /// PHP did not start; the host ends. The text gives the reason and advice.
     Failed(&'a str),
     /// A worker runs.
     WorkerStarted {
@@ -55,22 +55,22 @@ pub enum Message<'a> {
         slot: u32,
         /// Its process id.
         pid: u32,
-        /// As wait(2) gives it.
+        /// The status of wait(2).
         status: i32,
-        /// The most resident memory that it had, KiB.
+        /// Its peak resident memory, KiB.
         max_rss_kib: u64,
-        /// What it left about its crash, as the text of `Traced`; empty if it did not crash.
+        /// Its crash report, as the text of `Traced`; empty if it did not crash.
         report: &'a [u8],
     },
-    /// Where a worker is: the answer to TRACE.
+    /// Where a worker is: the response to TRACE.
     Traced {
         /// Its slot in the scoreboard.
         slot: u32,
         /// Its process id.
         pid: u32,
-        /// The request that it ran then.
+        /// The request that it ran at that time.
         sequence: u64,
-        /// What it waits for, in a line that may be empty; then a line for each PHP frame.
+        /// What it waits for, in a line that may be empty; then one line per PHP frame.
         text: &'a [u8],
     },
     /// A message for the error log.
@@ -82,7 +82,7 @@ pub enum Message<'a> {
     },
 }
 
-/// What READY says: lines `key=value`.
+/// The content of READY: lines `key=value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started<'a> {
     text: &'a str,

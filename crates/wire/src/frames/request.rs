@@ -6,7 +6,7 @@ use super::{
     u32_at, u64_at,
 };
 
-/// Where the body of a request is.
+/// Where the content of a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// The request has none.
@@ -32,12 +32,12 @@ pub struct RequestFrame<'b> {
     /// Where the frame starts in `out`.
     start: usize,
     variables: u32,
-    /// A name or value was longer than its length field can say.
+    /// A name or value does not fit into its length field.
     too_long: bool,
 }
 
 impl<'b> RequestFrame<'b> {
-    /// Starts the frame. `sequence` grows with each request that one worker gets, from 1.
+    /// Starts the frame. `sequence` grows with each request of a worker, from 1.
     pub fn begin(out: &'b mut Vec<u8>, sequence: u64) -> RequestFrame<'b> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES + REQUEST_BYTES]);
@@ -45,13 +45,13 @@ impl<'b> RequestFrame<'b> {
         RequestFrame { out, start, variables: 0, too_long: false }
     }
 
-    /// Adds a variable of `$_SERVER`. Neither name nor value may hold NUL: the worker drops such a variable.
+    /// Adds a variable of `$_SERVER`. Neither name nor value may contain NUL: the worker drops such a variable.
     #[inline]
     pub fn variable(&mut self, name: &[u8], value: &[u8]) {
         self.parts(name, &[value]);
     }
 
-    /// Adds a variable whose value is the parts one after the other.
+    /// Adds a variable whose value is the concatenation of the parts.
     pub fn parts(&mut self, name: &[u8], value: &[&[u8]]) {
         if self.entry(name.len(), value.iter().map(|part| part.len()).sum()) {
             self.out.extend_from_slice(name);
@@ -60,7 +60,7 @@ impl<'b> RequestFrame<'b> {
     }
 
     /// Adds a request field as RFC 3875 4.1.18 names it: `Accept-Language` becomes `HTTP_ACCEPT_LANGUAGE`. `Proxy` is
-    /// dropped: PHP code and libraries take HTTP_PROXY for the proxy of their own requests ("httpoxy").
+    /// dropped: PHP code and libraries use HTTP_PROXY as the proxy of their own requests ("httpoxy").
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(b"proxy") || !self.entry(name.len() + 5, value.len()) {
             return;
@@ -70,7 +70,7 @@ impl<'b> RequestFrame<'b> {
         self.value(&[value]);
     }
 
-    /// Completes the frame with its body. On error nothing of it is left in the buffer.
+    /// Completes the frame with its content. After an error the buffer contains nothing of it.
     pub fn finish(self, body: Body<'_>) -> Result<(), RequestTooLong> {
         let variables_bytes = self.out.len() - self.start - HEADER_BYTES - REQUEST_BYTES;
         let (flags, length) = match body {
@@ -95,7 +95,7 @@ impl<'b> RequestFrame<'b> {
         Ok(())
     }
 
-    /// Writes the lengths of a variable; false if it cannot be told.
+    /// Writes the lengths of a variable; false if they can't be encoded.
     fn entry(&mut self, name: usize, value: usize) -> bool {
         let (Ok(name), Ok(value)) = (u16::try_from(name), u32::try_from(value)) else {
             self.too_long = true;
@@ -122,7 +122,7 @@ impl<'b> RequestFrame<'b> {
 /// Gives a finished REQUEST another number; `offered`: it is sent ahead ([`FLAG_OFFERED`]).
 ///
 /// # Panics
-/// There is no whole frame at the start of `frame`.
+/// There is no complete frame at the start of `frame`.
 pub fn number(frame: &mut [u8], sequence: u64, offered: bool) {
     let flags = &mut frame[5];
     *flags = (*flags & !FLAG_OFFERED) | if offered { FLAG_OFFERED } else { 0 };
@@ -143,7 +143,7 @@ pub struct ParsedFrame<'a> {
 }
 
 impl<'a> ParsedFrame<'a> {
-    /// The REQUEST at the start of `bytes` and how many bytes it took; `None` while it is not complete.
+    /// The REQUEST at the start of `bytes` and its length in bytes; `None` while it is incomplete.
     pub fn decode(bytes: &'a [u8]) -> Result<Option<(ParsedFrame<'a>, usize)>, FrameError> {
         let Some(header) = FrameHeader::decode(bytes) else { return Ok(None) };
         if header.kind != KIND_REQUEST {

@@ -28,7 +28,7 @@ fn a_plain_request() {
 }
 
 fn assembled(parts: Parts<'_>, fields: &[(&str, &str)]) -> Result<Head, u16> {
-    // What was there before leaves no trace.
+    // Earlier contents leave no trace.
     let mut head =
         accepted("POST /old HTTP/1.1\r\nHost: old\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
@@ -107,7 +107,7 @@ fn a_path_is_ascii() {
     let mut head = Head::default();
     assert!(head.parse(b"GET /caf%E9 HTTP/1.1\r\nHost: a\r\nX: \xe9\r\n\r\n", &LIMITS).is_ok());
     assert_eq!((head.path_query(), head.field("x")), (&b"/caf%E9"[..], Some(&b"\xe9"[..])));
-    // A query is the script's business, as it always was for browsers.
+    // Only the script interprets a query.
     assert!(head.parse(b"GET /?a=\xe9 HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS).is_ok());
     assert_eq!(head.query(), Some(&b"a=%E9"[..]));
     let parts = Parts { method: "GET", authority: "a", path_query: "/café", has_content: false };
@@ -115,7 +115,7 @@ fn a_path_is_ascii() {
     assert_eq!(refusal.status(), 400);
 }
 
-/// What can't be a request is refused before its line ends.
+/// Input that can't be a request is refused before its line ends.
 #[test]
 fn a_method_is_checked_as_it_comes() {
     for bad in [&b"\x16\x03\x01\x02"[..], b"\x16", b" GET", b"\0", b"(", b"GE\xe9", b"G:T", b"\rG", b"\t"] {

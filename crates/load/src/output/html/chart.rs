@@ -1,7 +1,7 @@
-//! A chart as inline SVG: lines and areas over a common axis, named where they end.
+//! A chart as inline SVG: lines and areas over a common axis, with their names at their ends.
 //!
-//! Colours come from the style sheet by class, so that a chart is right on light and dark ground. Each chart is drawn twice, for
-//! screens and for phones: letters in a drawing that is scaled down can't be read.
+//! The style sheet sets colours by class, so that a chart is readable on light and dark ground. Each chart is drawn
+//! twice, for screens and for phones, because letters in a scaled-down drawing are unreadable.
 
 use std::fmt::Write;
 
@@ -33,11 +33,11 @@ pub enum Form {
     Stacked,
 }
 
-/// A place on the x axis that has to be seen.
+/// A marked place on the x axis.
 pub struct Mark {
     /// Where.
     pub x: f64,
-    /// What is there.
+    /// Its label.
     pub label: String,
     /// Class of the style sheet.
     pub class: &'static str,
@@ -45,15 +45,15 @@ pub struct Mark {
 
 /// A chart.
 pub struct Chart {
-    /// What is shown, with the unit: stands above the drawing.
+    /// What is shown, with the unit, above the drawing.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
-    /// What it is; empty: it is said elsewhere, and its marks aren't named.
+    /// Title of the x axis; empty: it is elsewhere, and marks have no labels.
     pub x_title: &'static str,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The lines and areas.
     pub series: Vec<Series>,
     /// Vertical lines.
     pub marks: Vec<Mark>,
@@ -65,7 +65,7 @@ pub struct Chart {
     pub names_room: f64,
 }
 
-/// The room that names of so many characters need, pixels.
+/// The room for names of this length, pixels.
 pub fn room_for(characters: usize) -> f64 {
     (26.0 + 7.0 * characters as f64).clamp(132.0, 250.0)
 }
@@ -200,7 +200,7 @@ impl Chart {
         }
     }
 
-    /// On top of what is in `floor`, which it raises.
+    /// On top of `floor`, which it raises.
     fn draw_stacked(&self, frame: &Frame, series: &Series, floor: &mut Vec<f64>, html: &mut String) {
         floor.resize(series.points.len(), 0.0);
         let x = |index: usize| frame.x(self.x.place(series.points[index].0));

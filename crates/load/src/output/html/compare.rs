@@ -31,7 +31,7 @@ pub fn comparison(a: (&Document, &str), b: (&Document, &str)) -> String {
     html + FOOT
 }
 
-/// What was asked for: said once where it was the same.
+/// The conditions of both runs, once if they are the same.
 fn conditions(runs: &[(&Document, &str); 2], html: &mut String) {
     let load = |document: &Document| {
         let description = &document.description;
@@ -48,7 +48,7 @@ fn conditions(runs: &[(&Document, &str); 2], html: &mut String) {
     }
 }
 
-/// Short names that tell the two apart: those that were given, else those of the servers.
+/// Short names that distinguish the two: given names, otherwise the servers'.
 pub fn names(a: (&Document, &str), b: (&Document, &str)) -> [String; 2] {
     let own = |(document, name): (&Document, &str)| {
         if name.is_empty() { document.server_name().to_owned() } else { name.to_owned() }
@@ -75,7 +75,7 @@ fn results(runs: &[(&Document, &str); 2], html: &mut String) {
     html.push_str("</section>\n");
 }
 
-/// What makes the two hard to compare.
+/// Differences that make the two hard to compare.
 fn warnings(runs: &[(&Document, &str); 2], html: &mut String) {
     let mut lines = conditions_differ(runs[0].0, runs[1].0);
     for (document, name) in runs {

@@ -78,7 +78,7 @@ pub fn survival(runs: &[(&Document, &str)]) -> String {
     let most_memory = memory.iter().flat_map(|s| s.points.iter().filter_map(|(_, v)| *v)).fold(0.0, f64::max);
     let success = one(name("successful"), area, &|point, _| Some(point.success * 100.0));
     let least = success.iter().flat_map(|s| s.points.iter().filter_map(|(_, v)| *v)).fold(100.0, f64::min);
-    // Between 90 and 100 % lies what matters, if that is where it is.
+    // If all values are between 90 and 100 %, the axis shows only this range.
     let floor = if least >= 90.0 { 90.0 } else { 0.0 };
     let mut right = chart("Successful responses, %", Axis::exact(floor, 100.0, percent_mark), 90.0, success);
     right.x_title = if runs.iter().all(|(document, _)| document.description.open) {
@@ -97,7 +97,7 @@ pub fn survival(runs: &[(&Document, &str)]) -> String {
     .collect()
 }
 
-/// A line where each of them broke; the first drawing says what it is.
+/// A line where each run broke; the first drawing labels it.
 fn breaking_points(runs: &[(&Document, &str)], named: bool) -> Vec<Mark> {
     let mark = |(document, name): &(&Document, &str)| {
         let point = document.outcome.breaking_point.as_ref()?;

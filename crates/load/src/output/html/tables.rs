@@ -16,7 +16,7 @@ pub struct Table {
     rows: String,
 }
 
-/// What stands in a cell, and how.
+/// The text of a cell, and its style.
 pub struct Cell {
     class: &'static str,
     html: String,
@@ -28,7 +28,7 @@ impl Cell {
         Cell { class: "", html: escape(text.as_ref()) }
     }
 
-    /// What the line is about.
+    /// The first cell of a line.
     pub fn key(text: impl AsRef<str>) -> Cell {
         Cell { class: "key", html: escape(text.as_ref()) }
     }
@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-/// The table of published comparisons: at so many users, time to first byte, processor, memory, verdict.
+/// The table of published comparisons: time to first byte, processor, memory and verdict at each number of users.
 pub fn levels(document: &Document) -> String {
     let load = if document.description.open { "Arrivals per second" } else { "Concurrent users" };
     let mut table = Table::new([
@@ -110,7 +110,7 @@ pub fn levels(document: &Document) -> String {
     table.html()
 }
 
-/// A level's cells but its load: in `full`, all of the columns of [`levels`], else those of a comparison.
+/// A level's cells except its load: with `full`, all columns of [`levels`], otherwise those of a comparison.
 pub fn level_cells(document: &Document, level: &Level, full: bool) -> Vec<Cell> {
     let Some(point) = &level.point else {
         let mut cells: Vec<Cell> = (0..if full { 6 } else { 4 }).map(|_| Cell::none()).collect();
@@ -158,7 +158,7 @@ pub fn latencies(total: &Summary) -> String {
     table.html()
 }
 
-/// Stages, or rounds: what each one brought, and what held it back.
+/// Stages, or rounds: the results of each, and its bottleneck.
 pub fn stages(document: &Document, rounds: bool) -> String {
     let load = if document.description.open { "Arrivals per second" } else { "Users" };
     let with_pages = document.total.pages + document.total.pages_failed > 0;
@@ -217,14 +217,14 @@ fn failed(summary: &Summary) -> String {
     }
 }
 
-/// What held a stage back: what is known, else what the evidence says.
+/// The bottleneck of a stage: the known one, otherwise what the evidence suggests.
 fn held_back(document: &Document, stage: &JsonStage) -> String {
     let index = document.stages.iter().position(|other| other == stage).unwrap_or(0);
     let known = stage.bottleneck.clone().or_else(|| bottleneck::of_stage(document, index));
     known.unwrap_or_else(|| "none found".to_owned())
 }
 
-/// Failures by kind, and answers by status.
+/// Failures by kind, and responses by status.
 pub fn failures(total: &Summary) -> String {
     let mut table = Table::new(["Kind", "Requests", "Share of all"]);
     let all = (total.ok + total.failed).max(1) as f64;

@@ -3,7 +3,7 @@ use super::*;
 use crate::output::document::{JsonStage, JsonTrial, Server};
 use crate::output::own::MillraceSummary;
 
-/// Written where `MILLRACE_SAMPLES` says, to be looked at.
+/// Writes a sample into the folder `MILLRACE_SAMPLES`, for viewing.
 fn keep(name: &str, html: &str) {
     if let Ok(folder) = std::env::var("MILLRACE_SAMPLES") {
         std::fs::write(std::path::Path::new(&folder).join(name), html).unwrap();

@@ -1,4 +1,4 @@
-//! What happened when: latency, throughput, users, failures and processors over the seconds of a run.
+//! Latency, throughput, users, failures and processors over the seconds of a run.
 
 use super::super::document::{Document, JsonSecond};
 use super::super::figures::{brief, time};
@@ -20,7 +20,7 @@ struct TimelinePoint<'a> {
 }
 
 impl TimelinePoint<'_> {
-    /// A second's worth of what is counted.
+    /// A second's rate of a counter.
     fn rate(&self, of: impl Fn(&JsonSecond) -> u64) -> Option<f64> {
         let time: f64 = self.seconds.iter().map(|second| second.length).sum();
         (time > 0.0).then(|| self.seconds.iter().map(of).sum::<u64>() as f64 / time)
@@ -119,7 +119,7 @@ pub fn charts(document: &Document) -> String {
     .collect()
 }
 
-/// What can be laid over each other of several runs: what was typical of all users, and what came of it.
+/// Figures of several runs that can share a drawing: the typical user's, and the results.
 pub fn compared(runs: &[(&Document, &str)]) -> String {
     let end = runs.iter().map(|(document, _)| document.elapsed_seconds).fold(0.0, f64::max);
     let names_room =

@@ -15,15 +15,16 @@ use std::time::{Duration, Instant};
 /// PHP starts within a second; a machine busy with other things takes longer.
 const START: Duration = Duration::from_secs(60);
 
-/// Run before each script of the installation: WordPress would call the site's address to run its scheduled events, where
-/// nobody, or another site, listens yet, and take that for a run under way: none then starts for a minute.
+/// Runs before each script of the installation: otherwise WordPress would request its scheduled events at the site's
+/// address, where no server, or another site, listens, and assume that they are running: then none starts for a
+/// minute.
 const NO_CRON: &str = "<?php define( 'DISABLE_WP_CRON', true );\n";
 
 /// A server that ends when this is dropped.
 pub struct Served {
     child: Child,
     address: Address,
-    /// Holds the socket and what the server said; only ours.
+    /// Contains the socket and the server's output; private.
     private: PathBuf,
 }
 
@@ -31,7 +32,7 @@ impl Served {
     /// Starts the server and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it ends instead, with what it said.
+    /// When it exits instead, with its output.
     pub fn start(site: &Path, address: &SiteAddress) -> Result<Served, Failure> {
         let private = std::env::temp_dir().join(format!("millrace-{}", &random::hex()?[..12]));
         fs::DirBuilder::new().mode(0o700).create(&private).or_fail(|| private.display().to_string())?;
@@ -95,7 +96,7 @@ impl Served {
         self.child.wait().ok()
     }
 
-    /// The last lines of what the server said.
+    /// The last lines of the server's output.
     fn errors(&self) -> String {
         let said = fs::read_to_string(self.private.join("log")).unwrap_or_default();
         let lines: Vec<&str> = said.lines().collect();

@@ -1,4 +1,4 @@
-//! Why pages don't outlive the process.
+//! Why pages can't be stored on disk.
 
 use std::fmt;
 use std::io;
@@ -6,32 +6,33 @@ use std::path::{Path, PathBuf};
 
 use millrace_pages::record::Broken;
 
-/// The folder of `cache.dir` can't be used, or not what is in it. It occurs at a start, which goes on without the folder or with an empty
-/// one, and when files of purges are merged, which is tried no more then. The user makes room or rights there, or names another folder.
+/// The folder of `cache.dir` or its contents can't be used. This error occurs at the start, which continues without
+/// the folder or with an empty one, and when files of purges are merged, which is then not tried again. To cure it,
+/// make room, grant access, or configure another folder.
 #[derive(Debug)]
 pub enum DiskError {
-    /// The system refuses to do that.
+    /// The system refuses the operation.
     Cannot(String, io::Error),
-    /// It is something else than a folder.
+    /// It is not a folder.
     NotFolder(PathBuf),
-    /// It belongs to the user of that number.
+    /// It belongs to the user with this ID.
     OtherUser(PathBuf, u32),
-    /// Others may have written what is in it.
+    /// Other users may have written its contents.
     OpenToOthers(PathBuf),
     /// Another process has locked it.
     InUse(PathBuf),
-    /// The last server did not end well, nor did the machine.
+    /// Neither the last server nor the machine shut down properly.
     NotEnded,
     /// This file of purges was changed after it was written.
     Damaged(PathBuf, Broken),
     /// This one can't be read.
     Unreadable(PathBuf, io::Error),
-    /// They can't be replaced by one file.
+    /// The files can't be replaced by one.
     NotMerged(io::Error),
 }
 
 impl DiskError {
-    /// For `map_err`: that can't be done at `path`.
+    /// For `map_err`: the operation `what` failed at `path`.
     pub fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
         move |error| DiskError::Cannot(format!("{what} {}", path.display()), error)
     }

@@ -1,24 +1,24 @@
-//! Which files there are. Both lists are in the order of their numbers: the oldest first.
+//! The list of files. Both lists are in the order of the files' numbers: the oldest first.
 
 use std::collections::VecDeque;
 
 /// A file with entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// In its name.
+    /// The number in its name.
     pub number: u64,
-    /// Its size.
+    /// Its size, bytes.
     pub bytes: u64,
-    /// No entry in it has a lower stamp. 0: not known yet.
+    /// Lower bound of its entries' stamps. 0: not known yet.
     pub floor: u64,
 }
 
 /// A file with purges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgeFile {
-    /// In its name.
+    /// The number in its name.
     pub number: u64,
-    /// Its size.
+    /// Its size, bytes.
     pub bytes: u64,
 }
 
@@ -27,9 +27,9 @@ pub struct PurgeFile {
 pub struct Files {
     /// The next file's number.
     pub next: u64,
-    /// With entries; the last one may be the one that is being written.
+    /// Segments; the last one may be the one being written.
     pub segments: VecDeque<Segment>,
-    /// With purges; the last one may be the one that is being written.
+    /// Files of purges; the last one may be the one being written.
     pub purges: VecDeque<PurgeFile>,
 }
 
@@ -40,18 +40,18 @@ impl Files {
         self.next - 1
     }
 
-    /// Size of all files.
+    /// Size of all files, bytes.
     pub fn bytes(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|segment| segment.bytes).sum();
         segments + self.purge_bytes()
     }
 
-    /// Size of the files with purges.
+    /// Size of the files with purges, bytes.
     pub fn purge_bytes(&self) -> u64 {
         self.purges.iter().map(|file| file.bytes).sum()
     }
 
-    /// The segment of that number.
+    /// The segment with this number.
     pub fn segment(&mut self, number: u64) -> Option<&mut Segment> {
         self.segments.iter_mut().find(|segment| segment.number == number)
     }

@@ -1,4 +1,4 @@
-//! The folder: who owns it, what is in it, and how the last server left it.
+//! The folder: its ownership, its contents, and the state in which the last server left it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -20,15 +20,15 @@ pub struct DiskFolder {
     boot: String,
 }
 
-/// How long a start waits for the lock: it delays a start where another server has the folder.
+/// How long a start waits for the lock, if another server uses the folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a file's name says that it holds.
+/// Suffixes of file names by type of contents.
 const SEGMENT: &str = "pages";
 const PURGES: &str = "purges";
 const LOCK: &str = "lock";
 const STATE: &str = "state";
-/// At the end of the names of files that are not finished.
+/// Suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
 impl DiskFolder {
@@ -55,7 +55,7 @@ impl DiskFolder {
             return Err(DiskError::OtherUser(path.to_owned(), about.uid()));
         }
         if about.mode() & 0o077 != 0 {
-            // What others could have put there would be sent to everybody.
+            // Contents from other users would be sent to all clients.
             let harmless =
                 about.mode() & 0o022 == 0 || fs::read_dir(path).is_ok_and(|mut any| any.next().is_none());
             if !harmless {
@@ -77,7 +77,7 @@ impl DiskFolder {
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(file),
-                // A child of a server that has just died has its descriptors until it runs its program.
+                // A child of a server that has just died holds its descriptors until it executes its program.
                 Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < LOCK_PATIENCE => {
                     thread::sleep(LOCK_PATIENCE / 20);
                 }
@@ -89,7 +89,7 @@ impl DiskFolder {
         }
     }
 
-    /// Gives the folder back. Closing the file would not be enough where a child has been forked a moment ago.
+    /// Releases the folder. Closing the file would not be enough if a child has just been forked.
     pub fn unlock(lock: &File) {
         let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
     }
@@ -99,7 +99,7 @@ impl DiskFolder {
         &self.path
     }
 
-    /// What is there. Files that were never finished are removed.
+    /// Lists the files. Removes unfinished ones.
     pub fn list(&self) -> io::Result<Files> {
         let mut files = Files { next: 1, ..Files::default() };
         for entry in fs::read_dir(&self.path)? {
@@ -125,17 +125,18 @@ impl DiskFolder {
         Ok(files)
     }
 
-    /// Where the segment of that number is.
+    /// Path of the segment with this number.
     pub fn segment(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}.{SEGMENT}"))
     }
 
-    /// Where the purges of that number are.
+    /// Path of the purges with this number.
     pub fn purges(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}.{PURGES}"))
     }
 
-    /// Whether everything that the last server wrote must be here: it ended well, or the machine runs since.
+    /// Whether everything that the last server wrote must be here: it shut down properly, or the machine has not been
+    /// restarted since.
     pub fn is_whole(&self) -> bool {
         let state = fs::read_to_string(self.path.join(STATE)).unwrap_or_default();
         match state.trim().split_once(' ') {
@@ -145,7 +146,7 @@ impl DiskFolder {
         }
     }
 
-    /// Notes that a server runs, or that it ended well. On the disk itself when this returns.
+    /// Notes that a server runs, or that it has shut down properly. Synced to disk when this returns.
     pub fn note(&self, ended: bool) -> io::Result<()> {
         let path = self.path.join(STATE);
         let word = if ended { "ended" } else { "running" };
@@ -158,7 +159,7 @@ impl DiskFolder {
             self.sync()
         });
         match replaced {
-            // There is no room, but that the last one ended well can be taken back: then it is as after a crash.
+            // There is no room, but the note of the proper shutdown can be removed: then it looks like a crash.
             Err(error) if !ended => match fs::remove_file(&path) {
                 Err(missing) if missing.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => self.sync(),
@@ -167,8 +168,8 @@ impl DiskFolder {
         }
     }
 
-    /// Puts a file with these contents in the place of another: whoever opens it sees all of the one or all of the other.
-    /// That is true for the next process too; the disk itself may learn of it in any order.
+    /// Replaces a file: a reader sees either all of the old or all of the new contents. That is true for later
+    /// processes too, but the disk itself may get the changes in any order.
     pub fn replace(&self, path: &Path, contents: &[u8]) -> io::Result<File> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(UNFINISHED);
@@ -178,13 +179,13 @@ impl DiskFolder {
         Ok(file)
     }
 
-    /// What is in the folder is on the disk itself: the names, not the contents.
+    /// Syncs the names in the folder to disk, not the contents.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 }
 
-/// How files here are opened: for us alone, and never through a link.
+/// Options to open files here: private, and never through a link.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);

@@ -1,7 +1,7 @@
-//! The loader: a thread that lives at the beginning, and reads what earlier processes have written.
+//! The loader: a thread that runs after the start and reads what earlier processes have written.
 //!
-//! First all purges, then the segments, the newest first, each from its end: of several entries for one page the newest
-//! comes first, and the others don't count, not even if the newest is of no use any more.
+//! It reads all purges first, then the segments, the newest first, each from its end: of several entries for one page
+//! the newest comes first, and the others don't count, even if the newest is no longer valid.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,9 +22,9 @@ use super::{DiskShared, Loaded, MemoryStore, lock, purges};
 /// The niceness of the loader's thread: requests come first.
 const NICE: i32 = 10;
 
-/// Gives `memory` what is there.
+/// Loads the entries on disk into `memory`.
 pub fn run(shared: &DiskShared, memory: &dyn MemoryStore) {
-    // This thread alone; without it, it is a little less polite.
+    // Affects only this thread; without it, the thread competes a little more with requests.
     let _ = rustix::process::setpriority_process(None, NICE);
     let began = std::time::Instant::now();
     let (segments, purges) = earlier(shared);
@@ -56,7 +56,7 @@ fn earlier(shared: &DiskShared) -> (Vec<Segment>, Vec<PurgeFile>) {
     )
 }
 
-/// All purges of earlier processes, or why they are not known.
+/// All purges of earlier processes, or why they are unknown.
 fn history(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let whole = shared.folder.is_whole();
     let noted = shared.folder.note(false);
@@ -67,14 +67,14 @@ fn history(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskErro
     purges::read(shared, files)
 }
 
-/// Deletes what earlier processes have written.
+/// Deletes the files of earlier processes.
 fn clear(shared: &DiskShared, segments: &[Segment], purges: &[PurgeFile]) {
     {
         let mut files = lock(&shared.files);
         files.segments.retain(|file| !segments.iter().any(|gone| gone.number == file.number));
         files.purges.retain(|file| !purges.contains(file));
     }
-    // Purges last: should this be interrupted, they are still there.
+    // Purges last: if this is interrupted, they still exist.
     for segment in segments {
         let _ = fs::remove_file(shared.folder.segment(segment.number));
     }
@@ -103,7 +103,7 @@ impl Loader<'_> {
                     }
                     wanted = wanted && self.read_segment(reading);
                 }
-                // Of another program, or of none.
+                // A file of another program, or an invalid one.
                 Ok(None) => {
                     lock(&self.shared.files).forget(segment.number);
                     let _ = fs::remove_file(&path);
@@ -140,7 +140,7 @@ impl Loader<'_> {
     }
 }
 
-/// A segment that is read.
+/// A segment that is being read.
 pub struct Reading {
     file: File,
     head: FileHead,
@@ -148,7 +148,7 @@ pub struct Reading {
     buffer: Vec<u8>,
 }
 
-/// Where a record of an entry lies.
+/// Position of an entry's record.
 #[derive(Clone, Copy)]
 pub struct RecordPlace {
     at: u64,
@@ -156,7 +156,7 @@ pub struct RecordPlace {
 }
 
 impl Reading {
-    /// Opens a segment. `None`: it is none of ours.
+    /// Opens a segment. `None`: the file is not a segment.
     pub fn open(path: &Path) -> io::Result<Option<Reading>> {
         let file = private().read(true).open(path)?;
         let bytes = file.metadata()?.len();
@@ -169,7 +169,7 @@ impl Reading {
         Ok(head.map(|head| Reading { file, head, bytes, buffer: Vec::new() }))
     }
 
-    /// All entries, up to the first that is torn or whose length can't be believed.
+    /// All entries, up to the first that is torn or has an implausible length.
     pub fn places(&mut self) -> Vec<RecordPlace> {
         let mut places = Vec::new();
         let mut at = FILE_HEAD as u64;
@@ -189,7 +189,7 @@ impl Reading {
         places
     }
 
-    /// The entry there, if it is what was written.
+    /// The entry at this position, if it is undamaged.
     pub fn entry(&mut self, place: RecordPlace) -> Option<StoredEntry<'_>> {
         self.buffer.resize(place.head.length, 0);
         self.file.read_exact_at(&mut self.buffer, place.at).ok()?;

@@ -1,43 +1,43 @@
-//! Pages outlive the process: they are written to a folder in the background, and read again at the next start.
+//! Pages outlive the process: a background thread writes them to a folder, and the next start reads them.
 //!
 //! ```text
 //!  folder/lock               held by the one server that uses the folder
 //!         state              which boot of the machine wrote here last, and whether it ended well
 //!         NUMBER.pages       a segment: entries, appended by the writer until it is full
-//!         NUMBER.purges      purges, appended by whoever purges
+//!         NUMBER.purges      purges, appended by the thread that purges
 //! ```
 //!
-//! Numbers grow, over restarts too. What records look like is said in `millrace_pages::record`; a torn or damaged one is
-//! never taken for a right one. The oldest segment goes when the folder is full; what memory still holds of it is
-//! written again ([`writer`]).
+//! Numbers rise, across restarts too. `millrace_pages::record` describes the records; a torn or damaged one is always
+//! detected. When the folder is full, the oldest segment is deleted; pages of it that are still in memory are written
+//! again ([`writer`]).
 //!
 //! # A purged page never comes back
 //!
-//! Every purge has a stamp, higher than that of all before it; a start of the server begins with a number that no
-//! earlier one can have reached. Every entry carries the stamp at which its fill began. A purge covers all entries with
-//! a lower stamp. Wherever entries and purges stand on the disk, in whatever order they came there, that tells what an
-//! entry is worth. So two things are enough:
+//! Each purge has a stamp, higher than the stamps of all earlier ones; each start of the server begins with a number
+//! that no earlier process can have reached. Each entry carries the stamp at which its fill began. A purge covers all
+//! entries with a lower stamp. So the stamps tell whether an entry is valid, wherever and in whatever order entries
+//! and purges are on disk. Two rules are enough:
 //!
-//! - A purge is in its file (`write` has returned, which the death of the process does not undo) before it takes
-//!   effect in memory, and so before anybody is told of it ([`Disk::purge`]). It goes from the purger's own thread, for
-//!   the queue of the writer may be long: some fifty bytes into the page cache of the system. If that fails, all
-//!   segments are deleted: nothing can come back.
-//! - At a start all purges are read before any entry becomes visible ([`loader`]). Purges that come while entries are
-//!   being read are held against them by the store (`millrace_pages::Hold`).
+//! - A purge is in its file (`write` has returned; the death of the process does not undo that) before it takes
+//!   effect in memory, and so before it is confirmed ([`Disk::purge`]). The purging thread writes it itself, about
+//!   fifty bytes into the system's page cache, because the writer's queue may be long. If that fails, all segments
+//!   are deleted, so that nothing can come back.
+//! - At a start all purges are read before any entry becomes visible ([`loader`]). The store applies purges that
+//!   arrive during loading to the loaded entries (`millrace_pages::Hold`).
 //!
-//! The stamp of a fill does not count purges that are not in force yet: [`Disk::stamp`] follows behind the last of them.
+//! A fill's stamp excludes purges that are not in force yet: [`Disk::stamp`] stays below them.
 //!
-//! What has been written survives the process, but perhaps not a crash of the machine, and a page could be there whose
-//! purge is not. So if the machine was started anew and the last server did not end well, the folder is cleared.
+//! Written data survives the process, but perhaps not a crash of the machine: a page could be on disk without its
+//! purge. So if the machine was restarted and the last server did not shut down properly, the folder is cleared.
 //!
 //! # What may be lost
 //!
-//! Entries, always: the writer drops them when the disk is full or slow, holds them back for a moment so that they are
-//! written with their compressed forms, and leaves out those that will not be fresh for long. A folder is owned by one
-//! server; a second one with the same folder runs without. Nothing here holds up a start or an event loop, but for the
-//! write of a purge.
+//! Entries may be lost at any time: the writer drops them when the disk is full or slow, delays them for a moment so
+//! that they are written with their compressed forms, and skips entries that will soon be stale. One server owns a
+//! folder; a second one with the same folder runs without it. Nothing here delays a start or an event loop, except
+//! writing a purge.
 //!
-//! Locks: `purges` before `files`; both are held for a moment, `purges` over the write of a purge.
+//! Locks: `purges` before `files`; both are held briefly, `purges` while a purge is written.
 
 mod error;
 mod files;
@@ -69,22 +69,22 @@ const QUEUE: usize = 8_192;
 /// How long [`Disk::close`] waits for the writer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How much, and when.
+/// Sizes and times.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskLimits {
-    /// For all files together.
+    /// Maximum size of all files together.
     pub bytes: u64,
-    /// For pages that wait to be written.
+    /// Maximum size of pages that wait to be written.
     pub queue_bytes: usize,
     /// How long an entry waits for its compressed forms before it is written.
     pub settle: Duration,
-    /// Entries that are fresh for less are not written: they would be stale when they come back, and made again too
-    /// often to be worth the disk's while.
+    /// Entries that are fresh for less are not written: they would be stale when they are loaded, and are remade too
+    /// often to be worth writing.
     pub least_fresh: Millis,
 }
 
 impl DiskLimits {
-    /// What is usual for that much disk space.
+    /// Default limits for this much disk space.
     pub fn new(bytes: u64) -> DiskLimits {
         let queue_bytes = usize::try_from(bytes / 8).unwrap_or(usize::MAX).clamp(1 << 20, 64 << 20);
         DiskLimits { bytes, queue_bytes, settle: Duration::from_secs(2), least_fresh: 60_000 }
@@ -94,9 +94,9 @@ impl DiskLimits {
 /// An entry that an earlier process has written.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Bytes of its key.
+    /// Its key.
     pub key: Box<[u8]>,
-    /// What its site was then; see [`Disk::stored`].
+    /// The origin of its site at that time; see [`Disk::stored`].
     pub origin: u64,
     /// The page.
     pub kept: Kept,
@@ -104,31 +104,31 @@ pub struct Loaded {
 
 /// The page cache in memory.
 pub trait MemoryStore: Send + Sync + 'static {
-    /// Takes an entry, unless there is a newer one. False: memory is full, and no more are wanted.
+    /// Takes an entry, unless there is a newer one. False: memory is full, no more are wanted.
     fn insert(&self, loaded: Loaded) -> bool;
 
-    /// What memory has under this key for this variant, if it came at that moment: it is to be written once more.
+    /// The page that memory holds for this key and variant, if it was made at `came`: it is to be written again.
     fn still_has(&self, key: &[u8], variant: &[u8], came: Millis) -> Option<Kept>;
 
-    /// All that was on the disk has been inserted.
+    /// All entries on disk have been inserted.
     fn is_loaded(&self);
 
-    /// The time.
+    /// The current time.
     fn time(&self) -> Millis;
 }
 
 /// Figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of all files.
+    /// Size of all files.
     pub bytes: u64,
     /// Number of segments.
     pub segments: usize,
     /// Entries written since the start.
     pub written: u64,
-    /// Entries written once more, as the segment where they stood was deleted.
+    /// Entries written again because their segment was deleted.
     pub rewritten: u64,
-    /// Entries not written, as the disk was full or slow.
+    /// Entries not written because the disk was full or slow.
     pub dropped: u64,
     /// Entries read at the start.
     pub loaded: u64,
@@ -136,7 +136,7 @@ pub struct Usage {
     pub loading: bool,
 }
 
-/// The folder where pages outlive the process. All methods do nothing where there is none.
+/// The folder in which pages outlive the process. Without a folder, all methods do nothing.
 pub struct Disk {
     active: Option<ActiveDisk>,
 }
@@ -147,7 +147,7 @@ struct ActiveDisk {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What all threads share.
+/// The part that all threads share.
 struct DiskShared {
     folder: DiskFolder,
     limits: DiskLimits,
@@ -156,11 +156,11 @@ struct DiskShared {
     first: u64,
     purges: Mutex<DiskPurges>,
     files: Mutex<Files>,
-    /// As in the limits; may change.
+    /// As in the limits; mutable.
     bytes: AtomicU64,
-    /// As [`Disk::stamp`].
+    /// The value of [`Disk::stamp`].
     settled: AtomicU64,
-    /// Entries that began before this stamp are not to be written: the purges since then are not on the disk.
+    /// Entries with a lower stamp are not written: the purges since then are not on disk.
     void: AtomicU64,
     queued_bytes: AtomicUsize,
     written: AtomicU64,
@@ -172,7 +172,7 @@ struct DiskShared {
 }
 
 impl DiskShared {
-    /// For all files together.
+    /// Maximum size of all files together.
     fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -182,16 +182,16 @@ impl DiskShared {
         (self.bytes() / 16).min(64 << 20)
     }
 
-    /// Bytes of a file of purges that is to have a successor.
+    /// Size at which a file of purges gets a successor.
     fn purge_file(&self) -> u64 {
         (self.bytes() / 64).min(256 << 10)
     }
 }
 
-/// What the writer is asked for.
+/// A job for the writer.
 enum DiskJob {
     Entry(Box<QueuedEntry>),
-    /// The memory that knows which entries are still in use.
+    /// The memory, which knows the entries still in use.
     Memory(std::sync::Weak<dyn MemoryStore>),
     Close(SyncSender<()>),
 }
@@ -211,7 +211,7 @@ impl Disk {
         Disk { active: None }
     }
 
-    /// Takes possession of a folder, which is made if need be. Where that is not possible, says so and goes on without.
+    /// Takes ownership of a folder, which is created if necessary. If that fails, logs it and continues without.
     pub fn open(path: &Path, limits: DiskLimits, log: &Log) -> Disk {
         match ActiveDisk::open(path, limits, log) {
             Ok(active) => Disk { active: Some(active) },
@@ -229,13 +229,13 @@ impl Disk {
         self.active.is_some()
     }
 
-    /// The stamp that a fill which begins now has to give to [`Disk::stored`].
+    /// The stamp of a fill that begins now, for [`Disk::stored`].
     pub fn stamp(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.shared.settled.load(Ordering::Acquire))
     }
 
-    /// Writes an entry, some time. `stamp` is [`Disk::stamp`] of the moment at which its fill began; `origin` is another
-    /// number if the site becomes another: then nobody wants its pages back. Never waits.
+    /// Queues an entry for writing. `stamp` is [`Disk::stamp`] at the time when its fill began; `origin` identifies
+    /// the site's configuration: if it changes, the site's old pages are not loaded. Never waits.
     pub fn stored(&self, key: &[u8], kept: Kept, stamp: u64, origin: u64) {
         let Some(active) = &self.active else { return };
         let shared = &active.shared;
@@ -256,7 +256,7 @@ impl Disk {
         }
     }
 
-    /// Writes purges, then has them applied. When this returns they are in force for the next process too.
+    /// Writes purges, then applies them. When this returns they are in force for the next process too.
     pub fn purge<T>(&self, purges: &[(Purge, Hardness)], apply: impl FnOnce() -> T) -> T {
         let Some(active) = &self.active else { return apply() };
         if purges.is_empty() {
@@ -266,19 +266,19 @@ impl Disk {
         apply()
     }
 
-    /// Changes how much disk space all files together may take.
+    /// Changes the maximum size of all files together.
     pub fn set_bytes(&self, bytes: u64) {
         if let Some(active) = &self.active {
             active.shared.bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    /// Begins to give `memory` what earlier processes have written, newest first, on a thread of its own. Nothing is
-    /// given before this is called.
+    /// Starts a thread that passes entries of earlier processes to `memory`, newest first. Nothing is passed before
+    /// this call.
     pub fn load(&self, memory: &Arc<impl MemoryStore>) {
         let Some(active) = &self.active else { return memory.is_loaded() };
         let memory: Arc<dyn MemoryStore> = memory.clone();
-        // Before the writer knows: it leaves alone what is to be read.
+        // Set before the writer knows: it doesn't touch what is still to be read.
         active.shared.loading.store(true, Ordering::Release);
         let _ = active.queue.try_send(DiskJob::Memory(Arc::downgrade(&memory)));
         let shared = active.shared.clone();
@@ -291,7 +291,7 @@ impl Disk {
         }
     }
 
-    /// Writes what waits, and gives the folder back. Waits a few seconds at most. Nothing is written afterwards.
+    /// Writes the queued entries and releases the folder. Waits a few seconds at most. Afterwards nothing is written.
     pub fn close(&self) {
         let Some(active) = &self.active else { return };
         active.shared.closing.store(true, Ordering::Release);
@@ -369,7 +369,7 @@ impl fmt::Debug for Disk {
     }
 }
 
-/// What a panic left behind is as good as ever: every change under these locks is one step.
+/// Ignores poisoning: every change under these locks is a single step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

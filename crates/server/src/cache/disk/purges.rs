@@ -1,4 +1,4 @@
-//! The files of purges: written by whoever purges, merged by the writer.
+//! The files of purges: any thread that purges writes them, the writer merges them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ use super::files::PurgeFile;
 use super::folder::private;
 use super::{DiskShared, lock};
 
-/// Room that a new file takes at once, so that there is some when the disk is full.
+/// Space that a new file reserves, so that purges can be written when the disk is full, bytes.
 const RESERVED: u64 = 64 << 10;
-/// As many finished files are merged into one.
+/// Number of finished files that are merged into one.
 const MANY: usize = 4;
 
-/// Where purges stand. Whoever holds the lock writes.
+/// State of the purges. The holder of the lock writes.
 #[derive(Debug)]
 pub struct DiskPurges {
-    /// Of the last purge.
+    /// Stamp of the last purge.
     last: u64,
-    /// Purges that are written and not in force yet.
+    /// Purges that are written but not in force yet.
     under_way: Vec<u64>,
     current: Option<Current>,
 }
@@ -36,23 +36,23 @@ struct Current {
 }
 
 impl DiskPurges {
-    /// No purge yet; the first one gets a stamp above this.
+    /// Without purges; the first one gets a stamp above `stamp`.
     pub fn new(stamp: u64) -> DiskPurges {
         DiskPurges { last: stamp, under_way: Vec::new(), current: None }
     }
 
-    /// The number of the file that is being written.
+    /// The number of the file being written.
     fn writing(&self) -> Option<u64> {
         self.current.as_ref().map(|current| current.number)
     }
 
-    /// Below the stamps of all purges that are not in force yet.
+    /// A stamp below all purges that are not in force yet.
     fn settled(&self) -> u64 {
         self.under_way.iter().min().map_or(self.last, |lowest| lowest - 1)
     }
 }
 
-/// Writes purges. They are under way until what this returns is dropped.
+/// Writes purges. They are under way until the returned value is dropped.
 pub fn begin<'a>(shared: &'a DiskShared, purges: &[(Purge, Hardness)]) -> UnderWay<'a> {
     let mut log = lock(&shared.purges);
     let first = log.last + 1;
@@ -60,7 +60,7 @@ pub fn begin<'a>(shared: &'a DiskShared, purges: &[(Purge, Hardness)]) -> UnderW
     log.under_way.push(first);
     shared.settled.store(log.settled(), Ordering::Release);
     if let Err(error) = append(shared, &mut log, first, purges) {
-        // Part of a record may be there. It is the last of its file.
+        // A partial record may have been written. It is the last of its file.
         log.current = None;
         let stamp = log.last;
         give_up(shared, stamp, &error);
@@ -82,7 +82,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Writes by one call. The file is opened each time: a descriptor may mean nothing in another thread.
+/// Writes with one call. Opens the file each time: another thread may have another descriptor table.
 fn append(
     shared: &DiskShared,
     log: &mut DiskPurges,
@@ -97,7 +97,7 @@ fn append(
         let mut file = private().append(true).create_new(true).open(shared.folder.purges(number))?;
         let bytes = records.len() as u64;
         lock(&shared.files).purges.push_back(PurgeFile { number, bytes });
-        // Not every file system can; then it has to do without.
+        // Some file systems can't reserve space.
         let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, RESERVED.max(bytes));
         file.write_all(&records)?;
         log.current = Some(Current { number, seed: head.seed, bytes });
@@ -120,7 +120,7 @@ fn records(mut out: Vec<u8>, seed: u64, first: u64, purges: &[(Purge, Hardness)]
     out
 }
 
-/// A purge can't be written. What it may concern must not come back, so nothing does.
+/// A purge can't be written. Pages that it covers must not come back, so all segments are deleted.
 fn give_up(shared: &DiskShared, stamp: u64, error: &io::Error) {
     shared.void.store(stamp, Ordering::Release);
     let mut left = None;
@@ -145,10 +145,10 @@ fn give_up(shared: &DiskShared, stamp: u64, error: &io::Error) {
     }
 }
 
-/// Purges of earlier processes that the loader found when it read these files.
+/// Purges of earlier processes, which the loader found in these files.
 ///
 /// # Errors
-/// A file can't be read, or something in it was changed: purges may be missing.
+/// A file can't be read or was changed: purges may be missing.
 pub fn read(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskError> {
     let mut history = History::default();
     for file in files {
@@ -160,14 +160,14 @@ pub fn read(shared: &DiskShared, files: &[PurgeFile]) -> Result<History, DiskErr
     Ok(history)
 }
 
-/// Makes one file of many, with those purges that still concern an entry. Called by the writer, when the loader is done;
-/// segments to come have no entries below `floor`.
+/// Merges many files into one, with the purges that still cover an entry. The writer calls this when the loader is
+/// done; future segments have no entries below `floor`.
 ///
 /// # Errors
-/// They can't be read or written.
+/// The files can't be read or written.
 pub fn merge(shared: &DiskShared, floor: u64) -> Result<(), DiskError> {
     let (finished, floor) = {
-        // Both at once, or one that has just been begun could be taken for a finished one.
+        // Both at once: otherwise a file that has just been begun could be taken for a finished one.
         let (purges, files) = (lock(&shared.purges), lock(&shared.files));
         let writing = purges.writing();
         let finished: Vec<_> =
@@ -192,7 +192,7 @@ pub fn merge(shared: &DiskShared, floor: u64) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// A number that no other file has.
+/// A unique number for a file.
 pub fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()

@@ -1,11 +1,12 @@
-//! The writer: a thread that appends entries to segments, and keeps the folder within its size.
+//! The writer: a thread that appends entries to segments, and limits the size of the folder.
 //!
-//! An entry waits for a moment, then it is encoded and written with all others whose moment has come. A full segment is
-//! followed by another one; when all are too large together, the oldest goes. What memory still holds of it is written
-//! once more, unless that is most of it: then there is more in memory than fits on the disk, and the oldest is lost.
+//! An entry waits for a moment, then it is encoded and written together with all other entries that are due. A full
+//! segment is followed by a new one; when the folder is too large, the oldest segment is deleted. Pages of it that
+//! memory still holds are written again, unless these are most of the segment: then memory holds more than fits on
+//! disk, and the oldest pages are lost.
 //!
-//! Whatever goes wrong costs entries. A segment in which a write failed is cut back to its last sound record, or left
-//! alone; a while later the writer tries again.
+//! Failures only lose entries. A segment in which a write failed is truncated after its last undamaged record, or
+//! abandoned; the writer tries again later.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -23,42 +24,42 @@ use super::loader::Reading;
 use super::purges::{self, random};
 use super::{DiskJob, DiskShared, MemoryStore, QueuedEntry, lock};
 
-/// Jobs that are taken from the queue before something is written.
+/// Maximum number of jobs taken from the queue before entries are written.
 const AT_ONCE: usize = 256;
-/// Bytes that are written by one call, about.
+/// Approximate number of bytes per write.
 const BATCH: usize = 1 << 20;
-/// After a write failed, entries are dropped for so long.
+/// How long entries are dropped after a failed write.
 const RETRY: Duration = Duration::from_secs(10);
-/// While entries are dropped, people are told so no more often than this.
+/// Minimum interval between messages about dropped entries.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
-/// The most segments; many starts make many small ones.
+/// Maximum number of segments; many starts make many small ones.
 const MOST_SEGMENTS: usize = 256;
-/// Without anything to do, the folder is looked after this often.
+/// Interval at which an idle writer tidies the folder.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What the writer's thread owns.
+/// The state of the writer's thread.
 pub struct DiskWriter {
     shared: Arc<DiskShared>,
-    /// The folder is ours as long as this lives.
+    /// Keeps the folder locked.
     lock: File,
     waiting: VecDeque<(Instant, Box<QueuedEntry>)>,
     memory: Option<Weak<dyn MemoryStore>>,
     current: Option<Open>,
-    /// The next segment will have no entry with a lower stamp.
+    /// Lower bound of the stamps in the next segment.
     next_floor: u64,
     trouble: Option<WriteTrouble>,
-    /// It is not tried again.
+    /// A merge has failed; it is not tried again.
     merges_failed: bool,
 }
 
-/// The segment that is being written.
+/// The segment being written.
 struct Open {
     file: File,
     head: FileHead,
     bytes: u64,
 }
 
-/// Writing failed.
+/// A failed write.
 struct WriteTrouble {
     since: Instant,
     told: Instant,
@@ -74,7 +75,7 @@ impl DiskWriter {
         DiskWriter { shared, lock, waiting, memory, current, next_floor, trouble, merges_failed: false }
     }
 
-    /// Works until it is asked to end.
+    /// Runs until it is told to end.
     pub fn run(mut self, jobs: &Receiver<DiskJob>) {
         while let Some(first) = self.wait(jobs) {
             for job in first.into_iter().chain(jobs.try_iter().take(AT_ONCE)) {
@@ -95,7 +96,7 @@ impl DiskWriter {
         self.end();
     }
 
-    /// The next job, or none when an entry's moment has come. The outer `None`: nobody can send one any more.
+    /// The next job, or none when an entry is due. The outer `None`: all senders are gone.
     fn wait(&self, jobs: &Receiver<DiskJob>) -> Option<Option<DiskJob>> {
         let due = self.waiting.front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
         match jobs.recv_timeout(due.unwrap_or(IDLE)) {
@@ -105,7 +106,7 @@ impl DiskWriter {
         }
     }
 
-    /// Writes the entries whose moment has come, or `all`; while many wait, it comes sooner.
+    /// Writes the entries that are due, or `all`; when many wait, they are due earlier.
     fn write_due(&mut self, all: bool) {
         let mut batch = Batch::default();
         let now = Instant::now();
@@ -122,12 +123,12 @@ impl DiskWriter {
         self.tidy();
     }
 
-    /// Whether there is little room left for entries that have to wait.
+    /// Whether there is little room left for waiting entries.
     fn is_crowded(&self) -> bool {
         self.shared.queued_bytes.load(Ordering::Relaxed) > self.shared.limits.queue_bytes / 2
     }
 
-    /// Encodes an entry into the batch, for the segment that is open; writes the batch if it is full.
+    /// Encodes an entry into the batch for the open segment; writes the batch if it is full.
     fn add(&mut self, batch: &mut Batch, entry: &QueuedEntry) {
         if self.is_refused(entry) {
             return;
@@ -210,7 +211,7 @@ impl DiskWriter {
                 self.recovered();
             }
             Err(error) => {
-                // Half a record at the end would hide what follows.
+                // A partial record at the end would hide what follows.
                 if open.file.set_len(open.bytes).is_err() {
                     self.current = None;
                 }
@@ -255,10 +256,10 @@ impl DiskWriter {
         }
     }
 
-    /// Keeps the folder within its size.
+    /// Reduces the folder to its maximum size.
     fn tidy(&mut self) {
         if self.shared.loading.load(Ordering::Acquire) && !self.is_over(2) {
-            // What is being read had better stay, if that is possible.
+            // Keeps the segments that are being read, if possible.
             return;
         }
         while self.is_over(1) {
@@ -280,7 +281,7 @@ impl DiskWriter {
         }
     }
 
-    /// Whether the files take more than `times` what they may.
+    /// Whether the files exceed `times` the maximum size.
     fn is_over(&self, times: u64) -> bool {
         let files = lock(&self.shared.files);
         files.bytes() > self.shared.bytes().saturating_mul(times) || files.segments.len() > MOST_SEGMENTS
@@ -292,7 +293,7 @@ impl DiskWriter {
         (files.segments.len() > 1).then(|| files.segments.front().copied()).flatten()
     }
 
-    /// Deletes a segment; what memory still has of it is written again.
+    /// Deletes a segment; pages that memory still holds are written again.
     fn drop_segment(&mut self, segment: Segment) {
         let path = self.shared.folder.segment(segment.number);
         let memory = self.memory.as_ref().and_then(Weak::upgrade).filter(|_| self.trouble.is_none());
@@ -308,12 +309,12 @@ impl DiskWriter {
         }
     }
 
-    /// Writes again what memory still has of a segment: at most `most` bytes, so that the folder becomes smaller.
+    /// Writes the pages of a segment again that memory still holds: at most `most` bytes, so that the folder shrinks.
     fn rescue(&mut self, memory: &dyn MemoryStore, mut reading: Reading, most: u64) {
         let mut batch = Batch { again: true, ..Batch::default() };
         let mut left = most;
         for place in reading.places() {
-            // Before memory is asked: a purge that comes later has a higher stamp than what is written here.
+            // Before memory is asked: a later purge then has a higher stamp than the entries written here.
             let stamp = self.shared.settled.load(Ordering::Acquire);
             let Some(entry) = reading.entry(place) else { continue };
             let Some(kept) = memory.still_has(entry.key, entry.variant, entry.came) else { continue };
@@ -333,7 +334,7 @@ impl DiskWriter {
         let synced = purges.iter().try_for_each(|file| {
             private().read(true).open(self.shared.folder.purges(file.number))?.sync_all()
         });
-        // Of entries nothing has to be certain; a purge that is not there brings pages back.
+        // Entries may be lost; a missing purge would bring pages back.
         let noted =
             synced.and_then(|()| self.shared.folder.sync()).and_then(|()| self.shared.folder.note(true));
         if let Err(error) = noted {
@@ -348,6 +349,6 @@ impl DiskWriter {
 struct Batch {
     bytes: Vec<u8>,
     entries: u64,
-    /// They have been written before.
+    /// The records have been written before.
     again: bool,
 }

@@ -1,9 +1,9 @@
-//! Orders to purge pages, from outside of the scripts: `millrace purge` (through the admin address), and the methods
-//! `PURGE` and `BAN` of HTTP. What scripts order comes with their answers (see `cache::settle`).
+//! Purge orders from outside of the scripts: `millrace purge` (through the admin address), and the HTTP methods
+//! `PURGE` and `BAN`. Scripts' own orders come with their responses (see `cache::settle`).
 //!
-//! [`PurgeOrder`] is what somebody wants, found to make sense; [`request`] reads one from a request. Every purge that met pages,
-//! whoever ordered it, is told in the error log at level info: who, what, how many. That is the purge log; `grep purge`
-//! finds it. Purges that met nothing are told at level debug.
+//! [`PurgeOrder`] is a validated order; [`request`] reads one from a request. The error log gets every purge that
+//! covered pages, whatever its source, at level info: source, order, number of pages. That is the purge log; `grep
+//! purge` finds it. Purges without pages are logged at level debug.
 
 mod order;
 mod request;
@@ -24,7 +24,7 @@ use crate::context::stats::Registry;
 use crate::message::{Reply, Request};
 use crate::site::{Site, SiteSetup};
 
-/// The answer to a request by `PURGE` or `BAN`.
+/// The response to a request with the method `PURGE` or `BAN`.
 pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Request) -> Reply {
     match request::read(site, &setup.plan.cache, request) {
         Err(refusal) => {
@@ -48,7 +48,7 @@ pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Re
     }
 }
 
-/// Follows an order of `who`. Returns about how many pages it met.
+/// Executes an order of `who`. Returns roughly the number of pages it covered.
 pub fn follow(
     process: &Process,
     cache: &PageCache,
@@ -61,7 +61,7 @@ pub fn follow(
     pages
 }
 
-/// Counts a purge and writes it into the log.
+/// Counts and logs a purge.
 pub fn note(stats: &Registry, log: &Log, who: &dyn fmt::Display, what: &dyn fmt::Display, pages: usize) {
     stats.purged(pages);
     let level = if pages == 0 { Level::Debug } else { Level::Info };

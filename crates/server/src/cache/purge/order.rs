@@ -1,4 +1,4 @@
-//! What somebody wants purged, in terms of sites, and the words it is given in.
+//! A purge order in terms of sites, and the texts from which it is read.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use millrace_wire::path;
 use crate::message::host_of;
 use crate::site::{Site, SiteSetup};
 
-/// The most tags that one request may name.
+/// Maximum number of tags in one request.
 pub(super) const MOST_TAGS: usize = 256;
 
-/// An order to purge. Makes sense for the set-up that it was read with.
+/// A purge order, valid for the set-up with which it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeOrder {
-    /// What: at least one thing.
+    /// What to purge: at least one thing.
     pub what: Vec<What>,
-    /// How.
+    /// Hard or soft.
     pub hardness: Hardness,
 }
 
@@ -30,61 +30,62 @@ pub enum What {
     Site(usize),
     /// All pages of a site that carry a tag.
     Tag(usize, String),
-    /// The pages of a path: of any query, or of the one that is given. The path is normalised, the query as it came.
+    /// The pages of a path: with any query, or with this one. The path is normalised, the query is unchanged.
     Page {
         /// The site.
         site: usize,
-        /// Host and port as in keys; none: of every host of the site.
+        /// Host and port as in keys; `None`: all hosts of the site.
         host: Option<String>,
         /// Normalised.
         path: Vec<u8>,
         /// As in the URL.
         query: Option<Vec<u8>>,
     },
-    /// All pages whose path begins so.
+    /// All pages whose path begins with this one.
     Prefix {
         /// The site.
         site: usize,
-        /// As with a page.
+        /// As for a page.
         host: Option<String>,
         /// Normalised.
         path: Vec<u8>,
     },
 }
 
-/// An order to purge pages, or to warm one up, that makes no sense: it names what is not there, or is not written as it has to be.
-/// Nothing has been done; the text says what could be meant instead. The admin address answers 422, `PURGE` and `BAN` get a 400.
+/// An invalid order to purge pages, or to warm one up: it names something that does not exist, or has a wrong format.
+/// Nothing has been done; the text suggests what could be meant. The admin address responds with 422, `PURGE` and
+/// `BAN` with 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderError {
-    /// The form has a field of another name than those that there are.
+    /// The form has an unknown field.
     UnknownField(String),
     /// It names nothing to purge.
     Empty,
     /// Neither a URL nor a path.
     NotUrl(String),
-    /// A URL whose path leads out of the site, or has bytes that no path has.
+    /// A URL whose path leads out of the site, or has invalid bytes.
     PathOfUrl(String),
-    /// A URL's host is of no site.
+    /// A URL's host belongs to no site.
     UnknownHost { authority: String, sites: String },
-    /// A URL is of another site than the one that is named.
+    /// A URL belongs to another site than the named one.
     OtherSite { authority: String, site: String },
-    /// There are several sites: which one has `what`?
+    /// There are several sites; `what` doesn't say which one.
     WhichSite { what: String, sites: String },
-    /// No site has that name.
+    /// There is no site with this name.
     UnknownSite { name: String, sites: String },
-    /// What is given as a tag can't be one.
+    /// The text can't be a tag.
     NotTag(String),
-    /// A path to be warmed up, and no host is the only one that it can be meant for.
+    /// A path to warm up, and more than one host is possible.
     WhichHost(String),
-    /// The site of a URL to be warmed up keeps no pages.
+    /// The cache is off for the site of a URL to warm up.
     CacheOff(String),
-    /// Such a URL has characters that no request can have.
+    /// The URL has characters that no request can have.
     IllegalUrl(String),
-    /// The path of a `PURGE` or `BAN` is none.
+    /// The path of a `PURGE` or `BAN` is invalid.
     NotPath,
-    /// A `PURGE` by a regular expression that is more than the beginning of a path.
+    /// A `PURGE` by a regular expression that is more than a prefix.
     Pattern,
-    /// A field for tags is there, and has none.
+    /// A field for tags is empty.
     NoTag,
     /// More than [`MOST_TAGS`].
     ManyTags,
@@ -127,7 +128,7 @@ impl PurgeOrder {
     /// Reads the form that `millrace purge` sends: `url`, `tag`, `site`, `all`, `hard`.
     ///
     /// # Errors
-    /// What is wrong, and what could be meant instead.
+    /// What is wrong, and what could be meant.
     pub fn from_form(setup: &SiteSetup, form: &[(String, String)]) -> Result<PurgeOrder, OrderError> {
         let on = |name: &str| form.iter().any(|(n, v)| n == name && !matches!(v.as_str(), "" | "0" | "no"));
         let values =
@@ -154,7 +155,7 @@ impl PurgeOrder {
         Ok(PurgeOrder { what, hardness: if on("hard") { Hardness::Hard } else { Hardness::Soft } })
     }
 
-    /// What the store is told.
+    /// The purges for the store.
     pub fn purges(&self, setup: &SiteSetup) -> Vec<(Purge, Hardness)> {
         let mut purges = Vec::new();
         for what in &self.what {
@@ -205,8 +206,8 @@ fn page_tag(site: &Site, host: &str, path: &[u8], query: Option<&[u8]>) -> Tag {
     }
 }
 
-/// Under which hosts a site's pages are kept, as far as can be known: its names, or those of this machine if it has none,
-/// without port and with each that is listened on.
+/// The hosts under which a site's pages are stored, as far as they are known: its names, or the machine's if it has
+/// none, without port and with each port of a listener.
 fn hosts(setup: &SiteSetup, site: &Site) -> Vec<String> {
     let port = |address: &Address| match address {
         Address::Tcp(address) => Some(address.port()),
@@ -226,7 +227,7 @@ fn hosts(setup: &SiteSetup, site: &Site) -> Vec<String> {
     names.iter().flat_map(with_ports).collect()
 }
 
-/// An authority as keys have it: lower case, without the port that the scheme has anyway.
+/// An authority as keys have it: in lower case, without the scheme's default port.
 pub fn key_host(authority: &str, scheme: &str) -> String {
     let usual = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
     authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase()
@@ -237,16 +238,16 @@ fn key_name(site: &Site) -> &str {
     site.name().unwrap_or("")
 }
 
-/// A URL, or a path where there can be no doubt about the site; with `*` at its end all that begin so.
+/// A URL, or a path if the site is unambiguous; with `*` at its end, all that begin with it.
 fn from_url(setup: &SiteSetup, site: Option<usize>, url: &str) -> Result<What, OrderError> {
     let (site, host, target) = site_and_target(setup, site, url)?;
     from_target(site, host, target.as_bytes()).ok_or_else(|| OrderError::PathOfUrl(url.to_owned()))
 }
 
-/// The site that a URL is of, its host as keys have it, and what follows; a path is of `site`, or of the only one.
+/// The site of a URL, its host as in keys, and the rest; a path belongs to `site`, or to the only site.
 ///
 /// # Errors
-/// It is of no site, or not a URL.
+/// The URL belongs to no site, or is not a URL.
 pub fn site_and_target<'u>(
     setup: &SiteSetup,
     site: Option<usize>,
@@ -262,7 +263,7 @@ pub fn site_and_target<'u>(
     })
 }
 
-/// Path and query as in a request; `None`: there is no such path.
+/// Path and query as in a request; `None`: the path is invalid.
 pub(super) fn from_target(site: usize, host: Option<String>, target: &[u8]) -> Option<What> {
     let target = target.split(|b| *b == b'#').next().unwrap_or_default();
     let (raw, query) = match memchr::memchr(b'?', target) {
@@ -282,7 +283,7 @@ pub(super) fn from_target(site: usize, host: Option<String>, target: &[u8]) -> O
     })
 }
 
-/// The site that answers for an authority by one of its names: not the default site for a name that it doesn't have.
+/// The site that has an authority among its names: the default site doesn't count for a name that it doesn't have.
 fn site_of(setup: &SiteSetup, wanted: Option<usize>, authority: &str) -> Result<usize, OrderError> {
     let site = setup.site_for(authority);
     let host = host_of(authority);
@@ -298,7 +299,7 @@ fn site_of(setup: &SiteSetup, wanted: Option<usize>, authority: &str) -> Result<
     }
 }
 
-/// The site that is named, or the only one there is.
+/// The named site, or the only one.
 fn of_which_site(setup: &SiteSetup, site: Option<usize>, what: &str) -> Result<usize, OrderError> {
     match (site, setup.sites.len()) {
         (Some(site), _) => Ok(site),
@@ -317,7 +318,7 @@ fn site_named(setup: &SiteSetup, name: &str) -> Result<usize, OrderError> {
     }
 }
 
-/// Which sites there are: what to say when somebody names another.
+/// The list of sites, for an order with an unknown one.
 fn sites(setup: &SiteSetup) -> String {
     const SHOWN: usize = 20;
     let names: Vec<&str> = setup.sites.iter().take(SHOWN).map(|site| name_of(site)).collect();
@@ -328,12 +329,12 @@ fn sites(setup: &SiteSetup) -> String {
     }
 }
 
-/// The name that a site is called by where people read.
+/// The name of a site in messages.
 pub fn name_of(site: &Site) -> &str {
     site.name().unwrap_or("default")
 }
 
-/// A tag as scripts can set it: visible characters, no comma.
+/// A tag as scripts can set it: visible characters without commas.
 pub(super) fn legal_tag(tag: &str) -> Result<&str, OrderError> {
     const LONGEST: usize = 1024;
     let tag = tag.trim();
@@ -442,7 +443,7 @@ pub mod tests {
         );
     }
 
-    /// What is purged is what pages carry: their implicit tags.
+    /// Purges match the implicit tags of pages.
     #[test]
     fn pages_are_met_by_their_tags() {
         let meets = |named: bool, form: &str, site: &str, host: &str, path: &str, query: Option<&str>| {
@@ -464,7 +465,7 @@ pub mod tests {
         assert!(!meets(true, "site=a.example url=/x", "a.example", "a.example", "/xy", None));
         assert!(!meets(true, "site=a.example url=/x", "b.example", "b.example", "/x", None));
         assert!(meets(true, "site=b.example all=1", "b.example", "b.example", "/x", None));
-        // Arguments in any order, and without those that make no other page.
+        // Arguments in any order, and without the ignored ones.
         let (form, host) = ("url=https://a.example/x?b=1&utm_source=z&a=2", "a.example");
         assert!(meets(true, form, host, host, "/x", Some("a=2&b=1")));
         assert!(!meets(true, form, host, host, "/x", Some("a=2")));
@@ -492,7 +493,7 @@ pub mod tests {
         let setup = setup(true);
         let error = |form: &str| order(&setup, form).unwrap_err();
         let sites = || "the sites are a.example, b.example".to_owned();
-        // The default site answers there too, but a purge for a name that it doesn't have is a mistake.
+        // The default site responds there too, but a purge for a name that it doesn't have is a mistake.
         let (authority, site) = ("c.example".to_owned(), "b.example".to_owned());
         assert_eq!(error("url=http://c.example/"), OrderError::UnknownHost { authority, sites: sites() });
         let name = "c".to_owned();

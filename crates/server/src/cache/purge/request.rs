@@ -1,4 +1,4 @@
-//! `PURGE` and `BAN`: methods that no standard has, but every plugin that was written for Varnish uses.
+//! `PURGE` and `BAN`: methods without a standard, used by every plugin that was written for Varnish.
 //!
 //! ```text
 //!  PURGE /path           the pages of that path, whatever their query; hard
@@ -9,9 +9,9 @@
 //!  BAN /path             all that begin so
 //! ```
 //!
-//! What names one page makes it go, as these plugins expect; what names many makes them stale, so that a plugin that
-//! empties the cache with every click does not empty it for the visitors when PHP can't keep up. `Millrace-Purge: hard` or
-//! `soft` says otherwise.
+//! An order for one page makes it go, as these plugins expect; an order for many pages makes them stale, so that a
+//! plugin that empties the cache with every click does not empty it for the visitors when PHP can't keep up.
+//! `Millrace-Purge: hard` or `soft` overrides this.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::site::Site;
 
-/// Fields that name tags, and what stands between them.
+/// Fields that name tags, and their separators.
 const TAG_FIELDS: &[(&str, &[char])] = &[
     ("Millrace-Tag", &[',']),
     ("Cache-Tag", &[',']),
@@ -35,27 +35,29 @@ const TAG_FIELDS: &[(&str, &[char])] = &[
     ("xkey-softpurge", &[' ', ',']),
 ];
 
-/// Fields by which a proxy tells that it passes on somebody else's request.
+/// Fields by which a proxy shows that it forwards another client's request.
 const FORWARDED: &[&str] =
     &["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"];
 
-/// What a refused plugin's user is told.
+/// Advice for the user of a refused plugin.
 pub const WHAT_TO_DO: &str = "The address of the client is not enough to authorize a purge, because this server is reachable \
     from other machines or trusts a proxy. Set cache.purge_token and send it in the header field Millrace-Token, or add the \
     address to cache.purge_from, or use the admin socket: millrace purge.";
-/// So long that is not said again in the log.
+/// Minimum interval between two such log messages.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Whether the method is one of these two, and the site keeps pages. Where nothing is kept they are a script's own affair,
-/// as any other method.
+/// Whether the method is one of these two, and the site's cache is on. If it is off, the script gets these methods
+/// like any other.
 pub fn is_order(site: &Site, request: &Request) -> bool {
     matches!(request.head.method(), "PURGE" | "BAN") && site.cache.is_some()
 }
 
-/// What the request orders for `site`, if its sender may and its words make sense; else what it gets.
+/// Reads the order for `site` from a request, if its sender is permitted and it is valid; otherwise returns the
+/// response.
 ///
 /// # Errors
-/// 403 to others than those whom `cache.purge_from` and `cache.purge_token` mean, 400 with a reason for what can't be understood.
+/// 403 for senders other than `cache.purge_from` and `cache.purge_token` permit, 400 with a reason for an invalid
+/// order.
 pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<PurgeOrder, Box<Reply>> {
     if !may(&settings.purge_from, request) && !has_token(settings.purge_token.as_ref(), request) {
         return Err(Box::new(if is_near(request) { text(403, WHAT_TO_DO) } else { reply::plain(403) }));
@@ -74,7 +76,7 @@ pub fn read(site: &Site, settings: &Cache, request: &Request) -> Result<PurgeOrd
     }
 }
 
-/// The answer to an order that met `pages`.
+/// The response to an order that covered `pages`.
 pub fn done(pages: usize) -> Reply {
     text(200, &format!("Purged {pages} {}.", if pages == 1 { "page" } else { "pages" }))
 }
@@ -87,14 +89,15 @@ fn text(status: u16, sentence: &str) -> Reply {
         .body(body)
 }
 
-/// Whether the sender may order. Behind a proxy that is not trusted everybody has its address, and a proxy on this machine
-/// has that of a plugin here; so who was passed on may not, unless the address is the proxy's word about its client.
+/// Whether the sender may purge. Behind an untrusted proxy all clients have the proxy's address, and a proxy on this
+/// machine has the address of a local plugin; so forwarded requests may not, unless a trusted proxy named the
+/// client's address.
 fn may(allowed: &[Network], request: &Request) -> bool {
     let known = match request.ends.client_ip() {
         Some(ip) => allowed.iter().any(|network| network.contains(ip)),
         None => allowed.contains(&Network::Unix),
     };
-    // A trusted proxy doesn't tell its client's port: that is how its word is known.
+    // A trusted proxy doesn't name its client's port: that shows the address's origin.
     let told_by_proxy = request.ends.client.is_some_and(|client| client.port() == 0);
     known && (told_by_proxy || !FORWARDED.iter().any(|name| request.head.field(name).is_some()))
 }
@@ -113,18 +116,18 @@ fn has_token(secret: Option<&Secret>, request: &Request) -> bool {
     said.into_iter().flatten().any(|said| is_same(said.as_bytes(), secret.as_bytes()))
 }
 
-/// Compares in a time that does not depend on where the first difference is.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differing = one.iter().zip(other).fold(0, |differing, (one, other)| differing | (one ^ other));
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Whether it came from this machine: a plugin's, perhaps, and those who installed it have to know.
+/// Whether it came from this machine: perhaps from a plugin, whose administrator must know.
 fn is_near(request: &Request) -> bool {
     request.ends.client_ip().is_none_or(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Whether it is time to say once more in the log that a plugin's order was refused.
+/// Whether the log should mention again that a plugin's order was refused.
 pub fn is_worth_a_line(request: &Request) -> bool {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     if !is_near(request) {
@@ -160,7 +163,7 @@ fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, OrderError>>
     for (name, between) in TAG_FIELDS {
         let Some(value) = request.head.field_text(name) else { continue };
         named = true;
-        // Drupal's Purge module can be told to send them as a pattern: (^|\s)(a|b)(\s|$)
+        // Drupal's Purge module can be configured to send them as a pattern: (^|\s)(a|b)(\s|$)
         let value =
             value.strip_prefix("(^|\\s)(").and_then(|rest| rest.strip_suffix(")(\\s|$)")).unwrap_or(value);
         tags.extend(value.split(*between).map(str::trim).filter(|tag| !tag.is_empty()));
@@ -178,7 +181,7 @@ fn tags(site: &Site, request: &Request) -> Option<Result<Vec<What>, OrderError>>
     })
 }
 
-/// By the beginning of the path.
+/// By prefix of the path.
 fn ban(site: &Site, request: &Request) -> Result<Vec<What>, OrderError> {
     let path = request.raw_path();
     let prefix = [path.strip_suffix(b"*").unwrap_or(path), b"*"].concat();
@@ -186,7 +189,7 @@ fn ban(site: &Site, request: &Request) -> Result<Vec<What>, OrderError> {
     order::from_target(site.index, host, &prefix).map(|what| vec![what]).ok_or(OrderError::NotPath)
 }
 
-/// As the request says, else hard for one page.
+/// As the request says, otherwise hard for one page.
 fn hardness(request: &Request, what: &[What]) -> Hardness {
     let said = request.head.field_text("Millrace-Purge").map(|word| word.trim().to_ascii_lowercase());
     match said.as_deref() {
@@ -211,7 +214,7 @@ mod tests {
     use super::*;
     use crate::message::request::{Ends, Scheme};
 
-    /// What `text` (method, target, fields a line each) orders when it comes from `client`.
+    /// What `text` (method, target, one field per line) orders when it comes from `client`.
     fn ask(client: Option<&str>, text: &str) -> Result<String, u16> {
         ask_by(client, text, |_| ()).map_err(|reply| reply.status)
     }
@@ -284,7 +287,7 @@ mod tests {
         assert!(ask(Some("::ffff:127.9.9.9"), "PURGE /").is_ok());
         assert_eq!(ask(Some("203.0.113.7"), "PURGE /"), Err(403));
         assert_eq!(ask(None, "PURGE /"), Err(403), "a proxy's Unix socket");
-        // Whoever a proxy on this machine speaks for; it would have to be in trusted_proxies.
+        // A request that a proxy on this machine forwards; the proxy would have to be in trusted_proxies.
         for field in [
             "X-Forwarded-For: 203.0.113.7",
             "X-Forwarded-For: 127.0.0.1",
@@ -293,7 +296,7 @@ mod tests {
         ] {
             assert_eq!(local(&format!("PURGE /\n{field}")), Err(403), "{field}");
         }
-        // A trusted proxy's word counts.
+        // A trusted proxy's field counts.
         assert_eq!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 203.0.113.7"), Err(403));
         assert!(ask(Some("10.0.0.1"), "PURGE /\nX-Forwarded-For: 127.0.0.1").is_ok());
     }

@@ -1,4 +1,4 @@
-//! Who waits for whom, and what happens when PHP has no good answer.
+//! Waiting for fills, and PHP's failures.
 
 use std::task::{Context, Poll};
 
@@ -11,7 +11,7 @@ use millrace_pages::Tag;
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
 const A_WHILE: Duration = Duration::from_millis(50);
 
-/// Asks `count` times at once.
+/// Sends `count` requests at once.
 async fn crowd(scene: &Rc<Scene>, count: usize) -> Vec<Answer> {
     let asking: Vec<_> = (0..count)
         .map(|_| {
@@ -71,7 +71,7 @@ fn nobody_queues_for_what_is_for_one_only() {
     );
 }
 
-/// Two visitors with two languages, at once, for a page that nobody knows yet.
+/// Two visitors with two languages, at once, for an unknown page.
 #[test]
 fn nobody_gets_the_variant_of_another() {
     play(
@@ -233,12 +233,12 @@ fn nobody_waits_longer_than_that_if_there_is_an_old_page() {
         scene.get("/").await;
         scene.purge_everything(Hardness::Soft);
         answers_late(page(&[MINUTE], "late"), A_WHILE * 4);
-        // Who asked first neither.
+        // Nor does the first request.
         let all = crowd(&scene, 2).await;
         assert!(all.iter().all(|a| (a.status, &*a.text) == (200, "old")), "{all:?}");
         assert!(all.iter().all(|a| a.cache().ends_with("; detail=timeout")), "{all:?}");
         assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
-        // It is known by now that it takes long.
+        // The cache now knows that it takes long.
         let began = std::time::Instant::now();
         assert_eq!(scene.get("/").await.text, "old");
         assert!(began.elapsed() < A_WHILE / 2, "waited {:?}", began.elapsed());
@@ -263,7 +263,7 @@ fn what_an_error_says_is_for_one_only() {
             assert_eq!((all[0].status, &*all[0].text), (503, "Dear Alice"));
             assert!(all[1..].iter().all(|a| a.status == 503 && !a.text.contains("Alice")), "{all:?}");
             assert_eq!(runs(), 1);
-            // Said to be for all.
+            // The response is public.
             answers_late(own().with("Cache-Control", "public, max-age=1"), A_WHILE);
             let all = crowd(&scene, 3).await;
             assert!(all.iter().all(|a| a.text == "Dear Alice" && a.field("Retry-After") == "7"), "{all:?}");
@@ -308,7 +308,7 @@ fn php_is_asked_whether_a_page_still_holds() {
     );
 }
 
-/// Content in pieces, each after a while; then the end, or a broken one.
+/// Content in pieces, each after a delay; then the end, or an error.
 #[derive(Debug)]
 struct Slow {
     pieces: VecDeque<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What comes out of a stored page.
+//! Responses from stored pages.
 
 use millrace_settings::plan::Profile;
 
@@ -58,11 +58,11 @@ fn every_client_gets_the_coding_it_likes_once_it_is_made() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             assert_eq!((&*coding, runs()), ("br", 1));
-            // Who has the other form has the page.
+            // A client with the other form has the page.
             let known = format!("If-None-Match: {}", first.field("ETag"));
             let again = scene.ask("GET", "/", &["Accept-Encoding: gzip, br, zstd", &known]).await;
             assert_eq!((again.status, again.field("ETag")), (304, first.field("ETag")));
-            // It can't be used by a client that does not take it.
+            // A client that does not accept it can't use it.
             assert_eq!(scene.ask("GET", "/", &["Accept-Encoding: br", &known]).await.status, 200);
         },
     );
@@ -199,7 +199,7 @@ fn an_application_that_nobody_knows_sees_requests_as_they_came() {
             assert_eq!(RUNS.with_borrow(Vec::clone), ["HEAD /", "GET /", "GET /?utm_source=x", "GET /?a=1"]);
             answers(page(&[MINUTE], "plain"));
             assert_eq!(scene.get("/?a=1").await.text, "plain", "what PHP coded for one is not for others");
-            // The order of arguments is no idea of its own.
+            // The order of arguments doesn't make a script special.
             answers(page(&[MINUTE], "in any order"));
             scene.get("/?b=1&a=2").await;
             assert_eq!(scene.get("/?a=2&b=1").await.text, "in any order");

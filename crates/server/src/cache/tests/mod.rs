@@ -1,4 +1,4 @@
-//! The room's rules, with a scripted maker in PHP's place.
+//! The room's rules, with a scripted maker in place of PHP.
 
 mod fills;
 mod hits;
@@ -25,7 +25,7 @@ use crate::message::reply::{Aside, Body, Fields, Reply};
 use crate::message::request::{Content, Ends, Request, Scheme};
 use crate::site::Site;
 
-/// What the maker does when it is asked the next time.
+/// What the maker does at its next call.
 type Play = Box<dyn FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
 
 thread_local! {
@@ -44,12 +44,12 @@ fn make(request: Request) -> Pin<Box<dyn Future<Output = Reply>>> {
     play(request)
 }
 
-/// The maker answers so, at once.
+/// The maker returns this response at once.
 fn answers(reply: Reply) {
     plays(move |_| Box::pin(std::future::ready(reply)));
 }
 
-/// The maker answers so after a while.
+/// The maker returns this response after a delay.
 fn answers_late(reply: Reply, after: Duration) {
     plays(move |_| {
         Box::pin(async move {
@@ -63,12 +63,12 @@ fn plays(play: impl FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>> + 's
     PLAYS.with_borrow_mut(|plays| plays.push_back(Box::new(play)));
 }
 
-/// How often the maker was asked.
+/// How often the maker was called.
 fn runs() -> usize {
     RUNS.with_borrow(Vec::len)
 }
 
-/// An answer of a script: its fields, its content.
+/// A response of a script: its fields, its content.
 fn page(fields: &[(&str, &str)], content: &str) -> Reply {
     let mut reply = Reply::new(200).with("Content-Type", "text/html; charset=utf-8");
     let mut aside = Aside::default();
@@ -86,7 +86,7 @@ struct Scene {
     site: Arc<Site>,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-/// Plays `scene` for a site of this profile.
+/// Runs `scene` for a site with this profile.
 fn play<F: Future<Output = ()>>(
     profile: plan::Profile,
     change: impl FnOnce(&mut plan::Plan),
@@ -165,7 +165,7 @@ impl Scene {
         }
     }
 
-    /// Asks as the protocol does.
+    /// Sends a request as the protocol does.
     async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         let request = self.request(method, target, fields);
         let same = self.request(method, target, fields);

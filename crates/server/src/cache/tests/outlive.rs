@@ -1,4 +1,4 @@
-//! One process after the other with the same folder.
+//! Several processes in sequence with the same folder.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::context::log::tests::Dir;
 
 const DAY: (&str, &str) = ("Cache-Control", "public, max-age=86400, stale-while-revalidate=60");
 
-/// A process with this folder; it ends well.
+/// A process with this folder; it shuts down properly.
 fn process<F: Future<Output = Scene>>(
     dir: &Dir,
     change: impl FnOnce(&mut Plan),
@@ -29,7 +29,7 @@ fn process<F: Future<Output = Scene>>(
     );
 }
 
-/// Waits until all that was written is there.
+/// Waits until all written pages are loaded.
 async fn loaded(scene: &Scene) {
     while scene.thread.cache.disk().usage().loading {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -86,7 +86,7 @@ fn not_if_its_site_is_another() {
 fn not_after_a_process_without_a_cache() {
     let dir = Dir::new("outlive-off");
     first(&dir);
-    // Whatever changed then, nobody noted it.
+    // Changes at that time were not noted.
     process(&dir, |plan| plan.sites[0].cache.mode = plan::CacheMode::Off, async |scene| scene);
     process(
         &dir,
@@ -109,7 +109,7 @@ fn purges_hold_for_what_is_still_to_be_read() {
             &dir,
             |_| (),
             async |scene| {
-                // Before the loader is done, or after it: it must not matter.
+                // Before or after the loader is done: it must not matter.
                 scene.purge_everything(how);
                 loaded(&scene).await;
                 answers(page(&[DAY], "new"));
@@ -181,7 +181,7 @@ fn more_than_memory_may_hold_is_left_on_the_disk() {
             loaded(&scene).await;
             let usage = scene.thread.cache.usage();
             assert!((12..20).contains(&usage.pages) && usage.evicted == 0, "{usage:?}");
-            // The newest are there.
+            // The newest pages are there.
             scene.get("/99").await;
             assert_eq!(runs(), 0);
             scene

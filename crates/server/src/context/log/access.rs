@@ -1,5 +1,5 @@
-//! The access log: one line a request. An event loop formats it into a buffer of its own and hands full buffers to
-//! the writer a few times a second. A disk that is full or slow costs lines, which are counted, and nothing else.
+//! The access log: one line per request. An event loop formats it into its own buffer and passes buffers to the
+//! writer a few times a second. If the disk is full or slow, only lines are lost, and they are counted.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,11 +19,11 @@ use crate::context::Context;
 use crate::context::stats::Counter;
 use millrace_wire::head::Head;
 
-/// A buffer is handed over when it holds this many bytes.
+/// A buffer is passed on when it holds this many bytes.
 const BATCH: usize = 32 * 1_024;
 /// Batches that may wait for the writer: 16 MiB.
 const QUEUE: usize = 512;
-/// While lines are being lost, the error log says so at most this often.
+/// Minimum interval between messages in the error log about lost lines.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// A line about one request.
@@ -31,26 +31,26 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 pub struct AccessEntry<'a> {
     /// The request.
     pub asked: LoggedRequest<'a>,
-    /// The client's address; `None` for a peer on a Unix socket.
+    /// The client's address; `None` for a client on a Unix socket.
     pub client: Option<IpAddr>,
-    /// Status of the answer.
+    /// Status of the response.
     pub status: u16,
     /// Bytes of content sent.
     pub bytes: u64,
-    /// From the first byte of the request to the last of the answer.
+    /// From the first byte of the request to the last byte of the response.
     pub duration: Duration,
 }
 
-/// What a client asked.
+/// What a client sent.
 #[derive(Clone, Copy, Debug)]
 pub enum LoggedRequest<'a> {
-    /// A request: its head, and host and port as the client asked for them.
+    /// A request: its head, and the requested host and port.
     Request(&'a Head, &'a str),
-    /// Something else: the beginning of what it sent, as far as it is known.
+    /// Anything else: the start of what it sent, as far as it is known.
     Malformed(&'a [u8]),
 }
 
-/// Lines of one event loop that are not handed over yet.
+/// Lines of one event loop that are not passed on yet.
 #[derive(Debug, Default)]
 pub struct AccessBuffer {
     lines: RefCell<Vec<u8>>,
@@ -77,7 +77,7 @@ impl AccessBuffer {
         }
     }
 
-    /// Hands over what there is. Called a few times a second, and before the event loop ends.
+    /// Passes on all lines. Called a few times a second, and before the event loop ends.
     pub fn flush(&self, context: &Context) {
         let Some(access) = context.process.log.access() else { return };
         let mut lost = access.shared.lost.swap(0, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl AccessBuffer {
     }
 }
 
-/// The way to the writer of the access log.
+/// Access to the writer of the access log.
 pub struct Access {
     queue: SyncSender<AccessLogJob>,
     shared: Arc<AccessLogShared>,
@@ -166,7 +166,7 @@ impl Access {
     }
 }
 
-/// What the thread of the access log owns.
+/// The state of the writer's thread.
 struct AccessLogWriter {
     sink: LogSink,
     messages: ErrorLogQueue,
@@ -201,7 +201,7 @@ impl AccessLogWriter {
     }
 
     fn failed(&mut self, failed: &Failed, count: u64) {
-        // A user agent can't smuggle a line break in, so lines are requests; but never more than there were.
+        // A user agent can't contain a line break, so lines are requests; but never count more than there were.
         let lost = failed.lines.min(count);
         self.shared.lost.fetch_add(lost, Ordering::Relaxed);
         let now = Instant::now();
@@ -351,7 +351,7 @@ mod tests {
         let pipe = dir.path("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
-        // Somebody has it open and never reads: the writer hangs in its second batch.
+        // A reader has it open and never reads: the writer hangs in its second batch.
         let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         let log = Log::open(&with_access(&dir, &pipe)).unwrap();
         let context = context(&log);

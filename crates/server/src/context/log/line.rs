@@ -1,5 +1,5 @@
-//! How a line of the access log looks. Everything that a client sent is escaped: a line is one line, and its quotes
-//! are ours.
+//! Formats lines of the access log. All data from a client is escaped: a line is one line, and a client can't forge
+//! quotes.
 
 use std::io::Write;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::access::{AccessEntry, LoggedRequest};
 use super::time::Civil;
 
-/// The present as both formats write it, formatted once a second or millisecond and not once a line.
+/// The current time in both formats, formatted once per second or millisecond instead of once per line.
 #[derive(Debug, Default)]
 pub struct LogTime {
     since: Option<Duration>,
@@ -16,7 +16,7 @@ pub struct LogTime {
 }
 
 impl LogTime {
-    /// It is that long since 1970.
+    /// Sets the time since 1970.
     pub fn set(&mut self, since: Duration) {
         let known = |d: Duration| d.as_millis() == since.as_millis();
         if self.since.is_some_and(known) {
@@ -34,7 +34,7 @@ impl LogTime {
 }
 
 /// `client - - [time] "request line" status bytes "referer" "user agent" seconds "host"`: the combined format of
-/// Apache and nginx, whose readers ignore what follows the user agent.
+/// Apache and nginx, whose parsers ignore the part after the user agent.
 pub fn combined(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     push_client(out, entry);
     out.extend_from_slice(b" - - [");
@@ -74,7 +74,7 @@ pub fn combined(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// One JSON object (RFC 8259). Bytes that are no UTF-8 become the text `\xff`, as in the combined format.
+/// One JSON object (RFC 8259). Bytes that are not UTF-8 become the text `\xff`, as in the combined format.
 pub fn json(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(&stamp.rfc3339);
@@ -132,7 +132,7 @@ fn push_client(out: &mut Vec<u8>, entry: &AccessEntry<'_>) {
     }
 }
 
-/// Escapes as nginx does: quote, backslash, control characters and whatever is not ASCII become `\xHH`.
+/// Escapes as nginx does: quote, backslash, control characters and non-ASCII bytes become `\xHH`.
 fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     push_escaped(
         out,
@@ -170,7 +170,7 @@ fn escape_json(out: &mut Vec<u8>, piece: &[u8]) -> usize {
             };
             let length = character.len_utf8();
             if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') {
-                // Both are line breaks to some readers of lines.
+                // Some parsers take both for line breaks.
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             } else {
                 out.extend_from_slice(&piece[..length]);
@@ -181,7 +181,7 @@ fn escape_json(out: &mut Vec<u8>, piece: &[u8]) -> usize {
     1
 }
 
-/// Copies runs of plain bytes at once; `escape` handles the start of the rest and says how much it took.
+/// Copies runs of plain bytes at once; `escape` handles the start of the rest and returns how much it took.
 fn push_escaped(
     out: &mut Vec<u8>,
     text: &[u8],

@@ -1,5 +1,5 @@
-//! The error log: one line a message, for people. Its writer folds a message that comes again and again into one
-//! line every ten seconds, so that a fault in a loop does not fill the disk and hide the others.
+//! The error log: one line per message, for people. Its writer folds repeated messages into one line every ten
+//! seconds, so that a fault in a loop does not fill the disk and hide others.
 
 use std::io;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use super::time::Civil;
 
 /// Messages that may wait for the writer.
 const QUEUE: usize = 4_096;
-/// Bytes of a message beyond which it is cut.
+/// Maximum length of a message, bytes; longer ones are cut.
 const LONGEST: usize = 32 * 1_024;
-/// A message that comes again within this is counted, not written.
+/// A message repeated within this time is counted, not written.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Distinct messages that are remembered.
 const REMEMBERED: usize = 64;
 /// How long a caller waits for the writer to open a file or to end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The way to the writer of the error log.
+/// Access to the writer of the error log.
 #[derive(Clone)]
 pub struct ErrorLogQueue {
     queue: SyncSender<ErrorLogJob>,
@@ -99,8 +99,8 @@ impl ErrorLogQueue {
     }
 }
 
-/// `text` on its own: a later line is indented, so that it can't be taken for a message, and control characters and
-/// bytes that are no UTF-8 are spelled out.
+/// `text` on its own: further lines are indented, so that they can't be taken for messages, and control characters
+/// and invalid UTF-8 are escaped.
 fn printable(text: &[u8]) -> Vec<u8> {
     let cut = &text[..text.len().min(LONGEST)];
     let mut clean = Vec::with_capacity(cut.len());
@@ -124,7 +124,7 @@ fn printable(text: &[u8]) -> Vec<u8> {
     clean
 }
 
-/// What the thread of the error log owns.
+/// The state of the writer's thread.
 struct ErrorLogWriter {
     sink: LogSink,
     repeats: Repeats,
@@ -186,7 +186,7 @@ impl ErrorLogWriter {
     fn write(&mut self, at: SystemTime, level: Level, text: &[u8]) {
         let line = line(at, level, text);
         if let Err(failed) = self.sink.write_lines(&line) {
-            // Standard error is the last place left; if that fails too, nobody listens.
+            // Standard error is the last resort; if that fails too, the message is lost.
             let name = self.sink.name();
             let reason = format!("cannot write to the error log {name}: {}", failed.reason);
             if let Ok(mut stderr) = LogSink::open(LogTarget::Stderr) {
@@ -215,7 +215,7 @@ fn line(at: SystemTime, level: Level, text: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Which messages were written lately, and how often they came again.
+/// Which messages were written lately, and how often they were repeated.
 #[derive(Default)]
 struct Repeats {
     /// Oldest window first.
@@ -246,8 +246,8 @@ impl Repeats {
         self.recent.first().map(|r| r.until)
     }
 
-    /// The next message to be told of with its count: of those whose window ends by `now`, of all with `None`. One
-    /// that came again is remembered for another window.
+    /// The next message to report with its count: of messages whose window ends by `now`, of all with `None`. A
+    /// repeated message is remembered for another window.
     fn take_due(&mut self, now: Option<Instant>) -> Option<(Level, Vec<u8>, u64)> {
         while self.recent.first().is_some_and(|r| now.is_none_or(|now| r.until <= now)) {
             let old = self.recent.remove(0);

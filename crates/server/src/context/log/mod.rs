@@ -1,9 +1,9 @@
 //! The error log, for people, and the access log, off the hot path.
 //!
-//! Neither can hold up the path of a request: whoever logs formats into memory and hands over to a writer thread
-//! through a bounded queue. What does not fit is dropped, counted, and said so once there is room again. Each log
-//! has a thread of its own, so that a disk that hangs under one does not silence the other. The writer threads open
-//! the files themselves: a descriptor of a thread with a table of its own would mean nothing to them.
+//! Neither can delay a request: a message is formatted in memory and passed to a writer thread through a bounded
+//! queue. What does not fit is dropped and counted, and the loss is reported when there is room again. Each log has
+//! its own thread, so that a disk that hangs under one does not silence the other. The writer threads open the files
+//! themselves: a descriptor from a thread with its own descriptor table would mean nothing to them.
 
 mod access;
 mod line;
@@ -33,7 +33,7 @@ pub struct Log {
 }
 
 struct LogShared {
-    /// Least [`Level`] that is logged.
+    /// Minimum [`Level`] that is logged.
     level: AtomicU8,
     /// `None`: nothing is written.
     writers: Option<Writers>,
@@ -81,7 +81,7 @@ impl Log {
         self.message(Level::Error, text);
     }
 
-    /// Logs `text` if its level is to be logged. Never blocks.
+    /// Logs `text` if its level is enabled. Never blocks.
     pub fn message(&self, level: Level, text: fmt::Arguments<'_>) {
         if !self.wants(level) {
             return;
@@ -92,7 +92,7 @@ impl Log {
         }
     }
 
-    /// Whether messages of this level are logged, for those whose text is costly to make.
+    /// Whether messages of this level are logged, for texts that are costly to make.
     pub fn wants(&self, level: Level) -> bool {
         level as u8 >= self.shared.level.load(Ordering::Relaxed)
     }
@@ -117,8 +117,8 @@ impl Log {
         self.send(level, &text);
     }
 
-    /// Opens the files again, after they were moved away or the settings changed. Where that fails the log goes on
-    /// in the old file and says so.
+    /// Opens the files again, after they were moved away or the settings changed. If that fails, the log continues in
+    /// the old file and says so.
     pub fn reopen(&self, plan: &plan::Log) {
         let Some(writers) = &self.shared.writers else { return };
         self.shared.level.store(plan.level as u8, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Log {
     /// lost. Event loops flush their [`AccessBuffer`] before.
     pub fn close(&self) {
         if let Some(writers) = &self.shared.writers {
-            // The access log first: it may have something to say in the other.
+            // The access log first: it may report something in the other.
             writers.access.close();
             writers.messages.close();
         }
@@ -158,8 +158,8 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Asks a writer to end behind all that is queued, and waits for it: `patience` for a place in the queue, and as long
-/// for the writer.
+/// Asks a writer to end after all that is queued, and waits for it: `patience` for room in the queue, and as long for
+/// the writer.
 fn end_writer<J>(queue: &SyncSender<J>, patience: Duration, job: impl Fn(SyncSender<()>) -> J) {
     let (done, closed) = sync_channel(1);
     let began = Instant::now();
@@ -181,7 +181,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A directory that goes with its test.
+    /// A directory that is deleted with its test.
     pub(crate) struct Dir(PathBuf);
 
     impl Dir {

@@ -1,4 +1,4 @@
-//! Where a log's bytes go: a file, or the standard output or error.
+//! The destination of a log: a file, or standard output or error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use millrace_settings::plan;
 
-/// What a log is to be written to.
+/// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nowhere: the log is off.
@@ -20,7 +20,7 @@ pub enum LogTarget {
 }
 
 impl LogTarget {
-    /// Of the error log.
+    /// For the error log.
     pub fn for_messages(plan: &plan::Log) -> LogTarget {
         plan.error.clone().map_or(LogTarget::Stderr, LogTarget::File)
     }
@@ -51,7 +51,7 @@ impl LogSink {
         Ok(LogSink { target, file, torn: false })
     }
 
-    /// Writes whole lines. A line that a failed write has torn is ended before the next one begins.
+    /// Writes complete lines. Ends a line that a failed write has torn before the next one begins.
     ///
     /// # Errors
     /// `Failed` says how many lines are lost and why.
@@ -99,13 +99,13 @@ pub struct Failed {
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
-    // Both names can't be opened when they are a socket, as under systemd; the descriptors themselves can be used.
+    // These two names can't be opened when they are sockets, as under systemd; the descriptors themselves work.
     match path.to_str() {
         Some("/dev/stdout") => return duplicate(io::stdout()),
         Some("/dev/stderr") => return duplicate(io::stderr()),
         _ => {}
     }
-    // Addresses of visitors are in it: not for everybody to read.
+    // It contains visitors' addresses: not for all users to read.
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 

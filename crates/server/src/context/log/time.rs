@@ -1,4 +1,4 @@
-//! Points in time as logs write them, always in UTC: no time zone file is read and no hour is written twice a year.
+//! Times as logs write them, always in UTC: no time zone file is read and no hour occurs twice a year.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,11 +1,11 @@
-//! Why requests went around the page cache: a count for each reason, and the names that are most often behind one. Names
-//! come from clients, so only so many are held: the rest is told apart by Space-Saving (Metwally, Agrawal, El Abbadi, 2005),
-//! which keeps every name that makes up more than 1/64 of all, with a count that is at most that much too high.
+//! Why requests bypassed the page cache: a count for each reason, and the most frequent names behind them. Names come
+//! from clients, so their number is bounded by Space-Saving (Metwally, Agrawal, El Abbadi, 2005), which keeps every
+//! name that makes up more than 1/64 of all, with a count that is at most this much too high.
 
-/// Names that are held, of all reasons together.
+/// Maximum number of names, of all reasons together.
 const MOST_NAMES: usize = 64;
 
-/// Bytes of a name that are held.
+/// Maximum length of a stored name, bytes.
 const NAME_BYTES: usize = 80;
 
 /// Reasons, and names behind them.

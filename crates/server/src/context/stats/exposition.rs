@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use super::latency::{BOUNDS, Summary};
 use super::table::Row;
 
-/// Text that grows family by family.
+/// Text that grows by metric families.
 #[derive(Debug, Default)]
 pub struct Exposition {
     text: String,
@@ -54,7 +54,7 @@ impl Exposition {
     }
 }
 
-/// Microseconds as seconds, without digits that say nothing.
+/// Microseconds as seconds, without trailing zeros.
 fn seconds(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! How long requests take: a histogram a thread with fixed bounds, so that recording is two additions and the sum
+//! How long requests take: one histogram per thread with fixed bounds, so that recording is two additions and the sum
 //! over threads is exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl Histograms {
     }
 }
 
-/// One writer: a plain load and store do, and cost no locked instruction.
+/// One writer: a plain load and store is enough, and needs no locked instruction.
 fn add(value: &AtomicU64, n: u64) {
     value.store(value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
@@ -100,8 +100,8 @@ impl Summary {
         self.buckets.iter().sum()
     }
 
-    /// A bound that this share (0 to 1) of the durations stays below; `None`: nothing was recorded, or it lies
-    /// beyond the last bound.
+    /// An upper bound for this share (0 to 1) of the durations; `None`: nothing was recorded, or it is beyond the
+    /// last bound.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut seen = 0;

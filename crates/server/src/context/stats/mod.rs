@@ -1,4 +1,4 @@
-//! Counters: one table, one slot a thread, no lock and no shared cache line on the path of a request.
+//! Counters: one table, one slot per thread, no lock and no shared cache line on the path of a request.
 
 mod causes;
 mod exposition;
@@ -32,7 +32,7 @@ pub struct CounterSlot {
 impl CounterSlot {
     /// Adds `n` to a counter or gauge.
     pub fn add(&self, counter: Counter, n: u64) {
-        // One writer: a plain load and store would do, and costs no locked instruction.
+        // One writer: a plain load and store is enough, and needs no locked instruction.
         let value = &self.values[counter as usize];
         value.store(value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }

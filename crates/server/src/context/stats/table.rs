@@ -1,6 +1,6 @@
-//! The table of counters. A row is all there is to a counter: from it come the slot, the Prometheus text, the status
-//! in JSON and the page `docs/counters.md`. To add one: a row here, a call of [`super::CounterSlot::add`] where it happens,
-//! and `MILLRACE_UPDATE=1 cargo test -p millrace-server counters_page`.
+//! The table of counters. A row defines a counter completely: it generates the slot, the Prometheus text, the status
+//! in JSON and the page `docs/counters.md`. To add one: a row here, a call of [`super::CounterSlot::add`] where it
+//! happens, and `MILLRACE_UPDATE=1 cargo test -p millrace-server counters_page`.
 
 /// What a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Fields of an answer, conditions, expiry.
+//! Fields of a response, conditions, expiry.
 
 use super::*;
 
@@ -166,7 +166,7 @@ fn the_site_has_the_last_word_on_caching() {
     let mut site = Site::new();
     site.lines = "X-A: b\r\ncache-control: no-store\r\n";
     site.write(PNG, "x");
-    // It is added where the answer leaves.
+    // It is added where the response is sent.
     assert_eq!(field(&site.get(PNG, &[]), "Cache-Control"), "");
     let site = Site::with(|limits| limits.expires = false);
     site.write(PNG, "x");
@@ -188,7 +188,7 @@ fn old_and_odd_times() {
         assert_eq!(modified(&site, PNG), expected);
         assert!(!field(&site.get(PNG, &[]), "ETag").contains("--"));
     }
-    // A clock ahead of ours: no date of the future is sent, and it is no validator for parts.
+    // A file from the future: no date of the future is sent, and it can't validate parts.
     file.set_modified(SystemTime::now() + Duration::from_secs(1_000_000)).unwrap();
     site.pass(1000);
     let date = modified(&site, PNG);

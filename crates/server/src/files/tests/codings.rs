@@ -1,4 +1,4 @@
-//! Compressed forms: siblings on disk and those made here.
+//! Compressed forms: siblings on disk and forms made by the server.
 
 use super::super::compress;
 use super::*;
@@ -22,7 +22,7 @@ fn unpack(reply: &Reply, length: usize) -> Vec<u8> {
     out
 }
 
-/// What compresses to a half, with effort.
+/// Text that shrinks to a half, with effort.
 fn hard_text(length: usize) -> Vec<u8> {
     noise(length).iter().map(|b| b'a' + b % 16).collect()
 }
@@ -75,7 +75,7 @@ fn made_once_for_all_who_wait() {
     site.write("/a.css", &content);
     let [first, second, third] = [(); 3].map(|()| site.ask("GET", "/a.css", &accepting("br")));
     assert!(matches!(first, FileResponse::Later(_)), "it takes tens of milliseconds");
-    // One who goes away takes nothing from the others.
+    // A client that goes takes nothing from the others.
     drop(first);
     let waiting = [second, third].map(|answer| match answer {
         FileResponse::Later(reply) => reply,
@@ -140,7 +140,7 @@ fn conditions_are_asked_again_when_it_is_made() {
     site.write("/a.txt", noise(3000));
     let etag = field(&site.get("/a.txt", &[]), "ETag");
     site.cache.reset(&limits(), 1);
-    // It gets no smaller, so the client's plain form is still the one.
+    // It does not shrink, so the client's plain form is the right one.
     let fields = [("Accept-Encoding", "gzip"), ("If-None-Match", &*etag)];
     assert_eq!(site.get("/a.txt", &fields).status, 304);
 }
@@ -204,7 +204,7 @@ fn a_large_file_is_sent_as_it_is_until_its_form_is_made() {
         assert!(began.elapsed() < PATIENCE);
         settle();
     }
-    // Who can't read it as it is waits.
+    // A client that refuses the plain form waits.
     let reply = site.get("/large.json", &accepting("br, identity;q=0"));
     assert_eq!(field(&reply, "Content-Encoding"), "br");
 }
@@ -216,7 +216,7 @@ fn a_file_that_changed_before_its_turn_is_not_compressed() {
     settle();
     site.find("/a.css");
     site.folder.replace("/a.css", text(7000));
-    // The entry is of the old state for another second, and what is made must not be of the new one.
+    // The entry keeps the old state for another second, and its forms must not come from the new one.
     let reply = site.get("/a.css", &accepting("br"));
     assert_eq!(field(&reply, "Content-Encoding"), "");
     assert_eq!(bytes_of(&reply.body), text(5000));
@@ -331,7 +331,7 @@ fn more_jobs_than_the_queue_holds_cost_nobody_an_answer() {
     in_own_process("codings::more_jobs_than_the_queue_holds_child", 1024);
 }
 
-/// The queue is one for the process: other tests would find it full.
+/// The process has only one queue: other tests would find it full.
 #[test]
 #[ignore = "is run by `more_jobs_than_the_queue_holds_cost_nobody_an_answer`"]
 fn more_jobs_than_the_queue_holds_child() {

@@ -1,4 +1,4 @@
-//! What a path leads to, and how long the cache believes it.
+//! What a path leads to, and how long the cache trusts it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -62,7 +62,7 @@ fn scripts_are_named_and_not_read() {
     site.folder.remove("/index.php");
     site.pass(1000);
     assert!(matches!(site.look("/index.php", Purpose::Run).0, Node::Missing));
-    // The same path, looked for to be sent, is another question.
+    // The same path with another purpose is another lookup.
     site.write("/none.php", "x");
     assert!(matches!(site.find("/none.php"), Node::File(_)));
 }
@@ -79,7 +79,7 @@ fn pipes_sockets_and_devices_are_nothing_and_block_nobody() {
     }
 }
 
-/// Runs `test` as a user who owns nothing here; the tests themselves may run as root.
+/// Runs `test` as a user without files here; the tests themselves may run as root.
 fn as_nobody(test: impl FnOnce()) {
     let (root, nobody) = (rustix::fs::Uid::ROOT, rustix::fs::Uid::from_raw(65534));
     let was_root = rustix::process::geteuid() == root;
@@ -110,7 +110,7 @@ fn what_may_not_be_read() {
     as_nobody(|| {
         assert!(matches!(site.find("/secret.txt"), Node::Missing));
         assert!(matches!(site.find("/closed/in.txt"), Node::Missing));
-        // PHP may run as a user who may read what we may not; and a directory need not be listed to be one.
+        // PHP's user may have access that the server lacks; and an unreadable directory still is one.
         assert!(matches!(site.look("/script.php", Purpose::Run).0, Node::Script(_)));
         assert!(matches!(site.find("/closed"), Node::Directory));
         assert!(matches!(site.find("/listless/"), Node::Directory));
@@ -181,7 +181,7 @@ fn a_change_of_equal_size_and_time_is_seen() {
 
 #[test]
 fn a_file_looked_at_right_after_its_change_is_read_again() {
-    // Its times can't tell whether it changes once more in the same tick of the kernel's clock.
+    // Its times can't show another change within the same tick of the kernel's clock.
     let site = Site::new();
     site.write("/a.txt", "one");
     let first = site.entry("/a.txt");
@@ -269,7 +269,7 @@ fn large_files_stay_on_disk() {
     assert!(matches!(site.entry("/large").plain().content, FormContent::Disk { length: 1001, .. }));
     assert_eq!(site.cache.cost().descriptors, 1);
     assert_eq!(site.content("/large").unwrap(), text(1001));
-    // Replaced while it is being sent: the open file is still the old one, whole.
+    // Replaced while it is being sent: the open file still is the complete old one.
     let old = site.entry("/large");
     site.folder.replace("/large", "new");
     let content = &old.plain().content;
@@ -338,7 +338,7 @@ fn a_deployment_by_link_is_seen_at_once_for_all_files() {
     std::fs::rename(site.folder.at("next"), site.folder.at("current")).unwrap();
     assert_eq!(site.content("/a.txt").unwrap(), b"a.txt 1");
     site.pass(400);
-    // The first that is a second old finds the new root, and with it all others are new.
+    // The first entry that is a second old finds the new root, and with it all others are renewed.
     assert_eq!(site.content("/a.txt").unwrap(), b"a.txt 2");
     assert_eq!(site.content("/b.txt").unwrap(), b"b.txt 2");
     assert!(site.content("/old.txt").is_none());
@@ -377,7 +377,7 @@ fn a_site_is_not_taken_for_another_of_its_position() {
     };
     assert_eq!(look(&one, 1), b"one");
     assert_eq!(look(&two, 2), b"two");
-    // A request that began before the reload is still under way.
+    // A request that began before the reload is still in progress.
     assert_eq!(look(&one, 1), b"one");
     cache.reset(&limits(), 1);
     assert_eq!(look(&two, 2), b"two");
@@ -401,7 +401,7 @@ fn gauges_follow_the_cache() {
     assert_eq!(tell(), (0, 0));
 }
 
-/// Run in a process of its own, which may be robbed of its descriptors.
+/// Runs in a separate process, which can use up its descriptors.
 #[test]
 #[ignore = "is run by `without_descriptors`"]
 fn without_descriptors_child() {
@@ -417,7 +417,7 @@ fn without_descriptors_child() {
     while let Ok(file) = std::fs::File::open("/dev/null") {
         greedy.push(file);
     }
-    // The cache gives up what it holds before it gives up.
+    // The cache frees its descriptors before it fails.
     assert!(matches!(site.find("/10"), Node::File(_)));
     let held: Vec<Node> = (11..19).map(|n| site.find(format!("/{n}"))).collect();
     assert_eq!(held.iter().filter(|node| matches!(node, Node::File(_))).count(), 5);

@@ -1,4 +1,4 @@
-//! Symbolic links: inside, out, in a circle, and changed while we look. With `openat2` and without.
+//! Symbolic links: inside, outside, in a circle, and changed during a lookup. With `openat2` and without.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::lookup::{FoundPath, LookupFailure, PathKind, Root};
 use super::*;
 
-/// A root beside a secret, with all sorts of links.
+/// A root beside a secret, with all kinds of links.
 fn maze() -> Folder {
     let folder = Folder::new();
     folder.write("/secret/key.txt", "secret");

@@ -1,4 +1,4 @@
-//! A folder, a cache and a clock that is told the time.
+//! A folder, a cache and a clock that the test sets.
 
 mod answers;
 mod codings;
@@ -22,7 +22,7 @@ use super::cache::SitePlace;
 use super::{FileEntry, FileMoment, FileResponse, Node, OpenFileCache, Purpose};
 use crate::message::reply::{Body, Reply};
 
-/// A folder that vanishes with the test.
+/// A folder that is deleted with the test.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -51,13 +51,13 @@ impl Folder {
         std::fs::remove_file(self.at(path)).unwrap();
     }
 
-    /// Puts another file in the place of `path`, as `rename` does: at once.
+    /// Replaces `path` atomically with another file, by `rename`.
     pub fn replace(&self, path: &str, content: impl AsRef<[u8]>) {
         self.write("new", content);
         std::fs::rename(self.at("new"), self.at(path)).unwrap();
     }
 
-    /// Sets the time of modification, seconds ago.
+    /// Sets the time of modification to `seconds` ago.
     pub fn age(&self, path: &str, seconds: u64) {
         let file = std::fs::File::options().append(true).open(self.at(path)).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
@@ -70,12 +70,12 @@ impl Drop for Folder {
     }
 }
 
-/// Lets time pass that file systems can tell: their clocks tick in milliseconds.
+/// Waits long enough for file systems to notice: their clocks tick in milliseconds.
 pub fn settle() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// What `[files]` says where a test says nothing else.
+/// The default `[files]` settings of the tests.
 pub fn limits() -> plan::Files {
     plan::Files {
         cache_entries: 1000,
@@ -122,7 +122,7 @@ impl Site {
         self.folder.write(path, content);
     }
 
-    /// Milliseconds pass for the cache.
+    /// Advances the cache's clock.
     pub fn pass(&self, milliseconds: u64) {
         self.tick.set(self.tick.get() + milliseconds);
     }
@@ -155,7 +155,7 @@ impl Site {
         }
     }
 
-    /// The content that the cache has for `path`; `None` if there is no such file.
+    /// The cached content for `path`; `None` if there is no such file.
     pub fn content(&self, path: &str) -> Option<Vec<u8>> {
         match self.find(path) {
             Node::File(entry) => {
@@ -180,7 +180,7 @@ impl Site {
     }
 }
 
-/// The reply, waited for if it takes a moment.
+/// The reply, after waiting if necessary.
 pub fn finish(answer: FileResponse) -> Reply {
     match answer {
         FileResponse::Ready(reply) => reply,
@@ -196,7 +196,7 @@ pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// Runs the ignored test `name` of these in a process that may have `descriptors` open.
+/// Runs the ignored test `name` of these in a process limited to `descriptors` open files.
 pub fn in_own_process(name: &str, descriptors: u32) {
     let script = format!("ulimit -n {descriptors}; exec \"$0\" --exact \"$1\" --ignored");
     let mut command = std::process::Command::new("sh");
@@ -232,12 +232,12 @@ pub fn field(reply: &Reply, name: &str) -> String {
     values.join(" | ")
 }
 
-/// What compresses well.
+/// Text that compresses well.
 pub fn text(length: usize) -> Vec<u8> {
     b"All work and no play makes Jack a dull boy.\n".iter().copied().cycle().take(length).collect()
 }
 
-/// What doesn't compress at all.
+/// Data that doesn't compress.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();

@@ -142,7 +142,7 @@ fn parts_are_of_the_plain_content() {
     assert_eq!((part.status, field(&part, "Content-Encoding")), (206, String::new()));
     assert_eq!(bytes_of(&part.body), b"All work");
     assert_eq!(field(&part, "Vary"), "Accept-Encoding");
-    // A client that has the beginning of the compressed form gets that form again.
+    // A client that has the start of the compressed form gets the same form again.
     let etag = field(&coded, "ETag");
     let resumed = site.get("/a.css", &[accept, ("Range", "bytes=9-"), ("If-Range", &etag)]);
     assert_eq!((resumed.status, field(&resumed, "Content-Encoding")), (200, "br".to_owned()));

@@ -6,14 +6,15 @@ use millrace_wire::ranges::ByteSpan;
 
 use super::Body;
 
-/// Content-Type and content of an answer with `spans` of a representation of this type and `length`; `cut` gives a part.
+/// Content-Type and content of a response with `spans` of a representation of this type and `length`; `cut` returns a
+/// part.
 pub fn byteranges(
     media_type: &[u8],
     length: u64,
     spans: &[ByteSpan],
     cut: impl Fn(ByteSpan) -> Body,
 ) -> (String, Body) {
-    // The boundary must not be in the content: nobody who wrote it can have known this one.
+    // The boundary must not occur in the content: it is random, so no author can have known it.
     let boundary = format!("{:016x}", RandomState::new().hash_one(length));
     let mut parts = Vec::with_capacity(2 * spans.len() + 1);
     for (index, span) in spans.iter().enumerate() {

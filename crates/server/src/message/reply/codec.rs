@@ -1,4 +1,5 @@
-//! Content codings: what is worth coding, and the coding itself, well for what is kept, or fast for one client.
+//! Content codings: which content is worth coding, and the coding itself: thorough for cached content, fast for one
+//! client.
 
 use std::cell::RefCell;
 
@@ -7,7 +8,7 @@ use millrace_wire::encoding::Coding;
 
 use super::encoder::Encoder;
 
-/// Whether content of this type shrinks. Parameters behind `;` don't matter.
+/// Whether content of this type shrinks. Parameters after `;` don't matter.
 pub fn shrinks(media_type: &[u8]) -> bool {
     let end = memchr::memchr(b';', media_type).unwrap_or(media_type.len());
     let Ok(name) = std::str::from_utf8(media_type[..end].trim_ascii()) else { return false };
@@ -19,7 +20,7 @@ pub fn shrinks(media_type: &[u8]) -> bool {
             .and_then(|at| name.get(at..))
             .is_some_and(|s| s.eq_ignore_ascii_case(end))
     };
-    // An event stream is never whole.
+    // An event stream never ends.
     (starts("text/") && !is("text/event-stream"))
         || ends("+xml")
         || ends("+json")
@@ -40,14 +41,14 @@ pub fn shrinks(media_type: &[u8]) -> bool {
         .any(is)
 }
 
-/// Whether a value of Cache-Control says that content is not to be changed on its way (RFC 9111 section 5.2.2.6).
+/// Whether a value of Cache-Control forbids changing the content on its way (RFC 9111 section 5.2.2.6).
 pub fn forbids_change(cache_control: &[u8]) -> bool {
     let mut directives = cache_control.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     directives.any(|directive| directive.eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// `bytes` in a coding, once and for many readers: better than a server compresses on the fly, and still tens of
-/// megabytes a second.
+/// `bytes` in a coding, made once for many readers: better than usual on-the-fly compression, and still tens of
+/// megabytes per second.
 pub fn compress(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {
     match coding {
         Coding::Identity => None,
@@ -82,13 +83,13 @@ fn gzip_by(compressor: &mut Compressor, bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 thread_local! {
-    /// For content that is sent once; `None`: not needed yet.
+    /// For content that is sent once; `None`: not needed so far.
     static FAST_GZIP: RefCell<Option<Compressor>> = const { RefCell::new(None) };
     static FAST_ZSTD: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
     static UNPACK_ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// `bytes` in a coding, for one reader: some hundred megabytes a second.
+/// `bytes` in a coding, for one reader: some hundred megabytes per second.
 pub fn compress_fast(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {
     let mut packed = match coding {
         Coding::Identity => None,
@@ -116,7 +117,7 @@ pub fn compress_fast(bytes: &[u8], coding: Coding) -> Option<Vec<u8>> {
     Some(packed)
 }
 
-/// What [`compress`] made of content in the Zstandard format, unpacked: about a gigabyte a second.
+/// Unpacks what [`compress`] made in the Zstandard format: about a gigabyte per second.
 pub fn unpack_zstd(packed: &[u8]) -> Option<Vec<u8>> {
     let length = zstd::zstd_safe::get_frame_content_size(packed).ok()??;
     UNPACK_ZSTD.with_borrow_mut(|kept| {
@@ -127,11 +128,11 @@ pub fn unpack_zstd(packed: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Lets a thread that compresses run on any core. It starts on the one that its starter is bound to: an event loop's.
+/// Lets a compressing thread run on any core. It starts on the core of the event loop that started it.
 pub fn leave_the_core() {
     let mut cores = rustix::thread::CpuSet::new();
     (0..rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.set(core));
-    // Where that is forbidden, it stays.
+    // If that is forbidden, it stays there.
     let _ = rustix::thread::sched_setaffinity(None, &cores);
 }
 

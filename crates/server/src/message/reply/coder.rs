@@ -1,33 +1,34 @@
-//! An answer that is coded where it is made: between its script and those who take it. So an encoder lives no longer than a
-//! script writes, however slow its clients are, and what waits for them is small.
+//! Codes a response where it is made: between its script and its readers. So an encoder lives only while a script
+//! writes, however slow its clients are, and the waiting data is small.
 
 use millrace_wire::encoding::Coding;
 
 use super::encoder::{ENCODER_BYTES, Encoder, TURN};
 
-/// Codes the rest of an answer.
+/// Codes the rest of a response.
 #[derive(Debug)]
 pub struct Coder {
-    /// `None`: nothing follows.
+    /// `None`: it has ended.
     encoder: Option<Encoder>,
-    /// Bytes that are still to come, as the script announced.
+    /// Remaining bytes of the announced length.
     left: Option<u64>,
-    /// Something is in the encoder that cannot be read yet.
+    /// The encoder holds data that is not readable yet.
     held: bool,
-    /// Bytes that it has coded in this turn.
+    /// Bytes coded in this turn.
     turn: usize,
-    /// It came to its end well.
+    /// It ended successfully.
     whole: bool,
 }
 
 impl Coder {
-    /// One that has coded nothing; `None`: there is no memory for it. The script announced so many bytes.
+    /// A coder that has coded nothing; `None`: there is no memory for it. `announced`: bytes that the script
+    /// announced.
     pub fn new(coding: Coding, announced: Option<u64>) -> Option<Coder> {
         let encoder = Some(Encoder::new(coding)?);
         Some(Coder { encoder, left: announced, held: false, turn: 0, whole: false })
     }
 
-    /// Codes a piece; what is ready of it comes to the end of `out`. What goes beyond the announced length is not sent.
+    /// Codes a piece; appends what is ready to `out`. Content beyond the announced length is dropped.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let Some(encoder) = &mut self.encoder else { return };
         let most = self.left.map_or(piece.len(), |left| left.min(piece.len() as u64) as usize);
@@ -43,7 +44,7 @@ impl Coder {
         }
     }
 
-    /// Everything so far comes to the end of `out`.
+    /// Appends everything coded so far to `out`.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.held)
             && let Some(encoder) = &mut self.encoder
@@ -53,32 +54,32 @@ impl Coder {
         }
     }
 
-    /// The script has made all.
+    /// The script has finished.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         if let Some(encoder) = self.encoder.take() {
-            // Less than was announced: the client must notice.
+            // Less than announced: the client must notice.
             self.whole = matches!(self.left, None | Some(0)) && encoder.finish(out).is_ok();
         }
     }
 
-    /// The script will not go on.
+    /// The script will not continue.
     pub fn give_up(&mut self) {
         self.encoder = None;
     }
 
-    /// Whether all has been coded that is to be sent. The script may go on.
+    /// Whether the complete content has been coded. The script may continue.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Whether it is somebody else's turn; asked once a turn.
+    /// Whether other tasks should run; asked once per turn.
     pub fn ends_turn(&mut self) -> bool {
         let ends = self.turn >= TURN;
         self.turn = if ends { 0 } else { self.turn };
         ends
     }
 
-    /// Bytes of memory that it takes.
+    /// Its memory, bytes.
     pub fn in_memory(&self) -> usize {
         if self.encoder.is_some() { ENCODER_BYTES } else { 0 }
     }

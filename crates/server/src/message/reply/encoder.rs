@@ -1,5 +1,5 @@
-//! Content that is coded while it passes, piece by piece. What is asked of a level here: that it takes less time than
-//! sending what it saves; and of a window: that an encoder takes little memory, for each script that is writing may have one.
+//! Codes content piece by piece as it passes. Levels are chosen so that coding takes less time than sending what it
+//! saves, and windows so that an encoder takes little memory, because each running script may have one.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,19 @@ use brotli::enc::BrotliEncoderParams;
 use millrace_wire::encoding::Coding;
 use zstd::stream::raw::CParameter;
 
-/// About what an encoder takes, bytes.
+/// Approximate memory of an encoder, bytes.
 pub const ENCODER_BYTES: usize = 384 << 10;
 
-/// Bytes that are coded before others of the thread have their turn: a millisecond or less.
+/// Bytes coded before other tasks of the thread run: a millisecond or less.
 pub const TURN: usize = 128 << 10;
 
 /// Window of zstd and brotli, as a power of two: 64 KiB. That of gzip is 32 KiB.
 const WINDOW: u32 = 16;
 
-/// Codes one content.
+/// Encodes one content.
 pub struct Encoder(EncoderKind);
 
-/// Each writes into a buffer of its own, which is emptied after every call.
+/// Each writes into its own buffer, which is emptied after every call.
 enum EncoderKind {
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
@@ -27,7 +27,7 @@ enum EncoderKind {
 }
 
 impl Encoder {
-    /// One for a coding; `None` for [`Coding::Identity`], and where there is no memory for it.
+    /// An encoder; `None` for [`Coding::Identity`], and if there is no memory for it.
     pub fn new(coding: Coding) -> Option<Encoder> {
         Some(Encoder(match coding {
             Coding::Identity => return None,
@@ -51,17 +51,17 @@ impl Encoder {
         }))
     }
 
-    /// Codes a piece. What of the result is ready is appended to `out`: perhaps nothing.
+    /// Codes a piece. Appends the ready part of the result to `out`, perhaps nothing.
     ///
     /// # Errors
-    /// The encoder has no memory; it is of no use any more.
+    /// The encoder has no memory; it is unusable.
     pub fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.writer().write_all(piece)?;
         out.append(self.made());
         Ok(())
     }
 
-    /// Appends to `out` what is left of the pieces so far: who has that can read them all.
+    /// Appends the rest of the pieces so far to `out`: a reader can then decode all of them.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -114,7 +114,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What can be read of `coded`, which need not be complete.
+    /// The decodable part of `coded`, which may be incomplete.
     pub(crate) fn readable(coding: Coding, coded: &[u8]) -> Vec<u8> {
         let mut reader: Box<dyn Read> = match coding {
             Coding::Identity => Box::new(coded),

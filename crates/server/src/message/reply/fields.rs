@@ -1,35 +1,37 @@
-//! The fields of an answer, kept as `Name: value CRLF` lines: HTTP/1 copies them as they are. A block that many answers share (a cached file's) is referred to, not copied.
+//! The fields of a response, stored as `Name: value CRLF` lines, which HTTP/1 copies unchanged. A block that many
+//! responses share (a cached file's) is referenced, not copied.
 
 use std::sync::Arc;
 
-/// Fields of an answer, in order: the shared block first.
+/// Fields of a response, in order: the shared block first.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     shared: Option<Arc<[u8]>>,
-    /// How much of `shared` they are.
+    /// Length of the lines in `shared`.
     length: usize,
     own: Vec<u8>,
 }
 
 impl Fields {
-    /// Starts with a block of whole lines that a cache keeps.
+    /// Starts with a block of complete lines from a cache.
     pub fn from_shared(block: Arc<[u8]>) -> Fields {
         let length = block.len();
         Fields::from_start_of(block, length)
     }
 
-    /// The same, where the lines are followed by something else after `length` bytes.
+    /// The same, if other data follows the lines after `length` bytes.
     pub fn from_start_of(block: Arc<[u8]>, length: usize) -> Fields {
         Fields { shared: Some(block), length, own: Vec::new() }
     }
 
-    /// Makes room for so many more bytes of lines.
+    /// Reserves room for `bytes` more bytes of lines.
     pub fn reserve(&mut self, bytes: usize) {
         self.own.reserve(bytes);
     }
 
-    /// Adds a field. One whose value has a CR or LF is dropped: it would let its author write the rest of the answer. Other control
-    /// characters have no place in a value either (RFC 9110 section 5.5), and clients of HTTP/2 end the stream for them.
+    /// Adds a field. One whose value contains CR or LF is dropped: its author could write the rest of the response.
+    /// Other control characters are also invalid (RFC 9110 section 5.5), and HTTP/2 clients end the stream when they
+    /// see one.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':'));
         if !is_value(value) {
@@ -42,12 +44,12 @@ impl Fields {
         self.own.extend_from_slice(b"\r\n");
     }
 
-    /// Where whole lines may be added; the writer sees to it that they are.
+    /// Buffer for complete lines; the writer must ensure that they are complete.
     pub fn own_mut(&mut self) -> &mut Vec<u8> {
         &mut self.own
     }
 
-    /// Adds a block of whole lines.
+    /// Adds a block of complete lines.
     pub fn push_block(&mut self, block: &[u8]) {
         debug_assert!(block.is_empty() || block.ends_with(b"\r\n"));
         self.own.extend_from_slice(block);

@@ -1,5 +1,5 @@
-//! What goes back to the client: status, fields, body. Protocol-neutral: `protocol` adds framing, `Date` and
-//! `Connection`, and leaves out the body of an answer to HEAD.
+//! The response to the client: status, fields, content. Protocol-neutral: `protocol` adds framing, `Date` and
+//! `Connection`, and omits the content of a response to HEAD.
 
 mod byteranges;
 pub mod codec;
@@ -25,42 +25,43 @@ pub use fields::{Fields, is_value, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::ContentSource;
 
-/// An answer. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
+/// A response. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
 pub struct Reply {
     /// Status code, 200-599.
     pub status: u16,
-    /// Reason phrase, where the application chose its own.
+    /// Reason phrase, if the application set its own.
     pub reason: Option<Box<str>>,
-    /// Fields but those that `protocol` adds.
+    /// Fields, without the ones that `protocol` adds.
     pub fields: Fields,
     /// The content.
     pub body: Body,
     /// Whether the connection is closed after it.
     pub close: bool,
-    /// Whether `Date` is among its fields: a stored page's says when it was made, and `Age` counts from there.
+    /// Whether `Date` is among its fields: for a stored page it is the time when it was made, from which `Age`
+    /// counts.
     pub dated: bool,
-    /// What the script that made it said to the server.
+    /// What its script reported to the server.
     pub aside: Option<Box<Aside>>,
     /// Whether it has the site's own fields already, or must not have them.
     pub has_site_fields: bool,
 }
 
-/// What a script said to the server beside its answer to the client. Never sent.
+/// What a script reports to the server beside its response to the client. Never sent.
 #[derive(Debug, Default)]
 pub struct Aside {
-    /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and their like.
+    /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and the like.
     pub fields: Fields,
-    /// What it said by functions.
+    /// Reports by functions.
     pub notes: Notes,
     /// Its run ended in a fatal error.
     pub failed: bool,
-    /// There was no worker for it: nothing ran, and this is the server's own answer.
+    /// There was no worker for it: nothing ran, and this is the server's own response.
     pub turned_away: bool,
 }
 
 impl Reply {
-    /// An answer without content.
+    /// A response without content.
     pub fn new(status: u16) -> Reply {
         Reply {
             status,
@@ -74,12 +75,12 @@ impl Reply {
         }
     }
 
-    /// Whether it says that there was no worker.
+    /// Whether there was no worker for it.
     pub fn is_turned_away(&self) -> bool {
         self.aside.as_ref().is_some_and(|aside| aside.turned_away)
     }
 
-    /// The same with a field more.
+    /// The same with another field.
     pub fn with(mut self, name: &str, value: &str) -> Reply {
         self.fields.push(name, value.as_bytes());
         self
@@ -92,8 +93,8 @@ impl Reply {
     }
 }
 
-/// Fields by which a script hands a file over, and whether their value is a path as in a URL. Those of lighttpd are the
-/// older name of `X-Sendfile`, and the one that WooCommerce writes.
+/// Fields by which a script hands a file over, and whether their value is a URL path. lighttpd's names are the older
+/// name of `X-Sendfile`, and the one that WooCommerce writes.
 const HANDING_OVER: [(&str, Handed); 4] = [
     ("x-accel-redirect", Handed::Location),
     ("x-sendfile", Handed::Path),
@@ -106,14 +107,14 @@ const HANDING_OVER: [(&str, Handed); 4] = [
 pub enum Handed {
     /// As a path of the site (`X-Accel-Redirect`).
     Location,
-    /// As a path of the machine (`X-Sendfile`).
+    /// As a path of the file system (`X-Sendfile`).
     Path,
 }
 
 impl Handed {
-    /// What a field of this name says, if it hands a file over.
+    /// How a field of this name hands a file over, if it does.
     pub fn by(name: &str) -> Option<Handed> {
-        // Nearly no field begins so.
+        // Hardly any field begins with this letter.
         if !name.as_bytes().first().is_some_and(|first| first.eq_ignore_ascii_case(&b'x')) {
             return None;
         }
@@ -122,13 +123,13 @@ impl Handed {
 }
 
 impl Aside {
-    /// The file that is to be sent instead of what the script wrote: how it is named, by which field, and its name.
+    /// The file to send instead of the script's content: how it is named, by which field, and its name.
     pub fn handed(&self) -> Option<(Handed, &str, &[u8])> {
         let mut named = self.fields.iter().filter(|(_, value)| !value.is_empty());
         named.find_map(|(name, value)| Some((Handed::by(name)?, name, value)))
     }
 
-    /// Takes in what was said later.
+    /// Adds later reports.
     pub fn hear(&mut self, later: Aside) {
         for (kind, text) in [(Note::Tag, &later.notes.tags), (Note::Control, &later.notes.control)] {
             if !text.is_empty() {
@@ -139,16 +140,16 @@ impl Aside {
     }
 }
 
-/// Where the content comes from. A length that is known is sent as Content-Length, also to HEAD.
+/// The source of the content. A known length is sent as Content-Length, also to HEAD.
 #[derive(Debug)]
 pub enum Body {
     /// No content; `Content-Length: 0` where the status allows content.
     Empty,
-    /// Made for this answer.
+    /// Made for this response.
     Bytes(Vec<u8>),
-    /// Kept ready by a cache; `start..end` of it is sent.
+    /// From a cache; `start..end` of it is sent.
     Shared {
-        /// The kept bytes.
+        /// The cached bytes.
         bytes: Arc<[u8]>,
         /// First byte to send.
         start: usize,
@@ -168,7 +169,7 @@ pub enum Body {
     Parts(Vec<Body>),
     /// Still being made.
     Stream(Box<dyn ContentSource>),
-    /// To HEAD by a script: no content, and the length it would have if the script said so.
+    /// A script's response to HEAD: no content, and the length it would have if the script set it.
     Omitted(Option<u64>),
 }
 

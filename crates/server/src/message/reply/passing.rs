@@ -1,4 +1,4 @@
-//! Answers of scripts that nobody keeps, compressed on their way to one client.
+//! Compresses uncacheable responses of scripts for one client.
 //!
 //! ```text
 //!   short and whole ────────> coded at once, sent with its length
@@ -6,8 +6,8 @@
 //!   still being written ────> coded where the script's pieces arrive (Source::code), flushed whenever it pauses
 //! ```
 //!
-//! What is coded already, is not to be changed (`no-transform`), is a part of something, or does not shrink, goes as it is. A
-//! strong entity-tag becomes a weak one: the same page may be sent in other bytes.
+//! Content that is already coded, must not be changed (`no-transform`), is a part, or does not shrink, stays
+//! unchanged. A strong entity-tag becomes weak, because the same page may be sent in other bytes.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -19,28 +19,28 @@ use super::encoder::{Encoder, TURN};
 use super::weakened::{self, Resource};
 use super::{Body, ContentSource, Fields, Reply, codec};
 
-/// The codings, the one that costs least first. A client that likes all of them equally gets the first.
+/// The codings, the cheapest first. A client that accepts all of them equally gets the first.
 const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Gzip, Coding::Brotli];
 
-/// Whole content up to this size is coded at once: some milliseconds. Bytes.
+/// Complete content up to this size is coded at once: some milliseconds. Bytes.
 const AT_ONCE: usize = 384 << 10;
 
-/// Who asked.
+/// The request that a response belongs to.
 #[derive(Clone, Copy)]
 pub struct CodingRequest<'a> {
     /// The head of the request.
     pub head: &'a Head,
-    /// What it is for.
+    /// Its resource.
     pub resource: Resource<'a>,
     /// Entity-tags of it were restored by [`restore_tags`].
     pub restored: bool,
 }
 
-/// Compresses an answer of a script if it is of a kind that shrinks, has at least `least` bytes, and the client takes
-/// that. Returns whether it did.
+/// Compresses a response of a script if its type shrinks, it has at least `least` bytes, and the client accepts that.
+/// Returns whether it did.
 pub fn compress(reply: &mut Reply, asked: &CodingRequest<'_>, least: u64) -> bool {
     if reply.status == 304 && asked.restored {
-        // As the whole answer has it (RFC 9110 section 15.4.5).
+        // Like the complete response (RFC 9110 section 15.4.5).
         add_vary(&mut reply.fields);
         weaken(reply, asked.resource);
         return false;
@@ -61,8 +61,8 @@ pub fn compress(reply: &mut Reply, asked: &CodingRequest<'_>, least: u64) -> boo
     true
 }
 
-/// Gives a script back the entity-tags that it said, where they went out as weak ones; `forwarded`: the host that was asked for, if
-/// the head has another one. Returns whether there were any.
+/// Restores a script's own entity-tags in a request if they were sent as weak ones; `forwarded`: the requested host,
+/// if it differs from the head's. Returns whether there were any.
 pub fn restore_tags(head: &mut Head, forwarded: Option<&str>) -> bool {
     let is_tagged = |name: &str| ["if-none-match", "if-match"].iter().any(|n| n.eq_ignore_ascii_case(name));
     if !head.fields().any(|(name, value)| is_tagged(name) && memchr::memmem::find(value, b"W/\"").is_some()) {
@@ -73,13 +73,13 @@ pub fn restore_tags(head: &mut Head, forwarded: Option<&str>) -> bool {
     [restore("If-None-Match"), restore("If-Match")].contains(&true)
 }
 
-/// Whether an answer of this status may be coded: it has content, and that is not a part.
+/// Whether a response with this status may be coded: it has content, and that is not a part.
 fn may_have_content(status: u16) -> bool {
     !matches!(status, 0..=199 | 204 | 205 | 206 | 304)
 }
 
-/// Whether content is worth coding, as far as its length is known. Of what is being written the first piece decides; where
-/// only fields have come, much is to follow.
+/// Whether content is worth coding, as far as its length is known. For content that is being written, the first piece
+/// decides; if only fields have arrived, the content counts as long.
 fn is_long(body: &Body, least: u64) -> bool {
     let least = least.max(1);
     match body {
@@ -93,14 +93,14 @@ fn is_long(body: &Body, least: u64) -> bool {
     }
 }
 
-/// An answer that may be coded.
+/// A response that may be coded.
 struct Compressible {
-    /// Some of its fields are others if it is coded.
+    /// Some of its fields change if it is coded.
     is_changed: bool,
 }
 
 impl Compressible {
-    /// `None`: it may not be, or it gains nothing.
+    /// `None`: it may not be coded, or it would not shrink.
     fn of(fields: &Fields) -> Option<Compressible> {
         let (mut shrinks, mut kind) = (false, Compressible { is_changed: false });
         for (name, value) in fields.iter() {
@@ -122,7 +122,7 @@ impl Compressible {
     }
 }
 
-/// Whether a value of `Vary` says that codings differ.
+/// Whether a value of `Vary` names codings.
 fn names_coding(value: &[u8]) -> bool {
     let mut members = value.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     members.any(|member| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding"))
@@ -135,14 +135,14 @@ fn accept(head: &Head) -> Accept {
     accept
 }
 
-/// Says that others may get it in another coding, unless it is said already.
+/// Adds that others may get another coding, unless the fields say so.
 fn add_vary(fields: &mut Fields) {
     if !fields.iter().any(|(name, value)| name.eq_ignore_ascii_case("vary") && names_coding(value)) {
         fields.push("Vary", b"Accept-Encoding");
     }
 }
 
-/// Rewrites the fields of an answer that may come in other bytes: its tag is a weak one, and nobody can ask for parts.
+/// Rewrites the fields of a response whose bytes may differ: its tag becomes weak, and parts can't be requested.
 fn weaken(reply: &mut Reply, resource: Resource<'_>) {
     let mut fields = Fields::default();
     fields.reserve(reply.fields.blocks().iter().map(|block| block.len() + 32).sum());
@@ -157,7 +157,7 @@ fn weaken(reply: &mut Reply, resource: Resource<'_>) {
     reply.fields = fields;
 }
 
-/// Has the content coded; false if it is to go as it is.
+/// Codes the content; false if it stays unchanged.
 fn code(body: &mut Body, coding: Coding) -> bool {
     match body {
         Body::Bytes(content) if content.len() > AT_ONCE => {
@@ -175,7 +175,7 @@ fn code(body: &mut Body, coding: Coding) -> bool {
             _ => false,
         },
         Body::Stream(stream) => stream.code(coding),
-        // To HEAD: as to GET, but that length is not known. Where no length is known the content is taken for a long one.
+        // To HEAD: as to GET, but the coded length is unknown. Content of unknown length counts as long.
         Body::Omitted(length) => {
             *length = None;
             true
@@ -184,15 +184,15 @@ fn code(body: &mut Body, coding: Coding) -> bool {
     }
 }
 
-/// Whole content that takes too long to be coded at once.
+/// Complete content that takes too long to be coded at once.
 #[derive(Debug)]
 struct Passing {
     content: Vec<u8>,
-    /// Bytes of it that have been coded.
+    /// Bytes coded so far.
     coded: usize,
-    /// `None`: all has been.
+    /// `None`: all is coded.
     encoder: Option<Encoder>,
-    /// It is others' turn first.
+    /// Other tasks run first.
     turn: bool,
 }
 
@@ -251,7 +251,7 @@ mod tests {
         reply(lines, Body::Bytes(b"a page ".repeat(300)))
     }
 
-    /// The answer to who accepts `accept`, and whether it was coded.
+    /// The response to a client that accepts `accept`, and whether it was coded.
     fn pass(mut reply: Reply, accept: &str) -> (Reply, bool) {
         let head = head(&format!("Accept-Encoding: {accept}\r\n"));
         let asked = CodingRequest { head: &head, resource: ("a.test", head.path_query()), restored: false };

@@ -1,8 +1,8 @@
-//! Answers that Millrace makes itself: errors and redirects.
+//! Millrace's own responses: errors and redirects.
 
 use super::{Body, Reply};
 
-/// The reason phrase of a status (IANA's registry); empty for one that isn't there.
+/// The reason phrase of a status (IANA's registry); empty for an unknown one.
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",

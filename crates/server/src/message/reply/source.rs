@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use millrace_wire::encoding::Coding;
 
-/// Who makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
+/// Makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
 pub trait ContentSource: fmt::Debug {
-    /// Bytes that are still to come, if that is known.
+    /// Remaining bytes, if known.
     fn length(&self) -> Option<u64>;
 
     /// Appends the next piece to `buffer`; `false` at the end.
@@ -18,19 +18,19 @@ pub trait ContentSource: fmt::Debug {
     /// The content can't be finished: its maker died, or made less than it had announced.
     fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>>;
 
-    /// Bytes that are there and that nobody has taken yet, as far as that is known.
+    /// Bytes that are available and not taken yet, as far as known.
     fn there(&self) -> usize {
         0
     }
 
-    /// Has all of the content coded, of which nothing has been taken. Its maker sees to that and not its taker: a client may take
-    /// its time, and an encoder takes memory. False if it stays as it is.
+    /// Codes all of the content, none of which has been taken. Its maker does this instead of its reader: a client
+    /// may be slow, and an encoder takes memory. False if it stays uncoded.
     fn code(&mut self, coding: Coding) -> bool {
         let _ = coding;
         false
     }
 
-    /// What was said beside the content; complete only after the end, and given away once.
+    /// Reports beside the content; complete only after the end, and returned once.
     fn take_aside(&mut self) -> Option<Box<super::Aside>>;
 }
 

@@ -1,13 +1,15 @@
-//! Entity-tags that were strong when a script said them, and went out as weak ones because its answer was coded on the way (RFC
-//! 9110 section 8.8.1). The client sends back what it got; a script that compares it with its own would not know it again. So
-//! it is noted what was changed, and undone in `If-None-Match` and `If-Match`; a script that says `W/` by itself gets its own, too.
+//! Entity-tags that a script set as strong ones, and that were sent as weak ones because the response was coded (RFC
+//! 9110 section 8.8.1). The client sends the weak one back; a script that compares it with its own would not
+//! recognise it. So changed tags are remembered, and restored in `If-None-Match` and `If-Match`; a script's own `W/`
+//! tags stay weak.
 //!
-//! Only hashes are held, of the tag and what it is of, a few thousand for all threads. What is forgotten costs a 304.
+//! Only hashes of the tag and its resource are stored, a few thousand for all threads. A forgotten one only costs a
+//! 304.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tags that are known at a time.
+/// Maximum number of remembered tags.
 const PLACES: usize = 4096;
 
 static NOTED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
@@ -15,7 +17,7 @@ static NOTED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 /// A resource: its authority, path and query.
 pub type Resource<'a> = (&'a str, &'a [u8]);
 
-/// Notes that the strong `tag` of `resource` goes out as a weak one.
+/// Notes that the strong `tag` of `resource` was sent as a weak one.
 pub fn note(resource: Resource<'_>, tag: &[u8]) {
     let hash = hash(resource, tag);
     NOTED[hash as usize % PLACES].store(hash, Ordering::Relaxed);

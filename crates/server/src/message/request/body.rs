@@ -1,5 +1,5 @@
-//! The content of a request, whole: collected before a worker is asked, so that a slow client costs no worker. What is
-//! too much for memory goes to a file, by a thread that may wait for the disk.
+//! The content of a request, collected completely before a worker is needed, so that a slow client occupies no
+//! worker. Content that is too large for memory goes to a file, through a thread that may wait for the disk.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::context::Spool;
 
-/// Bytes that are written to the file at once.
+/// Bytes written to the file at once.
 const PIECE: usize = 256 << 10;
 
 /// A request's content.
@@ -18,7 +18,7 @@ pub enum Content {
     Empty,
     /// Short enough to stay in memory.
     Memory(Vec<u8>),
-    /// In a file without a name, at offset 0.
+    /// In an unnamed file, from offset 0.
     Spooled {
         /// The file; its name is already gone.
         file: File,
@@ -28,7 +28,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Bytes.
+    /// Length, bytes.
     pub fn length(&self) -> u64 {
         match self {
             Content::Empty => 0,
@@ -38,10 +38,10 @@ impl Content {
     }
 }
 
-/// Takes content in as it comes.
+/// Collects content as it arrives.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// What is not in the file.
+    /// The part that is not in the file.
     memory: Vec<u8>,
     spool: Option<Spool>,
     /// Bytes in the file.
@@ -54,7 +54,7 @@ impl Collector {
         self.written + self.memory.len() as u64
     }
 
-    /// Bytes of memory that it takes.
+    /// Its memory, bytes.
     pub fn in_memory(&self) -> usize {
         self.memory.capacity()
     }
@@ -64,20 +64,20 @@ impl Collector {
         self.memory.extend_from_slice(piece);
     }
 
-    /// Whether [`Collector::spill`] has to be called before more comes: there are more than `in_memory` bytes.
+    /// Whether [`Collector::spill`] must be called before more is added: there are more than `in_memory` bytes.
     pub fn is_full(&self, in_memory: usize) -> bool {
         self.memory.len() > if self.is_spooled() { PIECE.min(in_memory) } else { in_memory }
     }
 
-    /// Whether some of it is in a file.
+    /// Whether part of it is in a file.
     pub fn is_spooled(&self) -> bool {
         self.spool.is_some()
     }
 
-    /// Moves what is in memory to the file, which is made in `spool_dir`.
+    /// Moves content from memory to the file, which is created in `spool_dir`.
     ///
     /// # Errors
-    /// The folder can't be written, or the disk is full.
+    /// The folder is not writable, or the disk is full.
     pub async fn spill(&mut self, spool_dir: &Path) -> io::Result<()> {
         let spool = match &mut self.spool {
             Some(spool) => spool,
@@ -88,13 +88,13 @@ impl Collector {
         written?;
         self.written += length as u64;
         memory.clear();
-        // The first piece may have been much larger than those that follow.
+        // The first piece may have been much larger than the later ones.
         memory.shrink_to(2 * PIECE);
         self.memory = memory;
         Ok(())
     }
 
-    /// All of it.
+    /// The complete content.
     ///
     /// # Errors
     /// As [`Collector::spill`].

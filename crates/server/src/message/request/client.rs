@@ -1,22 +1,23 @@
-//! Who a client has shown to be by a certificate.
+//! The identity of a client by its certificate.
 
 use std::sync::Arc;
 
 /// A client that was asked for a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertifiedClient {
-    /// By whose word certificates count on its connection: the same number, the same authorities and the same strictness.
+    /// The policy by which certificates on its connection are checked: the same number means the same authorities and
+    /// the same strictness.
     pub policy: u64,
-    /// What it has shown; `None`: it has none, and need not have one.
+    /// The client's certificate; `None`: it has none, and need not have one.
     pub certificate: Option<Arc<Certificate>>,
 }
 
-/// A certificate that has been checked, in the words of Apache and nginx.
+/// A certificate that has been checked, in the format of Apache and nginx.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
     /// `CN=Ann,O=Example`, as RFC 2253 writes it: `SSL_CLIENT_S_DN`.
     pub subject: String,
-    /// The same of who has signed it: `SSL_CLIENT_I_DN`.
+    /// The same for its issuer: `SSL_CLIENT_I_DN`.
     pub issuer: String,
     /// Hexadecimal: `SSL_CLIENT_M_SERIAL`.
     pub serial: String,
@@ -29,7 +30,7 @@ pub struct Certificate {
 }
 
 impl CertifiedClient {
-    /// The variables that scripts find, by name.
+    /// The variables for scripts, by name.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let verdict = if self.certificate.is_some() { "SUCCESS" } else { "NONE" };
         let shown = self.certificate.iter().flat_map(|certificate| {

@@ -1,5 +1,5 @@
-//! What a trusted proxy says about its client: `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`. From
-//! anybody else these are just fields.
+//! What a trusted proxy says about its client: `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`. From other
+//! clients these are ordinary fields.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,14 +8,14 @@ use millrace_wire::head::Head;
 
 use super::{Ends, Scheme};
 
-/// The ends as the site should see them, and the host the client asked the proxy for.
+/// The ends as the site should see them, and the host that the client requested from the proxy.
 pub fn apply(trusted: &[Network], ends: Ends, head: &Head) -> (Ends, Option<Box<str>>) {
     if trusted.is_empty() || !is_trusted(trusted, ends.client_ip()) {
         return (ends, None);
     }
     let mut seen = ends;
     if let Some(client) = client_of(trusted, head) {
-        // The proxy does not say which port its client used.
+        // The proxy does not name its client's port.
         seen.client = Some(SocketAddr::new(client, 0));
     }
     match last_item(head, "X-Forwarded-Proto") {
@@ -29,7 +29,7 @@ pub fn apply(trusted: &[Network], ends: Ends, head: &Head) -> (Ends, Option<Box<
     (seen, last_item(head, "X-Forwarded-Host").filter(is_host).map(Box::from))
 }
 
-/// The last address that no trusted proxy added itself: what stands before it is hearsay.
+/// The last address that does not belong to a trusted proxy: addresses before it can't be trusted.
 fn client_of(trusted: &[Network], head: &Head) -> Option<IpAddr> {
     let lists: Vec<&str> = head
         .fields()
@@ -64,7 +64,7 @@ fn is_trusted(trusted: &[Network], peer: Option<IpAddr>) -> bool {
     })
 }
 
-/// Whether the first `bits` of two 128-bit numbers agree.
+/// Whether the first `bits` of two 128-bit numbers are equal.
 fn same_prefix(a: u128, b: u128, bits: u32) -> bool {
     (a ^ b).checked_shr(128 - bits.min(128)).unwrap_or(0) == 0
 }

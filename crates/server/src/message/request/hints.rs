@@ -1,21 +1,21 @@
-//! Early hints (RFC 8297): what a client is told before its answer.
+//! Early hints (RFC 8297): fields that a client gets before its response.
 
 use std::fmt;
 use std::rc::Weak;
 
-/// A connection that may be told something before the answer.
+/// A connection that can send early hints.
 pub trait TakesHints: fmt::Debug {
-    /// Sends these lines, if the request of this number is still waiting for its answer. Never waits.
+    /// Sends these lines, if the request with this number still waits for its response. Never waits.
     fn hint(&self, number: u64, lines: &[u8]);
 }
 
-/// The way from a script back to the client that waits for it, past everything between them: the script may run for a
-/// page of the cache, in a task that outlives the request.
+/// Sends hints from a script to the waiting client, past everything between them: the script may run for a cached
+/// page, in a task that outlives the request.
 #[derive(Clone, Debug)]
 pub struct Hints {
     /// The connection; a script does not keep it open.
     to: Weak<dyn TakesHints>,
-    /// Which of its requests waits.
+    /// The number of the waiting request.
     number: u64,
 }
 
@@ -30,7 +30,7 @@ impl Hints {
         self.number
     }
 
-    /// Sends whole lines of fields.
+    /// Sends complete lines of fields.
     pub fn send(&self, lines: &[u8]) {
         if let Some(to) = self.to.upgrade() {
             to.hint(self.number, lines);

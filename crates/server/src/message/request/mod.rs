@@ -1,4 +1,4 @@
-//! What a client asks for, whatever protocol it came by.
+//! A client's request, whatever its protocol.
 
 mod body;
 mod client;
@@ -24,7 +24,7 @@ pub use visit::Visit;
 pub enum Scheme {
     /// `http`
     Http,
-    /// `https`, by our own TLS or as a trusted proxy says.
+    /// `https`, by our own TLS or according to a trusted proxy.
     Https,
 }
 
@@ -38,38 +38,39 @@ impl Scheme {
     }
 }
 
-/// Both ends of the connection as scripts and logs see them: behind a trusted proxy the client's, not the proxy's.
+/// Both ends of the connection as scripts and logs see them: behind a trusted proxy the client's address, not the
+/// proxy's.
 #[derive(Clone, Debug)]
 pub struct Ends {
-    /// The client's address; `None` for a peer on a Unix socket.
+    /// The client's address; `None` for a client on a Unix socket.
     pub client: Option<SocketAddr>,
-    /// The address that was connected to; `None` for a Unix socket.
+    /// The local address of the connection; `None` for a Unix socket.
     pub local: Option<SocketAddr>,
     /// Scheme the client used.
     pub scheme: Scheme,
-    /// How the connection is encrypted; `None`: not by us.
+    /// How the connection is encrypted; `None`: not by this server.
     pub tls: Option<Tls>,
 }
 
-/// How a connection is encrypted, in the words of OpenSSL, which scripts know from other servers.
+/// How a connection is encrypted, in OpenSSL's terms, which scripts know from other servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// `TLSv1.3`: `SSL_PROTOCOL`.
     pub version: &'static str,
     /// `TLS_AES_256_GCM_SHA384`: `SSL_CIPHER`.
     pub cipher: &'static str,
-    /// Who the client has shown to be; `None`: it was not asked.
+    /// The client's certificate; `None`: it was not asked for one.
     pub client: Option<CertifiedClient>,
 }
 
 impl Ends {
-    /// The client's address, for logs and `REMOTE_ADDR`; empty text stands for a Unix socket peer.
+    /// The client's address, for logs and `REMOTE_ADDR`; `None` for a client on a Unix socket.
     pub fn client_ip(&self) -> Option<IpAddr> {
         self.client.map(|a| a.ip().to_canonical())
     }
 }
 
-/// The cookie by which a browser keeps its place in the waiting room.
+/// The cookie with a browser's place in the waiting room.
 pub const PLACE_COOKIE: &str = "millrace_place";
 
 /// One request. Owned, so that it can outlive the read buffer; its parts are reused by the connection.
@@ -77,28 +78,28 @@ pub const PLACE_COOKIE: &str = "millrace_place";
 pub struct Request {
     /// Method, target, authority, fields; obeys RFC 9112.
     pub head: Head,
-    /// Who talks to whom.
+    /// The addresses of both ends.
     pub ends: Ends,
-    /// Host that the client asked for as a trusted proxy gives it (`X-Forwarded-Host`), else `None`.
+    /// The requested host according to a trusted proxy (`X-Forwarded-Host`), otherwise `None`.
     pub forwarded_host: Option<Box<str>>,
     /// The content; read from the connection before PHP runs, empty until then.
     pub content: Content,
     /// Whether the content has been read from the connection.
     pub content_is_read: bool,
-    /// Who takes early hints; `None`: nobody.
+    /// Sends early hints; `None`: they are not wanted.
     pub hints: Option<Hints>,
-    /// The cookie of the waiting room, of a request that was derived from one that has it.
+    /// The waiting room's cookie, if the request was derived from one that has it.
     pub place: Option<Vec<u8>>,
-    /// It came before the handshake was over (RFC 8446 section 2.3): somebody may have copied it.
+    /// It is early data (RFC 8446 section 2.3): it may be a replay.
     pub early: bool,
-    /// What is known of its visitor, as soon as PHP is about to run for it.
+    /// What is known about its visitor, as soon as PHP is about to run for it.
     pub standing: Standing,
-    /// What that run reports of its visitor.
+    /// Receives what that run reports about its visitor.
     pub visit: Option<Arc<dyn Visit>>,
 }
 
 impl Request {
-    /// A request as it came over a connection whose ends are `ends`, without its content.
+    /// A request from a connection with these ends, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
         Request {
@@ -115,8 +116,8 @@ impl Request {
         }
     }
 
-    /// A GET by the same client without content, for `path_query`: only the fields that `keeps` says, by their names,
-    /// and those of `more`.
+    /// A GET by the same client without content, for `path_query`: only with the fields that `keeps` accepts by name,
+    /// and `more`.
     pub fn derived(
         &self,
         path_query: &[u8],
@@ -137,7 +138,7 @@ impl Request {
         }
     }
 
-    /// The same request without content, with other cookies: the fields `cookies`.
+    /// The same request without content, with `cookies` as its cookie fields.
     pub fn without_cookies(&self, cookies: &[(&str, Vec<u8>)]) -> Request {
         let (method, target) = (self.head.method(), self.head.path_query());
         let keeps = |name: &str| !name.eq_ignore_ascii_case("cookie");
@@ -155,7 +156,7 @@ impl Request {
         }
     }
 
-    /// The value of its cookie of the waiting room, whoever it was derived from.
+    /// The value of its waiting room cookie, even if it is derived from another request.
     pub fn waiting_place(&self) -> Option<Vec<u8>> {
         let lines = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
         let mut cookies = lines.flat_map(|(_, line)| line.split(|byte| *byte == b';'));
@@ -165,7 +166,7 @@ impl Request {
         self.place.clone().or_else(|| cookies.find_map(value))
     }
 
-    /// Host and port as the client asked for them.
+    /// The requested host and port.
     pub fn authority(&self) -> &str {
         self.forwarded_host.as_deref().unwrap_or_else(|| self.head.authority())
     }
@@ -185,13 +186,13 @@ impl Request {
         matches!(self.head.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
     }
 
-    /// Whether somebody may have copied it, so that nothing may happen by it: it came as early data to us, or to a proxy
-    /// that says so (RFC 8470 section 5.1).
+    /// Whether it may be a replay, so that it must have no effect: it was early data here, or at a proxy that says so
+    /// (RFC 8470 section 5.1).
     pub fn is_early(&self) -> bool {
         self.early || self.head.field("early-data") == Some(b"1")
     }
 
-    /// Whether the answer has no content, only its fields.
+    /// Whether the response has only fields, no content.
     pub fn is_head(&self) -> bool {
         self.head.method() == "HEAD"
     }

@@ -1,5 +1,5 @@
-//! Large contents that are being received, for people who look at the server. A request comes here only when its content
-//! has become too much for memory: short ones cost nothing.
+//! Large contents being received, for the status. A request is listed only when its content has become too large for
+//! memory: short ones cost nothing.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,25 +8,25 @@ use std::time::Instant;
 
 use super::Request;
 
-/// Longest path that is remembered, bytes.
+/// Maximum length of a stored path, bytes.
 const LONGEST: usize = 200;
 
-/// All of a process.
+/// All uploads of a process.
 #[derive(Debug, Default)]
 pub struct Uploads(Arc<Mutex<Vec<Arc<Upload>>>>);
 
-/// One of them.
+/// An upload.
 #[derive(Debug)]
 pub struct Upload {
-    /// Who sends it; `None`: a peer on a Unix socket.
+    /// The client's address; `None`: a client on a Unix socket.
     pub client: Option<IpAddr>,
     /// Method of the request.
     pub method: Box<str>,
-    /// Host that was asked.
+    /// The requested host.
     pub host: Box<str>,
     /// Path of the request, as sent, cut if it is long.
     pub path: Box<str>,
-    /// Bytes that will come, if the client said so.
+    /// Total length in bytes, if the client announced it.
     pub total: Option<u64>,
     /// When it began.
     pub since: Instant,
@@ -58,21 +58,21 @@ impl Uploads {
         Listed { list: self.0.clone(), upload }
     }
 
-    /// Those that are being received now, the oldest first.
+    /// The uploads in progress, the oldest first.
     pub fn running(&self) -> Vec<Arc<Upload>> {
         lock(&self.0).clone()
     }
 }
 
 impl Upload {
-    /// Bytes that have come.
+    /// Bytes received.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 }
 
 impl Listed {
-    /// Notes how many bytes have come.
+    /// Sets the number of received bytes.
     pub fn set_received(&self, bytes: u64) {
         self.upload.received.store(bytes, Ordering::Relaxed);
     }

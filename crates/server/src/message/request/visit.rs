@@ -1,12 +1,12 @@
-//! What a run of PHP says of the visitor it runs for.
+//! What a run of PHP reports about its visitor.
 
 use std::fmt;
 
-/// A run of PHP for a request, as far as its visitor is concerned. Dropped, it is over.
+/// A run of PHP for a request, as far as its visitor is concerned. Dropping it ends it.
 pub trait Visit: fmt::Debug + Send + Sync {
-    /// The script or its worker says something of the visitor.
+    /// The script or its worker reports about the visitor.
     fn hear(&self, text: &[u8]);
 
-    /// No PHP runs for it any more, and it has said nothing.
+    /// No PHP runs for it any more, and it has reported nothing.
     fn is_over(&self);
 }

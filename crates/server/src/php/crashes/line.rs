@@ -1,15 +1,16 @@
-//! Suspects run a few at a time; the others stand in line.
+//! Suspect requests run a few at a time; the others wait in a queue.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Most that stand in line. Of more, the one that would come last leaves.
+/// Maximum length of the queue. When it is exceeded, the request that would run last leaves.
 const MOST: usize = 128;
-/// A worker that died over a suspect holds one of its class's places for so many milliseconds for each of these places: so many
-/// milliseconds lie between two deaths of a class, on average. Of those alike hardly one is a visitor.
+/// A worker that dies from a suspect request holds one of its class's places for this many milliseconds times the
+/// number of these places. So on average this much time passes between two deaths of a class. Requests of class
+/// `Alike` hardly ever come from a visitor.
 pub const HOLD_MS: [u64; CLASSES] = [16, 16, 100];
-/// The part of the workers that runs for a class.
+/// The share of the workers that may run each class: one in this many.
 const PART: [usize; CLASSES] = [2, 4, 8];
 
 const CLASSES: usize = 3;
@@ -17,33 +18,34 @@ const CLASSES: usize = 3;
 /// How suspect a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SuspectClass {
-    /// It is for a page that kills.
+    /// The request is for a page that kills workers.
     Other,
-    /// It comes from where one came from that has killed, and has the same parameters and cookies, with other values.
+    /// It comes from the same source as a request that has killed, with the same names of arguments and cookies, but
+    /// other values.
     Akin,
-    /// It comes from there, and has a parameter in common with requests that have killed.
+    /// It comes from that source, and has an argument in common with requests that have killed.
     Alike,
 }
 
-/// What comes of waiting.
+/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialTurn {
-    /// It runs now, and has left the line.
+    /// The request runs now, and has left the queue.
     Go,
-    /// It is asked again when it is woken, or after so many milliseconds.
+    /// Ask again when woken, or after this many milliseconds.
     Wait(Option<u64>),
-    /// Others were before it, and there is no more room.
+    /// The queue is full of requests that come before it.
     Out,
 }
 
-/// Places, and who waits for one. Times are milliseconds since some moment.
+/// Places, and the requests that wait for one. Times are milliseconds since a fixed moment.
 #[derive(Debug)]
 pub struct TrialQueue {
     /// How many may run, of each class.
     most: [usize; CLASSES],
     /// How many run, of each class.
     running: [usize; CLASSES],
-    /// Places that dead workers hold, until when.
+    /// Places that dead workers hold, with the time until which they do.
     held: Vec<(SuspectClass, u64)>,
     waiters: Vec<TrialWaiter>,
     number: u64,
@@ -52,7 +54,7 @@ pub struct TrialQueue {
 #[derive(Debug)]
 struct TrialWaiter {
     class: SuspectClass,
-    /// How much it is like those that killed. Less comes first.
+    /// Similarity to requests that killed. The least similar comes first.
     heat: u32,
     number: u64,
     wake: Arc<Notify>,
@@ -65,13 +67,13 @@ impl TrialWaiter {
 }
 
 impl TrialQueue {
-    /// Of so many workers up to half run for others, a quarter for those akin, and an eighth for those alike; one at least.
+    /// Up to half of `workers` run class `Other`, a quarter `Akin` and an eighth `Alike`; at least one each.
     pub fn new(workers: usize) -> TrialQueue {
         let most = PART.map(|part| (workers / part).max(1));
         TrialQueue { most, running: [0; CLASSES], held: Vec::new(), waiters: Vec::new(), number: 0 }
     }
 
-    /// A request gets into line; returns its number.
+    /// Queues a request; returns its number.
     pub fn queue(&mut self, class: SuspectClass, heat: u32, wake: Arc<Notify>) -> u64 {
         self.number += 1;
         self.waiters.push(TrialWaiter { class, heat, number: self.number, wake });
@@ -83,7 +85,7 @@ impl TrialQueue {
         self.number
     }
 
-    /// Whether it is the turn of this number.
+    /// Whether it is this request's turn.
     pub fn turn(&mut self, number: u64, now: u64) -> TrialTurn {
         let Some(at) = self.waiters.iter().position(|waiter| waiter.number == number) else {
             return TrialTurn::Out;
@@ -102,13 +104,13 @@ impl TrialQueue {
         TrialTurn::Wait(self.held.iter().map(|(_, until)| until - now).min())
     }
 
-    /// This number does not wait any more.
+    /// This request no longer waits.
     pub fn give_up(&mut self, number: u64) {
         self.waiters.retain(|waiter| waiter.number != number);
         self.wake();
     }
 
-    /// One that ran has ended; with its worker, at this time, or without.
+    /// A request that ran has ended; `died` is the time at which its worker died, if it did.
     pub fn leave(&mut self, class: SuspectClass, died: Option<u64>) {
         let running = &mut self.running[class as usize];
         *running = running.saturating_sub(1);
@@ -130,7 +132,7 @@ impl TrialQueue {
         self.waiters.iter().filter(|waiter| waiter.class == class).min_by_key(|waiter| waiter.rank())
     }
 
-    /// Has the first of each class ask again.
+    /// Wakes the first request of each class, which asks again.
     fn wake(&self) {
         for class in [SuspectClass::Other, SuspectClass::Akin, SuspectClass::Alike] {
             if let Some(first) = self.first(class) {

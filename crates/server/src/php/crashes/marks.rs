@@ -1,51 +1,52 @@
-//! What speaks against requests, and for them: deaths and good ends, counted for each digest of a [`Print`].
+//! Evidence against requests, and for them: deaths and successful ends, counted for each digest of a [`Print`].
 //!
-//! A mark is forgotten when nothing has died of it for the pause. Good ends pay for deaths, [`PAID`] for each: where a crash comes now
-//! and then, whatever is asked for, nothing is refused.
+//! A mark is forgotten when no worker has died from it for the length of the pause. Successful ends make up for
+//! deaths, [`PAID`] for each: where workers crash now and then, whatever is requested, no request is refused.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::line::SuspectClass;
 use super::{Blame, Print};
 
-/// So many dead workers and a request is not run, a page suspect.
+/// Deaths after which a request is not run and its page is suspect.
 pub const KILLS: u32 = 2;
-/// So many, on whatever pages of a script, and its client is suspect on all.
+/// Deaths, on any pages of a script, after which a client is suspect on all of them.
 const ROAMS: u32 = 3;
-/// Good ends that make up for one death.
+/// Successful ends that make up for one death.
 const PAID: u32 = 10;
-/// A request is like those that killed if they share a trait in at least one of so many deaths; less is chance. So many parts is also
-/// what all deaths count as: a measure that does not grow with them, since requests that came at different times are compared.
+/// A request resembles those that killed if they share a trait in at least one of this many deaths; less is chance.
+/// All deaths together also count as this number: a scale that doesn't grow with them, because requests that arrive
+/// at different times are compared.
 const PARTS: u32 = 16;
-/// How much longer than the first a pause can be.
+/// The longest pause, as a multiple of the first.
 const LONGEST: u64 = 16;
-/// Digests that are known. Of more, those with the fewest deaths are forgotten, the longest ago first.
+/// Maximum number of digests. Beyond it, the digests with the fewest deaths are forgotten, the oldest first.
 const MOST: usize = 2048;
-/// Requests that ended well while they were suspect.
+/// Maximum number of remembered requests that ended successfully while they were suspect.
 const TRUSTED: usize = 4096;
-/// How often what is over is forgotten, milliseconds.
+/// Interval between removals of expired marks, milliseconds.
 const SWEEP_MS: u64 = 1_000;
 
-/// Marks by digest. Times are milliseconds since some moment.
+/// Marks by digest. Times are milliseconds since a fixed moment.
 #[derive(Debug)]
 pub struct Marks {
     marks: HashMap<u64, Mark>,
     trusted: HashSet<u64>,
-    /// The same, in order.
+    /// The same digests, oldest first.
     trusted_since: VecDeque<u64>,
-    /// The first pause, milliseconds; 0: nothing is ever noted.
+    /// The first pause, milliseconds; 0: crashes are not noted.
     pause: u64,
     swept: u64,
 }
 
-/// What is to be done with a request.
+/// What to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashVerdict {
-    /// It runs like any other.
+    /// Run it as usual.
     Free,
-    /// It may kill its worker; the second is how much it is like those that did.
+    /// It may kill its worker; the number says how much it resembles requests that did.
     Suspect(SuspectClass, u32),
-    /// It is not run.
+    /// Don't run it.
     Refuse,
 }
 
@@ -55,14 +56,14 @@ struct Mark {
     goods: u32,
     /// When the last death was.
     last: u64,
-    /// Until when it is not run; 0: it has never been refused.
+    /// Time until which the request is not run; 0: it has never been refused.
     until: u64,
-    /// How long it was last refused, milliseconds.
+    /// Length of the last refusal, milliseconds.
     pause: u64,
 }
 
 impl Mark {
-    /// How many deaths speak against it.
+    /// Number of deaths counted against it.
     fn heat(&self) -> u32 {
         if self.deaths.saturating_mul(PAID) > self.goods { self.deaths } else { 0 }
     }
@@ -76,13 +77,13 @@ impl Mark {
         now >= (self.last + pause).max(self.until + self.pause)
     }
 
-    /// A request has killed once more: how long it is not run.
+    /// A request has killed again: returns how long it is not run.
     fn refuse(&mut self, now: u64, first: u64) -> Option<u64> {
         if now < self.until {
-            // It ran already when it was refused.
+            // It was already running when it was refused.
             return None;
         }
-        // Once it has been refused it is on trial, for as long as it was refused.
+        // After a refusal the request is on trial, for as long as it was refused.
         let on_trial = self.until != 0;
         if !on_trial && self.heat() < KILLS {
             return None;
@@ -94,7 +95,7 @@ impl Mark {
 }
 
 impl Marks {
-    /// None; the first pause in milliseconds, 0 for never.
+    /// Without marks; `pause` is the first pause in milliseconds, 0 for never.
     pub fn new(pause: u64) -> Marks {
         Marks {
             marks: HashMap::new(),
@@ -105,7 +106,7 @@ impl Marks {
         }
     }
 
-    /// A worker died over a request; `None` if that is not noted.
+    /// A worker died from a request; `None` if this is not noted.
     pub fn died(&mut self, print: &Print, now: u64) -> Option<Blame> {
         if self.pause == 0 {
             return None;
@@ -137,7 +138,7 @@ impl Marks {
         Some(Blame { request, page })
     }
 
-    /// A request has been answered, and its worker lives.
+    /// A request has been served, and its worker lives.
     pub fn ended_well(&mut self, print: &Print, now: u64) {
         for digest in print.common().chain(print.exact) {
             if let Some(mark) = self.marks.get_mut(&digest).filter(|mark| !mark.is_over(now, self.pause)) {
@@ -153,12 +154,12 @@ impl Marks {
         }
     }
 
-    /// Whether something has died of a digest lately.
+    /// Whether a worker has died from this digest lately.
     pub fn knows(&self, digest: u64) -> bool {
         self.marks.contains_key(&digest)
     }
 
-    /// What is to be done with a request.
+    /// What to do with a request.
     pub fn verdict(&self, print: &Print, now: u64) -> CrashVerdict {
         let exact = print.exact.unwrap_or(0);
         if self.marks.get(&exact).is_some_and(|mark| now < mark.until) {
@@ -171,7 +172,7 @@ impl Marks {
         let all = if source > 0 { source } else { self.deaths(print.page) };
         let share = |digest: u64| self.heat(digest).saturating_mul(PARTS) / all.max(1);
         let shape = print.shape.map_or(0, share);
-        // A request that has killed once is as like those that do as can be.
+        // A request that has killed once has the highest similarity.
         let again = self.deaths(exact).saturating_mul(PARTS);
         let traits = print.traits.iter().map(|digest| share(*digest)).fold(again, u32::saturating_add);
         let heat = traits.saturating_add(shape);
@@ -184,7 +185,7 @@ impl Marks {
         if page >= KILLS || roams { CrashVerdict::Suspect(class, heat) } else { CrashVerdict::Free }
     }
 
-    /// Whether anything is left to be watched. Forgets what is over.
+    /// Whether any mark is left. Forgets expired marks.
     pub fn is_any_left(&mut self, now: u64) -> bool {
         if now >= self.swept + SWEEP_MS.min(self.pause / 4) {
             self.swept = now;
@@ -215,7 +216,7 @@ impl Marks {
         mark
     }
 
-    /// Half of the digests go when there are too many: those that say least.
+    /// Drops half of the digests if there are too many: those with the least evidence.
     fn bound(&mut self) {
         if self.marks.len() <= MOST {
             return;
@@ -229,7 +230,7 @@ impl Marks {
     }
 }
 
-/// The digest under which deaths of requests are counted that had ended well before.
+/// The digest that counts deaths of requests which had ended successfully before.
 fn distrust(page: u64) -> u64 {
     !page
 }
@@ -238,7 +239,7 @@ fn distrust(page: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A request of script 1; of page `page`, from `source`, number `exact`, with these parameters.
+    /// A request of script 1, for page `page`, from `source`, number `exact`, with these arguments.
     fn print(page: u64, source: u64, exact: u64, traits: &[u64]) -> Print {
         let shape = traits.len() as u64;
         Print {
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(kill(&mut marks, &deadly, now).0, None);
         for times in [1, 2, 4, 8, 16, 16] {
             assert_eq!(kill(&mut marks, &deadly, now).0, Some(times * 100_000));
-            // Those that ran already are neither counted nor told.
+            // Requests that were already running are neither counted nor reported.
             assert_eq!(kill(&mut marks, &deadly, now + 10).0, None);
             now += times * 100_000;
         }
@@ -404,7 +405,7 @@ mod tests {
             marks.is_any_left(now) && marks.knows(deadly.script),
             "its script is watched while it is on trial"
         );
-        // It was good for as long as it had been refused: as if nothing had been.
+        // The request ran without a crash for as long as it had been refused: its history is forgotten.
         now += 1_600_000;
         assert_eq!(kill(&mut marks, &deadly, now).0, None);
         assert_eq!(kill(&mut marks, &deadly, now).0, Some(100_000));

@@ -1,16 +1,17 @@
-//! What a crash costs: the request that kills, not its page.
+//! Limits the damage of crashes: refuses the request that kills workers, not its page.
 //!
-//! A request that has killed [`marks::KILLS`] workers is answered 500 without being run for `php.crash_pause`. The rest of its
-//! page - a script and a path - goes on, but is *suspect* for that long: an attacker can vary his request each time. So of
-//! suspect requests
+//! A request that has killed [`marks::KILLS`] workers gets a 500 response without being run for `php.crash_pause`.
+//! Other requests for its page - a script and a path - still run, but are *suspect* for that long, because an
+//! attacker can vary each request. For suspect requests:
 //!
-//! - a few run at a time, and those that look like the deadly ones and come from where they came from fewer still
+//! - a few run at a time, and fewer still of those that resemble the killing requests and come from the same source
 //!   ([`line::SuspectClass`]);
-//! - each worker that dies holds its place for a moment, which bounds how many are started again in a second;
-//! - none is run twice by us;
-//! - what has been answered well since, and comes again, runs like any other.
+//! - each worker that dies holds its place for a moment, which limits how many workers are started again per second;
+//! - Millrace runs none of them twice;
+//! - a request that has been served successfully since, and comes again, runs like any other.
 //!
-//! Nothing of that is ever decided by what a request looks like alone: what looks deadly waits behind the others, and runs.
+//! Resemblance alone never gets a request refused: a request that resembles the killing ones waits behind the others,
+//! and runs.
 //!
 //! [`marks::Marks`] and [`line::TrialQueue`] are values without clock and lock; [`Ban`] holds them for event loops and
 //! supervisor. As long as nothing has crashed, an event loop reads one flag.
@@ -36,14 +37,14 @@ use line::{TrialQueue, TrialTurn};
 use marks::{CrashVerdict, Marks};
 pub use print::Print;
 
-/// What is known of requests whose workers died, under a lock.
+/// What is known about requests whose workers died; behind a lock.
 #[derive(Debug)]
 pub struct Ban {
-    /// Of digests: what a client sends can't be made to fit one.
+    /// Keys of the digests: a client can't craft a request that matches another's digest.
     keys: RandomState,
     epoch: Instant,
     inner: Mutex<BanInner>,
-    /// Whether anything has crashed lately.
+    /// Whether a worker has crashed lately.
     any: AtomicBool,
 }
 
@@ -53,7 +54,7 @@ struct BanInner {
     line: TrialQueue,
 }
 
-/// A request that may run while crashes are watched. Goes with the worker that runs it.
+/// A request that may run while crashes are watched. Belongs to the worker that runs it.
 #[derive(Debug)]
 pub struct Pass {
     ban: Arc<Ban>,
@@ -67,13 +68,13 @@ pub struct Pass {
 pub enum Denied {
     /// It has killed workers.
     Killer,
-    /// Too many wait that may kill theirs, or it has waited too long.
+    /// Too many suspect requests wait, or it has waited too long.
     Crowd,
     /// Its client has gone.
     Gone,
 }
 
-/// What follows from a worker's death.
+/// The consequences of a worker's death.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blame {
     /// How long its request is not run, milliseconds.
@@ -83,8 +84,8 @@ pub struct Blame {
 }
 
 impl Ban {
-    /// Nothing has crashed. `pause` is how long a request that kills is not run, zero for never; `workers` how many the pool
-    /// has; times are since `epoch`.
+    /// Without any crash. `pause`: how long a request that kills is not run, zero for never; `workers`: number of
+    /// workers in the pool; times count from `epoch`.
     pub fn new(pause: Duration, workers: usize, epoch: Instant) -> Arc<Ban> {
         let inner = BanInner { marks: Marks::new(pause.as_millis() as u64), line: TrialQueue::new(workers) };
         Arc::new(Ban {
@@ -95,11 +96,11 @@ impl Ban {
         })
     }
 
-    /// Whether this request may run, perhaps after it has waited for others for `patience` at most. `None`: nothing is known
-    /// against its script.
+    /// Whether this request may run; it may wait for others, for `patience` at most. `None`: nothing is known against
+    /// its script.
     ///
     /// # Errors
-    /// It may not.
+    /// The request may not run.
     pub async fn enter(
         self: &Arc<Self>,
         request: &Request,
@@ -168,7 +169,7 @@ impl Ban {
         }
     }
 
-    /// A worker died over its task.
+    /// A worker died from its task.
     pub fn died(&self, task: &Task, now: u64) -> Blame {
         let print = match &task.print {
             Some(print) => print.clone(),
@@ -195,7 +196,7 @@ impl Ban {
     }
 }
 
-/// A place in the line, left when it is dropped.
+/// A place in the queue; dropping it leaves the queue.
 struct TrialPlace<'a> {
     ban: &'a Ban,
     number: u64,
@@ -208,22 +209,22 @@ impl Drop for TrialPlace<'_> {
 }
 
 impl Pass {
-    /// What its request is like.
+    /// The digests of its request.
     pub fn print(&self) -> &Print {
         &self.print
     }
 
-    /// Whether its request is suspect: it is not run twice.
+    /// Whether its request is suspect. Suspect requests are not run twice.
     pub fn is_suspect(&self) -> bool {
         self.class.is_some()
     }
 
-    /// Its worker has died over it, or is about to.
+    /// The request has killed its worker, or is about to.
     pub fn set_lost(&mut self) {
         self.lost = true;
     }
 
-    /// Its request has been answered, and the worker lives.
+    /// The request has been served, and the worker lives.
     pub fn ended_well(self) {
         let now = self.ban.now();
         self.ban.lock().marks.ended_well(&self.print, now);

@@ -1,4 +1,4 @@
-//! What a request is like, as digests: which one it is, and what it has in common with others.
+//! Digests of a request: which request it is, and what it has in common with others.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
@@ -7,18 +7,18 @@ use crate::message::request::{Content, Request};
 use crate::php::worker_handle::Task;
 use crate::site::Script;
 
-/// Parameters that count of one request; of more, the first.
+/// Arguments of one request that count; the rest is ignored.
 const PAIRS: usize = 8;
-/// Bytes with which a value begins like another.
+/// Number of leading bytes in which two values are compared.
 const BEGINS: usize = 3;
-/// And with which it ends.
+/// Number of trailing bytes in which two values are compared.
 const ENDS: usize = 3;
-/// Bytes of content that are part of the digest. Of more, these and how many there are.
+/// Bytes of content that enter the digest. Of longer content, these bytes and its length do.
 const CONTENT: usize = 64 << 10;
-/// Content in which fields of a form are looked for, bytes.
+/// Bytes of content that are searched for form fields.
 const FORM: usize = 8 << 10;
-/// Fields, besides cookies, on which an application's answer depends most often. A proxy's own, and those that are others with
-/// each request, would make a request unlike itself.
+/// Fields, besides cookies, on which an application's response usually depends. A proxy's own fields, and fields that
+/// change with each request, would make a repeated request look like a new one.
 const FIELDS: &[&str] = &[
     "Cookie",
     "User-Agent",
@@ -31,7 +31,7 @@ const FIELDS: &[&str] = &[
     "X-Requested-With",
 ];
 
-/// Digests of a request, under a key that nobody outside of the process knows.
+/// Digests of a request, under a key that is secret to the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Print {
     /// Of its script.
@@ -40,16 +40,16 @@ pub struct Print {
     pub page: u64,
     /// Of script and the client's address.
     pub source: u64,
-    /// Of this very request; `None`: not all of it is known any more.
+    /// Of exactly this request; `None` if parts of it are no longer known.
     pub exact: Option<u64>,
-    /// Of the method with the names of parameters and cookies.
+    /// Of the method and the names of arguments and cookies.
     pub shape: Option<u64>,
-    /// Of its parameters, as they are and by the beginnings and ends of their values.
+    /// Of its arguments: name and value, and name with the start and the end of the value.
     pub traits: Vec<u64>,
 }
 
 impl Print {
-    /// What it has in common with others.
+    /// The digests that it may share with others.
     pub fn common(&self) -> impl Iterator<Item = u64> {
         let all = [self.script, self.page, self.source].into_iter();
         all.chain(self.shape).chain(self.traits.iter().copied())
@@ -60,7 +60,7 @@ impl Print {
         keys.hash_one((0u8, script))
     }
 
-    /// What is left of a request when its worker has died and nothing was watched.
+    /// What remains of a request if its worker died while crashes were not watched.
     pub fn of_task(keys: &RandomState, task: &Task) -> Print {
         let script = &task.script[..];
         let query = task.target.splitn(2, |byte| *byte == b'?').nth(1);
@@ -74,7 +74,7 @@ impl Print {
         }
     }
 
-    /// All that there is to know of a request.
+    /// All digests of a request.
     pub fn of_request(keys: &RandomState, request: &Request, script: &Script) -> Print {
         let filename = &script.filename[..];
         let ip = request.ends.client_ip();
@@ -93,7 +93,7 @@ fn page(keys: &RandomState, script: &[u8], path: &[u8]) -> u64 {
     keys.hash_one((1u8, script, path))
 }
 
-/// An IPv6 network has one client.
+/// An IPv6 network counts as one client.
 fn source(keys: &RandomState, script: &[u8], ip: Option<IpAddr>) -> u64 {
     let network = ip.map(|ip| match ip.to_canonical() {
         IpAddr::V4(ip) => u64::from(ip.to_bits()),
@@ -102,7 +102,7 @@ fn source(keys: &RandomState, script: &[u8], ip: Option<IpAddr>) -> u64 {
     keys.hash_one((2u8, script, network))
 }
 
-/// The address counts: who finds a request that kills for a reason of his own does not take it away from others.
+/// The address counts: a client that finds a request which kills only for itself doesn't block it for others.
 fn exact(keys: &RandomState, request: &Request, script: &[u8], ip: Option<IpAddr>) -> u64 {
     let mut digest = keys.build_hasher();
     (3u8, script, ip, request.head.method(), request.authority(), request.head.path_query())
@@ -120,7 +120,7 @@ fn exact(keys: &RandomState, request: &Request, script: &[u8], ip: Option<IpAddr
     digest.finish()
 }
 
-/// The method with the names of parameters and cookies.
+/// The method with the names of arguments and cookies.
 fn shape(keys: &RandomState, request: &Request, script: &[u8]) -> u64 {
     let query = pairs(request.query().unwrap_or_default());
     let mut names: Vec<(u8, &[u8])> = query.chain(pairs(form(request))).map(|pair| (0, name(pair))).collect();
@@ -132,7 +132,7 @@ fn shape(keys: &RandomState, request: &Request, script: &[u8]) -> u64 {
     keys.hash_one((5u8, script, request.head.method(), names))
 }
 
-/// Each parameter with its value, and with the first and the last bytes of that.
+/// Each argument with its value, and with the first and the last bytes of the value.
 fn traits(keys: &RandomState, script: &[u8], query: &[u8], form: &[u8]) -> Vec<u64> {
     let mut traits = Vec::new();
     for pair in pairs(query).chain(pairs(form)).take(PAIRS) {

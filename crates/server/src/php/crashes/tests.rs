@@ -123,7 +123,7 @@ async fn a_few_at_a_time() {
     drop(third);
     let _fourth = ban.enter(&asked[5], &script, long, pin!(pending())).await.unwrap().unwrap();
     assert!(since.elapsed() >= Duration::from_millis(line::HOLD_MS[0]));
-    // Another page of the script is free.
+    // Another page of the script is not affected.
     let other = request("GET", "/b?s=boom", "192.0.2.1", &[]);
     assert!(!ban.enter(&other, &script, brief, pin!(pending())).await.unwrap().unwrap().is_suspect());
 }

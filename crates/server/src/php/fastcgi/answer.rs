@@ -1,4 +1,4 @@
-//! From records to the fields and content of an answer.
+//! From records to the fields and content of a response.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use super::backends::FastcgiShared;
 use crate::php::answer::{AnswerHead, PhpResponse};
 use crate::site::Script;
 
-/// Messages longer than that together, bytes, are logged in pieces.
+/// When messages together exceed this length, bytes, they are logged in pieces.
 const MESSAGES_MAX: usize = 16 << 10;
 /// What php-fpm puts before each message of PHP; it puts `; ` between them.
 const MARK: &[u8] = b"PHP message: ";
 /// What php-fpm says when it does not find a script.
 const UNKNOWN_SCRIPT: &[u8] = b"Primary script unknown";
 
-/// Takes an answer's records.
+/// Takes a response's records.
 #[derive(Debug)]
 pub struct RecordReader {
-    /// What the script said to the log.
+    /// What the script wrote to the log.
     pub messages: ScriptMessages,
     /// How it ended.
     pub end: Option<RequestEnd>,
     /// The start of the head.
     start: Vec<u8>,
-    /// It has no head.
+    /// Why the head is invalid.
     broken: Option<HeadError>,
 }
 
 impl RecordReader {
-    /// An answer of which nothing has come.
+    /// A reader before the first record of a response.
     pub fn new(messages: ScriptMessages) -> RecordReader {
         RecordReader { messages, end: None, start: Vec::new(), broken: None }
     }
 
-    /// What comes next.
+    /// Takes the next record.
     pub fn take(&mut self, record: Record<'_>, answer: &mut PhpResponse) {
         match record {
             Record::Stdout(piece) if answer.head.is_some() => answer.content.extend_from_slice(piece),
@@ -56,7 +56,7 @@ impl RecordReader {
         }
     }
 
-    /// Why what has come is no answer.
+    /// Why what has arrived is not a response.
     pub fn broken(&self) -> Option<HeadError> {
         self.broken
     }
@@ -81,7 +81,7 @@ impl RecordReader {
     }
 }
 
-/// What scripts and php-fpm say beside the answer, for the error log.
+/// What scripts and php-fpm write beside the response, for the error log.
 #[derive(Debug)]
 pub struct ScriptMessages {
     shared: Arc<FastcgiShared>,
@@ -90,12 +90,12 @@ pub struct ScriptMessages {
     backend: usize,
     /// What has not been logged.
     text: Vec<u8>,
-    /// A fatal error was among them.
+    /// One of them was a fatal error.
     pub failed: bool,
 }
 
 impl ScriptMessages {
-    /// Those about a script of a site, from a backend.
+    /// Messages about a script of a site, from a backend.
     pub fn new(
         shared: &Arc<FastcgiShared>,
         site: Option<&str>,
@@ -113,7 +113,7 @@ impl ScriptMessages {
         }
     }
 
-    /// A piece of them.
+    /// Takes a piece of the messages.
     pub fn take(&mut self, piece: &[u8]) {
         self.text.extend_from_slice(piece);
         if self.text.len() > MESSAGES_MAX {
@@ -121,7 +121,7 @@ impl ScriptMessages {
         }
     }
 
-    /// Nothing more comes: they are logged.
+    /// Logs the messages: no more will arrive.
     pub fn end(&mut self) {
         let text = std::mem::take(&mut self.text);
         let mut rest = text.trim_ascii();
@@ -158,7 +158,7 @@ impl Drop for ScriptMessages {
     }
 }
 
-/// syslog's priority of a message, as main/main.c of php-src has it for each kind of error.
+/// syslog's priority of a message, as main/main.c of php-src assigns it to each kind of error.
 fn priority(message: &[u8]) -> u8 {
     let is = |kind: &str| message.strip_prefix(b"PHP ").is_some_and(|rest| rest.starts_with(kind.as_bytes()));
     if ["Fatal error", "Parse error", "Recoverable fatal error"].into_iter().any(is) {

@@ -1,5 +1,5 @@
-//! One php-fpm: where it is, whether it is up, how busy. No clock and no sockets in here: times are milliseconds since
-//! the pool was made.
+//! One php-fpm address: whether it is up, and how busy it is. This module uses no clock and no sockets: times are
+//! milliseconds since the pool was created.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +9,16 @@ use millrace_settings::plan;
 use super::connection::FastcgiStream;
 use crate::php::pool::back_off;
 
-/// Failures in a row, of connections that had been made, that take a backend out.
+/// Failures in a row, on established connections, after which a backend is down.
 const STRIKES: u32 = 3;
-/// So many requests each of the other connections has had answered, while new ones had not even one: they are not accepted.
+/// If each of the other connections completes this many requests while no new connection gets a single response, the
+/// new ones are not being accepted.
 const ROUNDS: u64 = 8;
-/// And that for so long, milliseconds.
+/// And this must have lasted for this long, milliseconds.
 const ROUNDS_MS: u64 = 50;
-/// For so long it is believed that it takes no more connections than was seen, milliseconds.
+/// How long an observed limit of connections is trusted, milliseconds.
 const BELIEVED_MS: u64 = 300_000;
-/// While one request tries whether it is up again, no other does, for so long.
+/// While one request tests whether the backend is up again, no other request does for this long, milliseconds.
 const TRIAL_MS: u64 = 1_000;
 
 /// A backend as all event loops see it.
@@ -25,39 +26,39 @@ const TRIAL_MS: u64 = 1_000;
 pub struct Backend {
     /// Where it is.
     pub address: plan::Backend,
-    /// Connections to it that are open or being made.
+    /// Connections to it that are open or being opened.
     open: AtomicUsize,
-    /// Connections that it takes at once, as it says or as was seen; else any number.
+    /// Maximum number of connections, as the backend says or as was observed; otherwise unlimited.
     most: AtomicUsize,
-    /// What it says.
+    /// The maximum that the backend itself states.
     told: AtomicUsize,
-    /// Since when `most` is what was seen.
+    /// When `most` was observed; 0: it was not.
     seen_at: AtomicU64,
-    /// Those that are being made.
+    /// Connections that are being opened.
     making: AtomicUsize,
-    /// Those that have a request.
+    /// Connections with a request.
     pub busy: AtomicUsize,
-    /// Requests that it was sent.
+    /// Requests that were sent to it.
     pub requests: AtomicU64,
     /// Connections that failed or could not be made.
     pub failures: AtomicU64,
-    /// New connections that were sent a request of which nothing has come back, and since when there are any.
+    /// New connections that were sent a request and have returned nothing, and since when there are any.
     unanswered: AtomicUsize,
     unanswered_since: AtomicU64,
-    /// Requests that were answered, and how many of them before that.
+    /// Completed requests, and their number at the time of `unanswered_since`.
     answered: AtomicU64,
     answered_before: AtomicU64,
     /// Attempts to connect that failed.
     refusals: AtomicU64,
     /// Failures in a row.
     strikes: AtomicU32,
-    /// Times that it went out in a row.
+    /// Outages in a row.
     outages: AtomicU32,
-    /// It is not asked before that; 0: it is up.
+    /// Time before which it gets no request; 0: it is up.
     down_until: AtomicU64,
-    /// When it went out.
+    /// When it went down.
     down_since: AtomicU64,
-    /// The process that listens there, if it is on this machine; 0: it is not known.
+    /// The process that listens there, if it is on this machine; 0: unknown.
     process: AtomicU32,
     trouble: Mutex<Option<String>>,
 }
@@ -70,17 +71,17 @@ impl Drop for Making<'_> {
     }
 }
 
-/// What has changed by a success or a failure: for the log.
+/// A change by a success or a failure, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It went out.
+    /// It went down.
     Down,
     /// It is up again.
     Up,
 }
 
 impl Backend {
-    /// A backend of which nothing is known yet.
+    /// A backend about which nothing is known yet.
     pub fn new(address: plan::Backend) -> Backend {
         Backend {
             address,
@@ -106,36 +107,36 @@ impl Backend {
         }
     }
 
-    /// One connection more, if it takes one.
+    /// Reserves one more connection, if the backend takes one.
     pub fn open_one(&self) -> bool {
         let most = self.most();
         self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1)).is_ok()
     }
 
-    /// A connection has been closed, or was not made.
+    /// A connection has been closed, or could not be opened.
     pub fn close_one(&self) {
         self.open.fetch_sub(1, Relaxed);
     }
 
-    /// Connections that are open or being made.
+    /// Connections that are open or being opened.
     pub fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// Connections that it takes at once.
+    /// Maximum number of connections.
     pub fn most(&self) -> usize {
         self.most.load(Relaxed)
     }
 
-    /// It has said how many connections it takes at once.
+    /// The backend has said how many connections it takes at once.
     pub fn set_most(&self, most: usize) {
         self.told.store(most.max(1), Relaxed);
         self.forget_seen();
     }
 
-    /// Looks whether it takes fewer connections than there are; returns how many, if that has just been found. php-fpm does
-    /// not say how many processes it has, and a connection for which there is none is made all the same, but not accepted
-    /// before another one is closed.
+    /// Checks whether the backend takes fewer connections than are open; returns how many, if that has just been
+    /// found out. php-fpm does not say how many processes it has: a connection beyond that number is established, but
+    /// not accepted before another one is closed.
     pub fn see_most(&self, now: u64) -> Option<usize> {
         let unanswered = self.unanswered.load(Relaxed);
         if unanswered == 0 || self.unanswered_since.load(Relaxed) + ROUNDS_MS > now {
@@ -148,18 +149,18 @@ impl Backend {
         }
         self.seen_at.store(now, Relaxed);
         self.most.store(accepted, Relaxed);
-        // Some of those that are accepted are closed now, for the new ones to be.
+        // The caller now closes some of the accepted connections, so that new ones are accepted.
         self.count_from(now);
         Some(accepted)
     }
 
-    /// What was seen is of no use any more: it is looked at anew.
+    /// Forgets the observed limit; it is observed again.
     pub fn forget_seen(&self) {
         self.seen_at.store(0, Relaxed);
         self.most.store(self.told.load(Relaxed), Relaxed);
     }
 
-    /// Forgets what was seen a while ago: php-fpm may have been given more processes.
+    /// Forgets an old observed limit: php-fpm may have been given more processes.
     pub fn forget_old(&self, now: u64) {
         let seen = self.seen_at.load(Relaxed);
         if seen != 0 && seen + BELIEVED_MS <= now {
@@ -167,7 +168,7 @@ impl Backend {
         }
     }
 
-    /// Notes which process listens at the other end of a connection that was made, if that is not known.
+    /// Notes which process listens at the other end of a new connection, if that is unknown.
     pub fn note_process(&self, stream: &FastcgiStream) {
         if self.process.load(Relaxed) == 0
             && let Some(process) = stream.process()
@@ -176,33 +177,33 @@ impl Backend {
         }
     }
 
-    /// That process.
+    /// The process that listens there.
     pub fn process(&self) -> Option<u32> {
         Some(self.process.load(Relaxed)).filter(|process| *process != 0)
     }
 
-    /// It is none any more.
+    /// That process has ended.
     pub fn forget_process(&self) {
         self.process.store(0, Relaxed);
     }
 
-    /// How much it has to do, to be compared.
+    /// Its load, for comparisons.
     pub fn load(&self) -> (usize, u64) {
         (self.busy.load(Relaxed) + self.making.load(Relaxed), self.requests.load(Relaxed))
     }
 
-    /// A connection is being made for a request until what this returns is dropped.
+    /// Counts a connection that is being opened, until the returned value is dropped.
     pub fn make_one(&self) -> impl Drop {
         self.making.fetch_add(1, Relaxed);
         Making(self)
     }
 
-    /// Whether more are open than it takes.
+    /// Whether more connections are open than it takes.
     pub fn is_crowded(&self) -> bool {
         self.open() > self.most()
     }
 
-    /// Whether it is asked at all. One whose pause is over is not up before somebody has tried.
+    /// Whether it gets requests. A backend whose pause is over is not up before a request has tested it.
     pub fn is_up(&self) -> bool {
         self.down_until.load(Relaxed) == 0
     }
@@ -212,18 +213,18 @@ impl Backend {
         self.down_until.load(Relaxed)
     }
 
-    /// When it went out, if it is.
+    /// When it went down, if it is down.
     pub fn down_since(&self) -> Option<u64> {
         (!self.is_up()).then(|| self.down_since.load(Relaxed))
     }
 
-    /// Why it is out.
+    /// Why it is down.
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.clone().filter(|_| !self.is_up())
     }
 
-    /// Whether the caller is the one who tries if it is up again.
+    /// Whether the caller is to test if it is up again.
     pub fn try_again(&self, now: u64) -> bool {
         let until = self.down_until();
         until != 0
@@ -231,12 +232,12 @@ impl Backend {
             && self.down_until.compare_exchange(until, now + TRIAL_MS, Relaxed, Relaxed).is_ok()
     }
 
-    /// A connection could not be made by an attempt that began at `began`: it goes out, for longer each time.
+    /// An attempt to connect, which began at `began`, has failed: the backend is down, for longer each time.
     pub fn refuses(&self, began: u64, now: u64, why: &str) -> Option<Change> {
         self.failures.fetch_add(1, Relaxed);
         self.refusals.fetch_add(1, Relaxed);
         if self.down_since.load(Relaxed) > began {
-            // One of several that began before it was known.
+            // One of several attempts that began before the failure was known.
             return None;
         }
         self.goes_out(now, why)
@@ -247,7 +248,7 @@ impl Backend {
         self.refusals.load(Relaxed)
     }
 
-    /// A connection failed in the middle of a request: it goes out if that happens again and again.
+    /// A connection failed in the middle of a request: after several in a row the backend is down.
     pub fn fails(&self, now: u64, why: &str) -> Option<Change> {
         self.failures.fetch_add(1, Relaxed);
         if self.strikes.fetch_add(1, Relaxed) + 1 < STRIKES {
@@ -272,7 +273,7 @@ impl Backend {
         was_up.then_some(Change::Down)
     }
 
-    /// It takes connections.
+    /// It accepts connections.
     pub fn accepts(&self) -> Option<Change> {
         if self.is_up() {
             return None;
@@ -281,7 +282,7 @@ impl Backend {
         (self.down_until.swap(0, Relaxed) != 0).then_some(Change::Up)
     }
 
-    /// It has answered a request.
+    /// It has completed a request.
     pub fn answers(&self) {
         self.answered.fetch_add(1, Relaxed);
         if self.strikes.load(Relaxed) != 0 {
@@ -292,7 +293,7 @@ impl Backend {
         }
     }
 
-    /// A new connection was sent its first request.
+    /// The first request was sent over a new connection.
     pub fn ask_first(&self, now: u64) {
         if self.unanswered.fetch_add(1, Relaxed) == 0 {
             self.count_from(now);
@@ -304,13 +305,13 @@ impl Backend {
         self.answered_before.store(self.answered.load(Relaxed), Relaxed);
     }
 
-    /// Something came back over that connection, or it is closed.
+    /// A response has arrived over a new connection, or the connection is closed.
     pub fn first_is_over(&self, now: u64) {
         self.count_from(now);
         self.unanswered.fetch_sub(1, Relaxed);
     }
 
-    /// Whether no new connection has been answered for `patience` though there are some.
+    /// Whether there are new connections, and none has had a response for `patience`.
     pub fn is_starved(&self, now: u64, patience: u64) -> bool {
         self.unanswered.load(Relaxed) > 0 && self.unanswered_since.load(Relaxed) + patience <= now
     }

@@ -1,7 +1,7 @@
-//! What all event loops and the keeper share: the queue, connections that lie idle, and what is known of the backends.
+//! What all event loops and the keeper share: the queue, idle connections, and the state of the backends.
 //!
-//! The lock. Places, queue and idle connections are under one mutex, as a pool of workers has them. Event loops
-//! take it twice a request: to get a place and to give it back. A connection closes without it.
+//! The lock. Places, queue and idle connections are behind one mutex, as in a pool of workers. Event loops lock it
+//! twice per request: to get a place and to release it. Closing a connection doesn't need it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,45 +24,46 @@ use crate::php::pool::waiters::Waiter;
 use crate::php::start_error::PhpStartError;
 use crate::php::status::pools;
 
-/// How long requests wait for a backend when none is up, since the last one went out: a restart takes about a second.
+/// How long requests wait for a backend when none is up, counted from the last one's failure: a restart takes about a
+/// second.
 const OUTAGE_MS: u64 = 3_000;
-/// Nothing has come over a new connection for so long, though others lie idle: all processes may be taken by those.
+/// If a new connection gets no response for this long while others are idle, the idle ones may hold all processes,
+/// milliseconds.
 const STARVED_MS: u64 = 1_000;
 
-/// The connections of all sites whose `[php]` settings are equal. Dropping it closes those that nobody uses.
+/// The connections of all sites with equal `[php]` settings. Dropping it closes the unused ones.
 #[derive(Debug)]
 pub struct Backends {
     shared: Arc<FastcgiShared>,
 }
 
-/// The same without its handle.
+/// The part that event loops and the keeper share.
 #[derive(Debug)]
 pub struct FastcgiShared {
     /// Their settings.
     pub settings: plan::Php,
-    /// Where they say what happens.
+    /// The error log.
     pub log: Log,
-    /// Requests that kill what runs them: nothing is known of that here.
+    /// Requests that kill workers; with php-fpm none is ever noted.
     pub ban: Arc<Ban>,
-    /// The backends, in the order written.
+    /// The backends, in the order of the setting.
     pub backends: Vec<Backend>,
     epoch: Instant,
     state: Mutex<FpmState>,
-    /// Connections that are open or being made.
+    /// Connections that are open or being opened.
     permits: AtomicUsize,
     /// Wakes the keeper.
     called: Condvar,
-    /// It was said that a backend has few processes.
+    /// It was logged that a backend has few processes.
     told_most: AtomicBool,
 }
 
 /// What is under the lock.
 #[derive(Debug)]
 pub struct FpmState {
-    /// Shares of the connections, each with its waiters.
+    /// Shares of the connections, each with its queue.
     pub pools: Pools<oneshot::Sender<Grant>>,
-    /// Connections that lie idle. The one that became idle last stands last and is taken first: the others grow old and
-    /// can be closed.
+    /// Idle connections, the most recent last. The last one is taken first, so that the others age and can be closed.
     pub idle: Vec<FastcgiConnection>,
     /// The sockets of all connections.
     pub sockets: Vec<Weak<WatchedSocket>>,
@@ -70,18 +71,19 @@ pub struct FpmState {
     pub is_retired: bool,
     /// The handle is gone: no new request can come.
     pub is_dropped: bool,
-    /// The keeper sleeps until it is called.
+    /// The keeper sleeps until `called` wakes it.
     pub is_asleep: bool,
 }
 
-/// A place for a request, and a connection for it, if one lay idle or has been made. Dropped, they go to the next waiter.
+/// A place for a request, and a connection for it, if one was idle or has been opened. Dropping it passes both to the
+/// next waiter.
 #[derive(Debug)]
 pub struct Grant {
     shared: Arc<FastcgiShared>,
     pool: PoolId,
     rank: Rank,
     connection: Option<FastcgiConnection>,
-    /// When the request was answered, and how long that took, milliseconds.
+    /// When the request was complete, and how long it took, milliseconds.
     ended: Option<(u64, u64)>,
 }
 
@@ -91,7 +93,7 @@ pub struct FastcgiPermit {
     shared: Arc<FastcgiShared>,
 }
 
-/// A permit, and a backend that takes one connection more.
+/// A permit, and a backend that takes one more connection.
 #[derive(Debug)]
 pub struct Opening {
     permit: FastcgiPermit,
@@ -99,24 +101,24 @@ pub struct Opening {
     pub backend: usize,
 }
 
-/// Where a new connection goes.
+/// Where to open a new connection.
 #[derive(Debug)]
 pub enum Choice {
-    /// There.
+    /// To this backend.
     There(Opening),
-    /// Nowhere now: those that are up have as many as they take.
+    /// To none now: the backends that are up have as many as they take.
     Full,
-    /// Nowhere: all are out. One may be tried at that time, milliseconds.
+    /// To none: all are down. One may be tested at this time, milliseconds.
     Later(u64),
-    /// Nowhere, for so long that nobody waits for them any more.
+    /// To none, and they have been down for so long that requests no longer wait.
     Never,
 }
 
 impl Backends {
-    /// Asks how many connections they take; one that takes none now may later.
+    /// Asks the backends how many connections they take; a backend that takes none now may take some later.
     ///
     /// # Errors
-    /// There is no thread for them.
+    /// The keeper's thread can't be started.
     pub fn start(settings: &plan::Php, log: &Log) -> Result<Backends, PhpStartError> {
         let epoch = Instant::now();
         let state = FpmState {
@@ -145,13 +147,13 @@ impl Backends {
         Ok(backends)
     }
 
-    /// Asks again how many connections they take: php-fpm may have been given another configuration, too.
+    /// Asks again how many connections they take: php-fpm may have a new configuration, too.
     pub fn ask_again(&self) {
         self.shared.backends.iter().for_each(Backend::forget_seen);
         capacity::ask_all(&self.shared);
     }
 
-    /// A new configuration replaces them: connections that lie idle are closed, the others when they have finished.
+    /// A new configuration replaces them: closes idle connections now, the others when they have finished.
     pub fn retire(&self) {
         let mut state = self.shared.lock();
         state.is_retired = true;
@@ -161,7 +163,7 @@ impl Backends {
         drop(idle);
     }
 
-    /// How they are; `name` is what people know them by.
+    /// Their status; `name` is how people know them.
     pub fn status(&self, name: &str) -> PhpStatus {
         let shared = &self.shared;
         let backends: Vec<BackendStatus> = shared.backends.iter().map(status).collect();
@@ -183,7 +185,7 @@ impl Backends {
         }
     }
 
-    /// Whether a request that nobody waits for may run.
+    /// Whether a request for which no client waits may run.
     pub fn is_at_leisure(&self) -> bool {
         let busy: usize = self.shared.backends.iter().map(|backend| backend.busy.load(Relaxed)).sum();
         self.shared.lock().pools.waiting() == 0 && (busy == 0 || busy + 1 < self.shared.most())
@@ -215,7 +217,7 @@ fn status(backend: &Backend) -> BackendStatus {
 }
 
 impl FpmState {
-    /// As many places as there may be connections.
+    /// Sets as many places as there may be connections.
     pub fn fit(&mut self, most: usize) {
         if self.pools.most() != most {
             self.pools.set_most(most);
@@ -224,7 +226,7 @@ impl FpmState {
 }
 
 impl FastcgiShared {
-    /// The state. A panic under the lock would leave it usable: every change is complete in itself.
+    /// The state. It stays usable after a panic under the lock: every change is complete in itself.
     pub fn lock(&self) -> MutexGuard<'_, FpmState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,17 +236,17 @@ impl FastcgiShared {
         self.at(Instant::now())
     }
 
-    /// The same for a moment.
+    /// The same for a given moment.
     pub fn at(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.epoch).as_millis() as u64 + 1
     }
 
-    /// What calls the keeper.
+    /// What wakes the keeper.
     pub fn called(&self) -> &Condvar {
         &self.called
     }
 
-    /// There is something for the keeper to look after.
+    /// Wakes the keeper.
     pub fn stir(&self, state: &mut FpmState) {
         if std::mem::take(&mut state.is_asleep) {
             self.called.notify_one();
@@ -256,20 +258,20 @@ impl FastcgiShared {
         self.backends.iter().any(|backend| backend.strikes() > 1)
     }
 
-    /// How often a backend was found not to take connections.
+    /// How often a backend was found to be down.
     pub fn outages(&self) -> u64 {
         self.backends.iter().map(Backend::refusals).sum()
     }
 
-    /// Most connections at once: as the settings say, or as many as the backends that are up take together.
+    /// Maximum number of connections: the setting's, or as many as the backends that are up take together.
     pub fn most(&self) -> usize {
         let up = self.backends.iter().filter(|backend| backend.is_up());
         let together = up.fold(0usize, |sum, backend| sum.saturating_add(backend.most()));
-        // With all of them out, whoever tries them needs a permit.
+        // If all are down, the request that tests them needs a permit.
         if together == 0 { self.settings.workers } else { self.settings.workers.min(together) }
     }
 
-    /// A place for a request of that rank of this pool, which may run.
+    /// A place for a request of this pool and rank, which may run.
     pub fn grant(
         self: &Arc<Self>,
         state: &mut FpmState,
@@ -281,8 +283,8 @@ impl FastcgiShared {
         Grant { shared: self.clone(), pool, rank, connection, ended: None }
     }
 
-    /// The best idle connection for an event loop: to the backend that has least to do, its own before another's. `None`: there
-    /// is none, or a backend without an idle connection has less to do.
+    /// The best idle connection for an event loop: to the least loaded backend, and one of this loop rather than
+    /// another's. `None`: there is none, or a backend without an idle connection is less loaded.
     pub fn take_idle(&self, state: &mut FpmState, thread: usize) -> Option<FastcgiConnection> {
         let idle = &mut state.idle;
         if self.backends.len() == 1 {
@@ -300,7 +302,7 @@ impl FastcgiShared {
         (!is_one_sided).then(|| idle.remove(best))
     }
 
-    /// Where a new connection goes; one that lies idle is closed if there are as many as may be.
+    /// Where to open a new connection; closes an idle one if the maximum is reached.
     pub fn opening(self: &Arc<Self>, now: u64) -> Choice {
         let permit = self.permit().or_else(|| {
             let mut state = self.lock();
@@ -320,8 +322,8 @@ impl FastcgiShared {
         Some(FastcgiPermit { shared: self.clone() })
     }
 
-    /// The backend for a new connection: of those that are up the one that has least to do; if none is up, one that may be
-    /// tried. The permit is given up where there is none.
+    /// The backend for a new connection: the least loaded one that is up; if none is up, one that may be tested.
+    /// Gives the permit back if there is none.
     fn choose(&self, permit: FastcgiPermit, now: u64) -> Choice {
         let opening = |permit, backend| Choice::There(Opening { permit, backend });
         let all = || self.backends.iter().enumerate();
@@ -344,14 +346,14 @@ impl FastcgiShared {
         Choice::Later(soonest.unwrap_or(now).max(now + 1))
     }
 
-    /// Closes all that lie idle to a backend: they are no good any more.
+    /// Closes all idle connections to a backend: they are unusable.
     pub fn close_all(&self, backend: usize) {
         let is_there = |connection: &mut FastcgiConnection| connection.backend() == backend;
         let closed: Vec<_> = self.lock().idle.extract_if(.., is_there).collect();
         drop(closed);
     }
 
-    /// Takes out an idle connection to a backend that does not answer new ones, or has more than it takes.
+    /// Takes out an idle connection to a backend that does not respond on new ones, or that has more than it takes.
     pub fn take_starving(&self, idle: &mut Vec<FastcgiConnection>, now: u64) -> Option<FastcgiConnection> {
         let at = idle.iter().position(|connection| {
             let backend = &self.backends[connection.backend()];
@@ -360,18 +362,18 @@ impl FastcgiShared {
         Some(idle.remove(at))
     }
 
-    /// Whether a connection over which an answer has come is used again.
+    /// Whether a connection is reused after its response.
     fn keeps(&self, connection: &FastcgiConnection, now: u64) -> bool {
         let backend = &self.backends[connection.backend()];
         if let Some(seen) = backend.see_most(now) {
             self.tell_most(connection.backend(), seen);
         }
-        // Where a page takes a second, a new connection costs nothing.
+        // Where a page takes a second, a new connection costs little.
         !backend.is_crowded() && backend.is_up() && !backend.is_starved(now, STARVED_MS)
     }
 
-    /// Gives a place that is free to the next waiter, with `spare` or another idle connection; else `spare` lies idle. False
-    /// if no waiter may run.
+    /// Gives a free place to the next waiter, with `spare` or another idle connection; otherwise `spare` becomes
+    /// idle. False if no waiter may run.
     fn pass_on<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, FpmState>,
@@ -382,7 +384,7 @@ impl FastcgiShared {
         let home = spare.as_ref().or(state.idle.last()).map(FastcgiConnection::home);
         let Some((thread, pool, waiter)) = next(&mut state.pools, home, now) else {
             if let Some(mut connection) = spare
-                // Its process may be what a new one waits for.
+                // A new connection may wait for the process of this one.
                 && !self.backends[connection.backend()].is_starved(now, 0)
                 && !state.is_retired
             {
@@ -394,12 +396,12 @@ impl FastcgiShared {
         let connection = spare.or_else(|| self.take_idle(&mut state, thread));
         let grant = self.grant(&mut state, pool, waiter.turn.line.rank(), connection);
         drop(state);
-        // A request that has gone meanwhile gives it back.
+        // If the request has gone meanwhile, dropping the grant gives it back.
         drop(waiter.wake.send(grant));
         true
     }
 
-    /// Gives places to all waiters that may run: a limit has changed.
+    /// Gives places to all waiters that may run, after a limit has changed.
     pub fn pump(self: &Arc<Self>, now: u64) {
         while self.pass_on(self.lock(), None, now) {}
     }
@@ -415,13 +417,13 @@ impl FastcgiShared {
         }
     }
 
-    /// A backend that is out and that the caller shall try, while another one is up.
+    /// A backend that is down and that the caller is to test, while another one is up.
     pub fn to_be_tried(&self, now: u64) -> Option<usize> {
         let any_is_up = self.backends.iter().any(Backend::is_up);
         self.backends.iter().position(|backend| any_is_up && backend.try_again(now))
     }
 
-    /// Logs that a backend went out or is up again.
+    /// Logs that a backend is down or up again.
     pub fn tell(&self, backend: usize, change: Option<Change>) {
         let address = &self.backends[backend].address;
         match change {
@@ -437,7 +439,8 @@ impl FastcgiShared {
     }
 }
 
-/// Takes out the next waiter that may run, for a connection that is at home on event loop `home`: its loop, and its pool.
+/// Takes out the next waiter that may run, for a connection that belongs to event loop `home`: returns its loop and
+/// its pool.
 fn next(
     pools: &mut Pools<oneshot::Sender<Grant>>,
     home: Option<usize>,
@@ -445,7 +448,7 @@ fn next(
 ) -> Option<(usize, PoolId, Waiter<oneshot::Sender<Grant>>)> {
     let mut except = 0;
     loop {
-        // php-fpm's processes have the priority that it gives them.
+        // php-fpm sets the priority of its processes itself.
         let id = pools.next(0, true, except)?;
         let pool = pools.get_mut(id);
         match pool.next_waiter(home) {
@@ -460,7 +463,7 @@ fn next(
 }
 
 impl Grant {
-    /// The connection; `None`: one is to be made.
+    /// The connection; `None`: one must be opened.
     pub fn connection(&mut self) -> &mut Option<FastcgiConnection> {
         &mut self.connection
     }
@@ -470,7 +473,7 @@ impl Grant {
         &self.shared
     }
 
-    /// The request has been answered: its connection goes to the next waiter, or lies idle, or is closed.
+    /// The request is complete: passes its connection to the next waiter, makes it idle, or closes it.
     pub fn finish(mut self, now: u64) {
         if let Some(mut connection) = self.connection.take() {
             self.shared.backends[connection.backend()].answers();
@@ -483,7 +486,7 @@ impl Grant {
 }
 
 impl Drop for Grant {
-    /// A connection whose request is given up is closed: php-fpm finds out by that.
+    /// Closes the connection of an abandoned request: that is how php-fpm finds out.
     fn drop(&mut self) {
         let spare = self.connection.take_if(|connection| connection.is_idle());
         drop(self.connection.take());
@@ -511,7 +514,7 @@ impl Opening {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        // Before the permit: who gets that finds room.
+        // Before the permit, so that its next holder finds the backend free.
         self.backend().close_one();
     }
 }

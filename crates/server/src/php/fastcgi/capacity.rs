@@ -1,5 +1,6 @@
-//! How many connections a backend takes at once, if it tells who asks. php-fpm's `pm.max_children` is not told: it is found
-//! out ([`super::backend::Backend::see_most`]). A question is also what finds out whether a backend is there.
+//! Finds out how many connections a backend takes at once, by a FastCGI query. php-fpm does not report its
+//! `pm.max_children`; Millrace observes it ([`super::backend::Backend::see_most`]). The query also shows whether a
+//! backend is up.
 
 use std::io;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::backends::FastcgiShared;
 use super::connection::{FastcgiStream, connect};
 
-/// Who does not answer such a question within that does not know it.
+/// A backend that does not respond to the query within this time does not support it.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most bytes of an answer.
+/// Maximum length of a response, bytes.
 const ANSWER_MAX: u64 = 4096;
 
-/// Asks all backends, before the first request comes; waits for the answers, but not for long.
+/// Asks all backends before the first request arrives; waits for the responses, but not for long.
 pub fn ask_all(shared: &Arc<FastcgiShared>) {
     let asked = shared.clone();
     let asking = on_a_thread(async move || {
@@ -33,7 +34,7 @@ pub fn ask_all(shared: &Arc<FastcgiShared>) {
     asking.map(JoinHandle::join);
 }
 
-/// Finds out whether a backend that is out takes connections again, while another one takes the requests.
+/// Finds out whether a backend that is down takes connections again, while another one serves the requests.
 pub fn probe(shared: Arc<FastcgiShared>, backend: usize) {
     on_a_thread(async move || {
         let began = shared.now();
@@ -47,7 +48,7 @@ pub fn probe(shared: Arc<FastcgiShared>, backend: usize) {
     });
 }
 
-/// Runs this on a thread of its own: the caller's may have a runtime already, or no time.
+/// Runs `work` on its own thread: the caller's may already have a runtime, or must not block.
 fn on_a_thread(work: impl AsyncFnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let run = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
@@ -59,7 +60,7 @@ fn on_a_thread(work: impl AsyncFnOnce() + Send + 'static) -> Option<JoinHandle<(
 /// Asks a backend how many connections it takes at once.
 ///
 /// # Errors
-/// It takes none.
+/// The backend takes no connections.
 pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
     let backend = &shared.backends[backend];
     let stream = connect(&backend.address, shared.settings.fastcgi_connect_timeout).await?;
@@ -74,11 +75,11 @@ pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that comes back until the connection is closed.
+/// Everything that arrives until the connection is closed.
 async fn question(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin) -> Vec<u8> {
     let mut answer = Vec::new();
     if stream.write_all(&get_values()).await.is_ok() {
-        // Who keeps the connection open is not waited for: the answer is there.
+        // Doesn't wait for a backend that keeps the connection open: the response is complete.
         let mut stream = stream.take(ANSWER_MAX);
         while max_connections(&answer).is_none()
             && matches!(stream.read_buf(&mut answer).await, Ok(length) if length > 0)

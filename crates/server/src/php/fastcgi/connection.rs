@@ -1,7 +1,8 @@
 //! One connection to a backend, on one event loop.
 //!
-//! It is registered with the loop that used it last, and moves where another one needs it ([`FastcgiConnection::settle`]). It is watched for reading only: an application that reads its request would otherwise wake the loop once more, just to
-//! say that there is room to write.
+//! It is registered with the loop that used it last, and moves to another one on demand
+//! ([`FastcgiConnection::settle`]). It is watched for reading only: otherwise each request that the application reads
+//! would wake the loop once more, just to report room for writing.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,40 +26,40 @@ use crate::php::worker::{poll_receive, watch};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// In place of a moment: it has passed.
+/// In place of a time: the time has passed.
 const LATE: u64 = u64::MAX;
 
 thread_local! {
-    /// What is read lies here until it is parsed: no connection owns a buffer.
+    /// Input stays here until it is parsed: no connection owns a buffer.
     static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// An open connection. Whoever has this value has it to himself.
+/// An open connection. The holder of this value has it exclusively.
 #[derive(Debug)]
 pub struct FastcgiConnection {
-    /// Watched by the event loop of that number.
+    /// Watched by the event loop of this number.
     socket: AsyncFd<Arc<WatchedSocket>>,
     home: usize,
-    /// When it became idle, milliseconds since the pool was made.
+    /// When it became idle, milliseconds since the pool was created.
     pub idle_since: u64,
     /// When its last request began.
     began: u64,
-    /// When that has to be over; 0: whenever.
+    /// When its request must be complete; 0: no limit.
     deadline: u64,
-    /// Something has to come, or it is late.
+    /// The backend must send something in time.
     is_awaited: bool,
     line: Link,
 }
 
-/// What a connection is, wherever it is.
+/// The part of a connection that doesn't depend on an event loop.
 #[derive(Debug)]
 struct Link {
     opening: Opening,
     decoder: RecordDecoder,
-    /// The start of a record whose rest has not come.
+    /// The start of a record whose rest has not arrived.
     rest: Vec<u8>,
     state: ConnectionState,
-    /// Whether anything has ever come over it, and since the last request was sent.
+    /// Whether anything has ever arrived, and whether anything has since the last request was sent.
     answered: bool,
     heard: bool,
 }
@@ -67,27 +68,27 @@ struct Link {
 enum ConnectionState {
     Idle,
     Busy,
-    /// New, with its first request, of which nothing has come back.
+    /// New: its first request has been sent, and nothing has arrived.
     First,
 }
 
-/// A connection's socket and its limits, also known to the keeper. Times are milliseconds since the pool was made.
+/// A connection's socket and its limits, shared with the keeper. Times are milliseconds since the pool was created.
 #[derive(Debug)]
 pub struct WatchedSocket {
     descriptor: OwnedFd,
-    /// It is shut down then, unless the connection's holder says otherwise before; 0: never; [`LATE`]: it was.
+    /// The keeper shuts it down at this time, unless its holder changes it before; 0: never; [`LATE`]: it did.
     due: AtomicU64,
-    /// When its request began; 0: it has none.
+    /// When its request began; 0: no request.
     began: AtomicU64,
     /// The pool of its request.
     pool: AtomicUsize,
 }
 
 impl FastcgiConnection {
-    /// Makes the connection that an [`Opening`] leads to, on event loop `thread`; the way is there again where that fails.
+    /// Opens the connection that an [`Opening`] leads to, on event loop `thread`; returns the opening if that fails.
     ///
     /// # Errors
-    /// Those of connecting; `TimedOut` if it took too long.
+    /// The errors of connecting; `TimedOut` if it took too long.
     pub async fn open(opening: Opening, thread: usize) -> Result<FastcgiConnection, (io::Error, Opening)> {
         let limit = opening.shared().settings.fastcgi_connect_timeout;
         let making = opening.backend().make_one();
@@ -115,10 +116,10 @@ impl FastcgiConnection {
         Ok(FastcgiConnection { socket, home: thread, idle_since, began, deadline, is_awaited, line })
     }
 
-    /// Has it watched by this event loop, whose number is `thread`.
+    /// Registers it with this event loop, whose number is `thread`.
     ///
     /// # Errors
-    /// The loop can't watch one more.
+    /// The loop can't watch another descriptor.
     pub fn settle(&mut self, thread: usize) -> io::Result<()> {
         if self.home != thread {
             self.socket = watch(self.socket.get_ref().clone(), Interest::READABLE)?;
@@ -142,17 +143,18 @@ impl FastcgiConnection {
         self.line.opening.backend
     }
 
-    /// Milliseconds from when the pool was made to that moment.
+    /// Milliseconds from the pool's creation to `moment`.
     pub fn at(&self, moment: Instant) -> u64 {
         self.line.opening.shared().at(moment)
     }
 
-    /// Whether it was used before, and nothing has come since the last request was sent: it may have been closed before that.
+    /// Whether it was used before, and nothing has arrived since the last request was sent: it may have been closed
+    /// before that.
     pub fn is_stale(&self) -> bool {
         self.line.answered && !self.line.heard
     }
 
-    /// Whether nothing has come of it since it became idle, so that a request can be sent; asks the kernel.
+    /// Whether it can take a request: nothing has arrived since it became idle. Asks the kernel.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0; 1];
         recv(self.socket(), &mut byte, RecvFlags::DONTWAIT | RecvFlags::PEEK)
@@ -164,7 +166,7 @@ impl FastcgiConnection {
         self.line.state == ConnectionState::Idle
     }
 
-    /// A request of this pool is about to be sent, at `now`; it has to be over by `deadline`.
+    /// A request of this pool is about to be sent, at `now`; it must be complete by `deadline`.
     pub fn begin(&mut self, pool: PoolId, now: u64, deadline: u64) {
         let state = if self.line.answered { ConnectionState::Busy } else { ConnectionState::First };
         let backend = self.line.opening.backend();
@@ -183,30 +185,30 @@ impl FastcgiConnection {
         socket.set_due(deadline);
     }
 
-    /// Something has to come until then.
+    /// The backend must send something before `moment`.
     pub fn await_until(&mut self, moment: u64) {
         self.is_awaited = true;
         self.socket().set_due(if self.deadline == 0 { moment } else { moment.min(self.deadline) });
     }
 
-    /// Whether something has to come.
+    /// Whether the backend must send something in time.
     pub fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// Nothing is read for a while: silence means nothing.
+    /// The server stops reading for a while: silence means nothing.
     pub fn expect_nothing(&mut self) {
         if std::mem::take(&mut self.is_awaited) {
             self.socket().set_due(self.deadline);
         }
     }
 
-    /// How long its last request has taken, milliseconds.
+    /// How long its last request took, milliseconds.
     pub fn took(&self, now: u64) -> u64 {
         now.saturating_sub(self.began)
     }
 
-    /// The answer is complete. Whether the connection can be used again.
+    /// The response is complete. Returns whether the connection can be used again.
     pub fn end(&mut self, now: u64) -> bool {
         let in_time = self.socket().due.swap(0, Relaxed) != LATE;
         self.socket().began.store(0, Relaxed);
@@ -214,10 +216,10 @@ impl FastcgiConnection {
         in_time && self.line.decoder.is_at_rest() && self.line.rest.is_empty()
     }
 
-    /// Reads once and gives the records to `take`.
+    /// Reads once and passes the records to `take`.
     ///
     /// # Errors
-    /// The connection is closed (`UnexpectedEof` and others), or what comes is no answer (`InvalidData`).
+    /// The connection is closed (`UnexpectedEof` and others), or the bytes are not a response (`InvalidData`).
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -250,7 +252,7 @@ impl Link {
         }
     }
 
-    /// Takes records apart; the start of an incomplete one is kept.
+    /// Splits the input into records; the start of an incomplete one is stored.
     fn parse(&mut self, bytes: &[u8], take: impl FnMut(Record<'_>)) -> io::Result<()> {
         if self.rest.is_empty() {
             let used = records(&mut self.decoder, bytes, take)?;
@@ -302,7 +304,7 @@ impl AsRawFd for WatchedSocket {
 }
 
 impl WatchedSocket {
-    /// Sends as much as the socket takes now; returns how much.
+    /// Sends as much as the socket takes now; returns the number of bytes.
     ///
     /// # Errors
     /// The other end has gone.
@@ -316,17 +318,17 @@ impl WatchedSocket {
         }
     }
 
-    /// It is late from then on, unless it is already.
+    /// Sets when it is late, unless it is already.
     fn set_due(&self, due: u64) {
         let before = self.due.load(Relaxed);
         if before != LATE && before != due {
-            // Where that fails the keeper was first.
+            // If the exchange fails, the keeper was first.
             let _ = self.due.compare_exchange(before, due, Relaxed, Relaxed);
         }
     }
 
-    /// Shuts it down if it is late: its reader finds it closed. Never for a later request than the one that is: the
-    /// moment is another one by then.
+    /// Shuts it down if it is late: its reader finds it closed. Never hits a later request, because that one has
+    /// another time.
     pub fn look(&self, now: u64) {
         let due = self.due.load(Relaxed);
         if due != 0 && due <= now && self.due.compare_exchange(due, LATE, Relaxed, Relaxed).is_ok() {
@@ -340,14 +342,14 @@ impl WatchedSocket {
         self.due.load(Relaxed) == LATE
     }
 
-    /// The pool of its request, and since when it has that; `None`: it has none.
+    /// The pool of its request, and when the request began; `None`: it has none.
     pub fn busy(&self) -> Option<(usize, u64)> {
         let began = self.began.load(Relaxed);
         (began != 0).then(|| (self.pool.load(Relaxed), began))
     }
 }
 
-/// A connected socket, as the runtime has it.
+/// A connected socket, registered with the runtime.
 #[derive(Debug)]
 pub enum FastcgiStream {
     /// A Unix socket.
@@ -357,7 +359,7 @@ pub enum FastcgiStream {
 }
 
 impl FastcgiStream {
-    /// The process that listens at its other end, as far as this one can see it.
+    /// The process that listens at the other end, if it is visible to this one.
     pub fn process(&self) -> Option<u32> {
         match self {
             FastcgiStream::Unix(stream) => u32::try_from(stream.peer_cred().ok()?.pid()?).ok(),
@@ -365,7 +367,7 @@ impl FastcgiStream {
         }
     }
 
-    /// The socket alone; it does not block.
+    /// The bare socket; it does not block.
     fn into_descriptor(self) -> io::Result<OwnedFd> {
         Ok(match self {
             FastcgiStream::Unix(stream) => stream.into_std()?.into(),
@@ -377,14 +379,14 @@ impl FastcgiStream {
 /// Connects.
 ///
 /// # Errors
-/// Those of connecting; `TimedOut` if it took longer than `limit`.
+/// The errors of connecting; `TimedOut` if it took longer than `limit`.
 pub async fn connect(address: &plan::Backend, limit: Duration) -> io::Result<FastcgiStream> {
     let connecting = async {
         Ok(match address {
             plan::Backend::Unix(path) => FastcgiStream::Unix(UnixStream::connect(path).await?),
             plan::Backend::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
-                // A request may leave in two pieces.
+                // A request may be sent in two pieces.
                 stream.set_nodelay(true)?;
                 FastcgiStream::Tcp(stream)
             }

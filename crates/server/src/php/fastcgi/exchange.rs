@@ -1,10 +1,10 @@
-//! A request and a connection to php-fpm: it is made, the request sent, the answer read; and what the connection's failure
-//! means.
+//! A request over a connection to php-fpm: connects, sends the request, reads the response, and decides what a
+//! failure means.
 //!
-//! php-fpm acknowledges nothing: of a request that was sent and not answered it can't be known whether it ran, and a process
-//! that has had enough requests closes its connection a moment after its last answer. So one that must not be run twice, and
-//! one that is run again, is sent over a new connection, which has not been closed yet. A request that finds all of php-fpm
-//! killed - no connection can be made - has another try.
+//! php-fpm acknowledges nothing: if a request was sent and got no response, it is unknown whether it ran, and a
+//! process that has reached its maximum of requests closes its connection a moment after its last response. So a
+//! request that must not run twice, and one that is run again, is sent over a new connection, which has not been
+//! closed yet. If no connection can be made, because all of php-fpm was killed, the request gets another attempt.
 
 use std::cell::RefCell;
 use std::io;
@@ -33,17 +33,18 @@ use crate::php::pool::pools::Pools;
 use crate::php::transport::{Refusal, RunFailure, SentRequest, Transport};
 use crate::php::variables;
 
-/// A short content goes with the head of the request, bytes.
+/// Short content is sent together with the head of the request, bytes.
 const SHORT: usize = 16 << 10;
-/// A larger buffer is not kept.
+/// A larger buffer is freed.
 const BUFFER_KEEP: usize = 256 << 10;
-/// A process that has had enough ends alone. Whether others fail, too, is known so much later.
+/// A process that has reached its maximum of requests ends alone. After this time it is known whether others fail,
+/// too.
 const MOMENT: Duration = Duration::from_millis(2);
-/// Pause before another attempt where all backends have too much to do.
+/// Pause before another attempt when all backends are overloaded.
 const BREATHER: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// The request that is being sent. Never borrowed over an await.
+    /// The request to be sent. Never borrowed over an await.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -78,7 +79,7 @@ impl Transport for FastcgiShared {
         self.at(now)
     }
 
-    /// A place is enough: there are never more places than connections may be open.
+    /// A place is enough: there are never more places than permitted connections.
     fn take(self: &Arc<Self>, state: &mut FpmState, thread: usize, job: &PhpJob<'_>) -> Option<Grant> {
         let connection = if job.fresh { None } else { self.take_idle(state, thread) };
         self.stir(state);
@@ -101,13 +102,13 @@ impl Transport for FastcgiShared {
             connection.settle(thread.index).map_err(|error| unwatched(thread, &error))?;
             return Ok(grant);
         }
-        // Another one is made in its place.
+        // Another one is opened in its place.
         drop(grant.connection().take());
         let patience = self.settings.pools[job.pool.index()].queue_timeout.as_millis() as u64;
         let connection = connect(self, thread, self.at(job.since) + patience).await?;
         *grant.connection() = Some(connection);
         let before = if past.has_repeated { past.outages.replace(self.outages()) } else { None };
-        // The connection lies idle then.
+        // The connection becomes idle then.
         if before.is_some() && before == past.outages { Err(Refusal::Lost) } else { Ok(grant) }
     }
 
@@ -128,7 +129,7 @@ impl Transport for FastcgiShared {
                 past.has_repeated = std::mem::replace(&mut past.has_begun, true);
                 pause(thread, MOMENT).await;
                 if past.has_repeated || self.is_failing() {
-                    // All are being killed, which takes a while: another one would be next.
+                    // All processes are being killed, which takes a while: another one would be next.
                     pause(thread, 3 * BREATHER).await;
                 }
             }
@@ -137,14 +138,14 @@ impl Transport for FastcgiShared {
     }
 }
 
-/// What a request remembers of its earlier attempts.
+/// What a request stores about its earlier attempts.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// It had begun once, and was lost.
+    /// A script had begun, and was lost.
     has_begun: bool,
-    /// More than once.
+    /// That happened more than once.
     has_repeated: bool,
-    /// How often backends had been found not to take connections when it came, or had repeatedly begun.
+    /// The number of outages when the request arrived, or when it began repeatedly.
     outages: Option<u64>,
 }
 
@@ -158,7 +159,7 @@ fn unwatched(thread: &PhpThread, error: &io::Error) -> Refusal {
     Refusal::Down
 }
 
-/// Makes a connection, to whichever backend takes one before `until`.
+/// Opens a connection to any backend that takes one before `until`.
 async fn connect(
     shared: &Arc<FastcgiShared>,
     thread: &Rc<PhpThread>,
@@ -185,7 +186,7 @@ async fn connect(
     }
 }
 
-/// Makes a connection; `None` if that failed, which is noted.
+/// Opens a connection; `None` if that failed, which is noted.
 async fn open(
     thread: &Rc<PhpThread>,
     shared: &Arc<FastcgiShared>,
@@ -204,7 +205,7 @@ async fn open(
             shared.lock().sockets.push(Arc::downgrade(connection.socket()));
             Some(connection)
         }
-        // The queue of connections that it has not accepted is full (unix(7)).
+        // php-fpm's listen queue is full (unix(7)).
         Err((error, opening)) if error.kind() == io::ErrorKind::WouldBlock => {
             drop(opening);
             pause(thread, BREATHER).await;
@@ -224,24 +225,24 @@ async fn open(
     }
 }
 
-/// A backend that is up again may be another one.
+/// A backend that is up again may have another configuration.
 fn ask_again(shared: &Arc<FastcgiShared>, backend: usize) {
     let shared = shared.clone();
-    // Whether it takes connections is found out by the next request.
+    // The next request finds out whether it takes connections.
     tokio::task::spawn_local(async move { drop(capacity::ask(&shared, backend).await) });
 }
 
-/// A connection with a request that is on its way or being run.
+/// A connection with a request that is being sent or run.
 pub struct Connected {
     /// The event loop.
     pub(super) thread: Rc<PhpThread>,
     grant: Grant,
     input: Input,
-    /// The content, if it is not sent yet and belongs to nobody else any more.
+    /// The content, if it has not been sent yet and nothing else owns it.
     content: Content,
     /// The backend took no more of the content.
     is_cut: bool,
-    /// What has come beside the content.
+    /// What has arrived beside the content.
     pub(super) reading: RecordReader,
 }
 
@@ -249,7 +250,7 @@ impl Connected {
     /// Sends more of the content and reads once.
     ///
     /// # Errors
-    /// Those of [`FastcgiConnection::poll_read`].
+    /// The errors of [`FastcgiConnection::poll_read`].
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -276,7 +277,7 @@ impl Connected {
             match self.input.poll_send(cx, connection.socket(), content) {
                 Poll::Pending | Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) if is_closed(&error) => {
-                    // It may have answered before it closed the connection.
+                    // It may have responded before it closed the connection.
                     (self.input, self.is_cut) = (Input::none(), true);
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -292,15 +293,15 @@ impl Connected {
         polled
     }
 
-    /// Nothing is read for a while: silence means nothing.
+    /// The server stops reading for a while: silence means nothing.
     pub(super) fn expect_nothing(&mut self) {
         self.grant.connection().iter_mut().for_each(FastcgiConnection::expect_nothing);
     }
 
-    /// The answer is complete.
+    /// The response is complete.
     pub(super) fn give_back(mut self) {
         self.reading.messages.end();
-        // A rest of the content would be taken for a request.
+        // The backend would take the rest of the content for a request.
         if self.input.is_sent() && !self.is_cut {
             let now = self.grant.shared().at(self.thread.clock.now());
             self.grant.finish(now);
@@ -333,13 +334,13 @@ impl Connected {
         } else if is_garbage {
             RunFailure::Garbage
         } else {
-            // Others may have been closed by the same.
+            // Other connections may have been closed for the same reason.
             shared.close_all(backend);
             RunFailure::Begun
         }
     }
 
-    /// The backend says that it did not run the request.
+    /// The backend reports that it did not run the request.
     fn note_refusal(&self, shared: &FastcgiShared, backend: usize, how: RequestEnd) -> RunFailure {
         let why = match how {
             RequestEnd::Overloaded => "it is overloaded",
@@ -389,7 +390,7 @@ impl SentRequest for Connected {
         if answer.is_over {
             self.reading.messages.end();
         } else {
-            // There is no other attempt: what is left of the content goes on from here.
+            // There will be no other attempt: the rest of the content is sent from here.
             self.content = std::mem::take(&mut request.content);
         }
         if self.reading.messages.failed {
@@ -413,7 +414,7 @@ impl SentRequest for Connected {
     }
 }
 
-/// Sends as much of the request as goes at once; all of it, if it is short.
+/// Sends as much of the request as possible at once; all of it, if it is short.
 fn send(
     shared: &Arc<FastcgiShared>,
     thread: &Rc<PhpThread>,
@@ -441,7 +442,7 @@ fn send(
         thread.stats.add(Counter::PhpRequests, 1);
         let sent = match connection.socket().send_now(buffer) {
             Ok(sent) => sent,
-            // Closed before it had any of it.
+            // Closed before it received anything.
             Err(_) => {
                 shared.close_all(connection.backend());
                 return Err(RunFailure::NotBegun);

@@ -1,4 +1,4 @@
-//! The content of a request on its way to the backend: out of memory or a spooled file, as fast as the backend takes it.
+//! Sends the content of a request to the backend, from memory or a spooled file, as fast as the backend takes it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,30 +20,30 @@ const _: () = assert!(PIECE <= CONTENT_MAX);
 /// What is still to be sent.
 #[derive(Debug, Default)]
 pub struct Input {
-    /// What comes first, then each piece with its header.
+    /// The bytes before the content, then each piece with its header.
     buffer: Vec<u8>,
-    /// Bytes of it that have been sent.
+    /// Bytes of the buffer that have been sent.
     sent: usize,
-    /// Bytes of the content that went into the buffer.
+    /// Bytes of the content that entered the buffer.
     taken: u64,
-    /// The content's end is in the buffer, or has been sent.
+    /// The end of the content is in the buffer, or has been sent.
     ended: bool,
-    /// The socket, watched for writing, once it was full.
+    /// The socket, watched for writing, after it has been full once.
     writable: Option<AsyncFd<OwnedFd>>,
 }
 
 impl Input {
-    /// Nothing is to be sent.
+    /// Nothing to send.
     pub fn none() -> Input {
         Input { ended: true, ..Input::default() }
     }
 
-    /// `first`, the rest of what stands before the content, and then all of the content.
+    /// Sends `first`, the rest of what precedes the content, and then all of the content.
     pub fn after(first: Vec<u8>) -> Input {
         Input { buffer: first, ..Input::default() }
     }
 
-    /// `last`, with the end of the content in it.
+    /// Sends `last`, which includes the end of the content.
     pub fn last(last: Vec<u8>) -> Input {
         Input { buffer: last, ended: true, ..Input::default() }
     }

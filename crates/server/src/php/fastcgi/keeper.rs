@@ -1,5 +1,6 @@
-//! The thread that looks after a pool of connections several times a second, as long as there are any: what takes too long,
-//! what lies idle for too long, backends that are out, and how many requests should run at once.
+//! The thread that checks a pool's connections several times a second, as long as there are any: requests beyond
+//! their time limit, connections that are idle for too long, backends that are down, and how many requests should run
+//! at once.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,15 +14,15 @@ use crate::php::pool::concurrency_limit::PoolSample;
 use crate::php::start_error::PhpStartError;
 use crate::php::supervisor::observe::{Observed, look, stuck};
 
-/// How often it looks while requests run: how late a time limit may come.
+/// Interval between checks while requests run: how late a time limit may take effect.
 const LOOK: Duration = Duration::from_millis(100);
-/// While none does.
+/// Interval between checks while none runs.
 const REST: Duration = Duration::from_millis(250);
 
 /// Starts the thread.
 ///
 /// # Errors
-/// There is none.
+/// The thread can't be started.
 pub fn start(shared: &Arc<FastcgiShared>) -> Result<(), PhpStartError> {
     let processes = shared.backends.iter().map(|_| Processes::default()).collect();
     let (shared, clock, observed) = (shared.clone(), Clock::default(), Observed::default());
@@ -39,7 +40,7 @@ struct FpmKeeper {
     processes: Vec<Processes>,
 }
 
-/// When it looks again.
+/// When the next check is due.
 enum Wakeup {
     After(Duration),
     WhenCalled,
@@ -85,7 +86,7 @@ impl FpmKeeper {
         next
     }
 
-    /// Takes out idle connections that are to be closed.
+    /// Takes out idle connections that have to be closed.
     fn take_old(&self, state: &mut FpmState, now: u64) -> Vec<FastcgiConnection> {
         let limit = self.shared.settings.idle_timeout.as_millis() as u64;
         let is_old = |connection: &mut FastcgiConnection| {
@@ -96,7 +97,7 @@ impl FpmKeeper {
         old
     }
 
-    /// Looks how requests get on, and sets how many of each pool may run at once.
+    /// Observes the progress of requests, and sets how many of each pool may run at once.
     fn observe(&mut self, sockets: &[Arc<WatchedSocket>], now: u64) {
         let shared = self.shared.clone();
         let mut state = shared.lock();
@@ -116,8 +117,8 @@ impl FpmKeeper {
         news.iter().for_each(|news| news.tell(&shared.log));
     }
 
-    /// Adds what php-fpm's processes used of the cores, if they run on this machine. Which of them ran what is not known: each
-    /// request counts as much as the others.
+    /// Adds the processor time of php-fpm's processes, if they run on this machine. It is unknown which process ran
+    /// which request: all requests count the same.
     fn measure(&mut self, seen: &mut [PoolSample]) {
         let mut pids = Vec::new();
         for (backend, processes) in self.shared.backends.iter().zip(&mut self.processes) {
@@ -139,7 +140,7 @@ impl FpmKeeper {
     }
 }
 
-/// When to look again: not as long as nothing is open, and nothing is remembered.
+/// When to check again: not while nothing is open and nothing is remembered.
 fn next(state: &mut FpmState) -> Wakeup {
     let is_busy = state.pools.running() + state.pools.waiting() > 0;
     if is_busy {

@@ -20,15 +20,15 @@
 //! - [`keeper`]: the thread that looks after connections several times a second; [`processes`]: php-fpm's, if they are here;
 //! - [`connection`]: one connection: sending, reading, time limits; [`input`]: the request's content.
 //!
-//! **Connections.** php-fpm gives a whole process to a connection for as long as that is open. So there are never more
-//! than `php.workers`, idle ones counted, and as many places for requests: a request with a place may make a connection, in the
-//! place of an idle one if need be. php-fpm may have fewer processes (`pm.max_children`): a connection more is made all the
-//! same, but it is not accepted, with the request that was sent, before another one is closed. So none lies idle
-//! while a new one has had no answer; and where the others answer request after request meanwhile, it is clear how many
-//! there may be. One that nobody uses is closed after `php.idle_timeout`.
+//! **Connections.** php-fpm assigns a whole process to a connection for as long as it is open. So there are never
+//! more than `php.workers` connections, idle ones included, and as many places for requests: a request with a place
+//! may open a connection, replacing an idle one if necessary. php-fpm may have fewer processes (`pm.max_children`): a
+//! connection beyond that is established and its request sent, but php-fpm does not accept it before another one is
+//! closed. So no connection stays idle while a new one has had no response; and if the others complete request after
+//! request meanwhile, the number of processes is known. A connection that is unused for `php.idle_timeout` is closed.
 //!
-//! **Pools** share the places as they share workers of our own, and the limit of requests that run at once is found in the same way:
-//! by what php-fpm's processes use of the cores, where they run on this machine, else by trying.
+//! **Pools** share the places as they share our own workers, and the concurrency limit is found in the same way: from
+//! the processor time of php-fpm's processes, if they run on this machine, otherwise by experiments.
 
 mod answer;
 mod backend;

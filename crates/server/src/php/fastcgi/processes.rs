@@ -1,4 +1,4 @@
-//! php-fpm's processes, where they run on this machine: what they use of the cores says how many requests should run at once.
+//! php-fpm's processes, if they run on this machine: their processor time shows how many requests should run at once.
 
 use std::fs;
 
@@ -6,12 +6,12 @@ use std::fs;
 #[derive(Debug, Default)]
 pub struct Processes {
     pids: Vec<u32>,
-    /// They are all of one pool. Of several, php-fpm does not say which one is ours.
+    /// They all belong to one pool. If there are several, php-fpm does not say which one serves us.
     is_one_pool: bool,
 }
 
 impl Processes {
-    /// Looks which ones this master has now; `None`: that can't be told.
+    /// Lists this master's current processes; `None`: they can't be determined.
     pub fn look(&mut self, master: u32) -> Option<&[u32]> {
         let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).ok()?;
         let pids: Vec<u32> = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
@@ -23,7 +23,7 @@ impl Processes {
     }
 }
 
-/// Whether processes have the same title: `php-fpm: pool www`. One that has just been forked has that of its parent.
+/// Whether processes have the same title: `php-fpm: pool www`. A newly forked one has its parent's title.
 fn are_alike(pids: &[u32]) -> bool {
     let titles = pids.iter().map(|pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
     let mut titles = titles.filter(|title| !title.starts_with(b"php-fpm: master"));
@@ -42,7 +42,7 @@ mod tests {
         let children = |seconds: [&str; 2]| {
             let script = format!("sleep {} & sleep {} & echo x; wait", seconds[0], seconds[1]);
             let mut shell = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
-            // They are there when it has said so, and have their titles a moment later.
+            // The processes exist when it has written its output, and have their titles a moment later.
             std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut [0]).unwrap();
             let mut processes = Processes::default();
             let began = std::time::Instant::now();

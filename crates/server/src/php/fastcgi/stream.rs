@@ -1,5 +1,5 @@
-//! Long answers: the connection as the [`ContentMaker`] of what [`crate::php::pump`] moves to the client. php-fpm's process is free
-//! as soon as its script has finished, as with our own workers.
+//! Long responses: the connection as the [`ContentMaker`] whose content [`crate::php::pump`] moves to the client.
+//! php-fpm's process is free as soon as its script has finished, as with our own workers.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ use crate::php::pump::{ContentMaker, MakerEnd};
 use crate::php::stream::Pipe;
 
 impl Connected {
-    /// Reads the rest, which nobody wants, so that the connection can be used again.
+    /// Reads and drops the unwanted rest, so that the connection can be used again.
     pub(super) fn let_fall(self) {
         tokio::task::spawn_local(self.drain());
     }
@@ -55,7 +55,7 @@ impl ContentMaker for Connected {
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>> {
         let polled = self.poll_content(cx, |piece| pipe.push(piece));
         if !pipe.has_room() {
-            // Nothing is read until the client has taken some.
+            // The server reads nothing until the client has taken some.
             self.expect_nothing();
         }
         polled

@@ -1,35 +1,37 @@
-//! The share of a queue that one address, or one network, may fill: a bounded one, so that no client keeps the others out.
+//! Limits the share of a queue that one address or one network may fill, so that no client keeps the others out.
 //!
-//! A request is served in order of its *turn*, which is the time of its arrival - unless its address sends more than a quarter of
-//! what is served, or its network more than half: what is beyond that counts as if it had arrived later. That is the
-//! generic cell rate algorithm (ITU-T I.371): for each address the time at which its next request is due, which each request moves on by
-//! the time that its share needs for one. Requests of one address keep their order, and where nobody else waits
-//! nothing changes for them. Requests that go first have a share of their own.
+//! Requests are served in order of their *turn*, normally the time of arrival. If an address sends more than a
+//! quarter of the requests that are served, or its network more than half, the excess counts as if it had arrived
+//! later. This is the generic cell rate algorithm (ITU-T I.371): for each address it stores the time at which its
+//! next request is due; each request advances that time by the interval that the address's share allows. Requests of
+//! one address stay in order, and if no others wait nothing changes for them. Requests that go first have a share of
+//! their own.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Parts of the rate that one address and one network get.
+/// The part of the rate that one address and one network get.
 const ADDRESS_PART: f64 = 0.25;
 const NETWORK_PART: f64 = 0.5;
-/// Others come as well if one did within so many milliseconds.
+/// Others compete if one of them sent a request within this many milliseconds.
 const LATELY_MS: u64 = 5_000;
-/// So far may an address be ahead of its share, milliseconds: a browser opens six connections, an office shares an address.
+/// How far an address may be ahead of its share, milliseconds: a browser opens six connections, an office shares an
+/// address.
 const BURST_MS: f64 = 500.0;
-/// The part of the longest delay from which on a client is found to send more than its share all the time.
+/// The part of the longest delay from which on a client counts as permanently exceeding its share.
 const SURPLUS: f64 = 0.5;
-/// So many addresses and networks are remembered. Those whose share is not used up are forgotten first.
+/// Maximum number of remembered addresses and networks. Those with an unused share are forgotten first.
 const REMEMBERED: usize = 16_384;
 
 /// When the next request of each address and network is due, milliseconds of one clock.
 #[derive(Debug, Default)]
 pub struct AddressShares {
     due: HashMap<SourceNetwork, f64>,
-    /// Who came lately: addresses, and networks.
+    /// The latest sources: addresses, and networks.
     lately: [LastSources; 2],
 }
 
-/// Who came last, and the last one before that was another.
+/// The latest source, and the latest one before it that was different.
 #[derive(Debug, Default)]
 struct LastSources {
     last: Option<(u128, u64)>,
@@ -37,7 +39,7 @@ struct LastSources {
 }
 
 impl LastSources {
-    /// One comes; whether others have, too.
+    /// Notes a source; returns whether others have sent requests, too.
     fn note(&mut self, now: u64, prefix: u128) -> bool {
         if self.last.is_some_and(|(last, _)| last != prefix) {
             self.other = self.last;
@@ -47,14 +49,14 @@ impl LastSources {
     }
 }
 
-/// What a request's address does to its turn.
+/// How a request's address affects its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
-    /// It counts as having arrived so much later, milliseconds.
+    /// It counts as having arrived this much later, milliseconds.
     pub ms: u64,
-    /// Others come as well, and will go before it for that long.
+    /// Others compete, and go before it for that time.
     pub is_contended: bool,
-    /// Its address goes on sending more than its share, while others come as well.
+    /// Its address keeps exceeding its share while others compete.
     pub is_surplus: bool,
 }
 
@@ -63,16 +65,16 @@ pub struct Delay {
 struct SourceNetwork {
     prefix: u128,
     bits: u8,
-    /// For what goes first.
+    /// The share for requests that go first.
     is_first: bool,
 }
 
 impl SourceNetwork {
-    /// The address - of IPv6 the /64, which is one client's - and its network: /24, and /48.
+    /// The address - for IPv6 the /64, which is one client's - and its network: /24, or /48.
     fn both(address: IpAddr, is_first: bool) -> [SourceNetwork; 2] {
         let (whole, bits) = match address.to_canonical() {
             IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, [32, 24]),
-            // The bit tells it from an IPv4 address.
+            // The bit distinguishes it from an IPv4 address.
             IpAddr::V6(address) => (address.to_bits(), [64, 48]),
         };
         let family = if address.to_canonical().is_ipv6() { 128 } else { 0 };
@@ -81,8 +83,8 @@ impl SourceNetwork {
 }
 
 impl AddressShares {
-    /// How much later than now a request of this address counts as having arrived, where `rate` requests a millisecond
-    /// are served; at most `most` milliseconds. `is_first`: it goes before others.
+    /// How much later than now a request of this address counts as having arrived, at `rate` served requests per
+    /// millisecond; at most `most` milliseconds. `is_first`: it goes before others.
     pub fn delay(&mut self, now: u64, address: IpAddr, is_first: bool, rate: f64, most: f64) -> Delay {
         let at = now as f64;
         self.make_room(at);
@@ -96,13 +98,13 @@ impl AddressShares {
             delay.ms = delay.ms.max(late as u64);
             delay.is_contended |= others_come && late > 0.0;
             delay.is_surplus |= others_come && late > most * SURPLUS;
-            // A client that keeps coming owes no more than it can be made to wait for.
+            // A client that keeps sending owes no more than the time it can be made to wait.
             *due = (*due + 1.0 / (rate * part).max(1e-6)).min(at + BURST_MS + most);
         }
         delay
     }
 
-    /// The same for an ordinary request that has been counted.
+    /// The same for an ordinary request that is already counted.
     pub fn last_delay(&self, now: u64, address: IpAddr, most: f64) -> u64 {
         let due = SourceNetwork::both(address, false)
             .into_iter()
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!(delays.last(), Some(&2_000));
         assert!(delays.is_sorted());
         assert_eq!(shares.delay(0, v4("198.51.100.1"), false, RATE, MOST).ms, 0);
-        // Ten seconds later it is as if nothing had been.
+        // Ten seconds later the history has no effect.
         assert_eq!(shares.delay(10_000, v4("192.0.2.1"), false, RATE, MOST).ms, 0);
     }
 

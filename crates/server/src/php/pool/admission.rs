@@ -7,12 +7,14 @@
 //! the queue. As in CoDel (K. Nichols and V. Jacobson, "Controlling queue delay", 2012; RFC 8289) the time in the queue is what is
 //! bounded, never its length, so that the bound is right for pages of 5 ms and of 5 s alike.
 //!
-//! The rate is measured while requests wait ([`Rate`]). Before there is enough of that, it is what the pool should do:
-//! so many workers divided by the time that a request takes, but no more than the processor time of a request lets the cores do.
+//! The rate is measured while requests wait ([`Rate`]). Before there are enough measurements, it is the theoretical
+//! one: the number of workers divided by the time that a request takes, but no more than the cores allow with the
+//! processor time of a request.
 //!
-//! One exception: a *closed loop* - a load tester's users, who ask again as soon as they have their answer - that is larger than that. Refusing
-//! makes it ask more often, not less, and its line never grows. So what comes within a fifth of a second of an empty line may wait twice as
-//! long, and as many as were there in the first second may stay, until the first refusal shows that others come as well.
+//! One exception: a larger *closed loop* - a load tester's users, which send the next request as soon as they have
+//! their response. Refusing makes them send more, not less, and their queue never grows. So requests that arrive
+//! within a fifth of a second of an empty queue may wait twice as long, and as many as were there in the first second
+//! may stay, until the first refusal shows that others arrive as well.
 //!
 //! | rank | is ahead of | may wait for |
 //! | --- | --- | --- |
@@ -23,31 +25,31 @@
 
 pub use crate::site::Rank;
 
-/// What [`Rank::Known`] and [`Rank::Buying`] may wait for, in `php.queue_wait`: they have something to lose, and only
-/// requests like them are ahead of them. More than 10 s nobody waits for a page.
+/// How long [`Rank::Known`] and [`Rank::Buying`] may wait, as a multiple of `php.queue_wait`: they have something to
+/// lose, and only requests like them are ahead of them. People wait no more than 10 s for a page.
 const PATIENT: f64 = 5.0;
-/// The part of the rate that unproven requests count on: one in so many free workers is theirs.
+/// The part of the rate that unverified requests count on: they get one in this many free workers.
 pub const UNPROVEN_TURNS: u32 = 8;
-/// What comes within so many milliseconds of an empty line comes all at once.
+/// Requests that arrive within this many milliseconds of an empty queue count as simultaneous.
 const CROWD_MS: u64 = 200;
-/// And may wait for so many `php.queue_wait`.
+/// And may wait for this multiple of `php.queue_wait`.
 const CROWD: f64 = 2.0;
-/// The most that were there are counted for so long, milliseconds.
+/// Time in which the maximum of present requests is counted, milliseconds.
 const CREST_MS: u64 = 1_000;
-/// Milliseconds over which the rate is averaged: over one second chance alone makes a tenth, over a minute a database that slows
-/// down would be noticed too late.
+/// Milliseconds over which the rate is averaged: over one second, chance alone contributes a tenth; over a minute,
+/// the server would notice too late that a database slows down.
 const RATE_MS: f64 = 6_000.0;
-/// Requests that the expected rate counts for beside those that were measured: the first ones of a crowd begin all at once, and
-/// end all at once.
+/// Weight of the expected rate, in requests, beside the measured ones: the first requests of a crowd all begin at
+/// once, and all end at once.
 const PRIOR: f64 = 30.0;
-/// While little was measured the rate is taken for higher by this part of what is missing: a request that is refused wrongly
-/// is worse than one that waits a little longer than it should.
+/// While few requests are measured, the estimated rate is raised by this part of the missing ones: wrongly refusing a
+/// request is worse than letting one wait a little too long.
 const HOPE: f64 = 4.0;
-/// Requests that the mean service time is averaged over.
+/// Number of requests over which the mean service time is averaged.
 const SERVICE_MEMORY: f64 = 64.0;
-/// What the quickest mean grows by with each request, so that it is forgotten when pages change.
+/// Factor by which the lowest mean grows with each request, so that it is forgotten when pages change.
 const FORGET: f64 = 1.002;
-/// A pool counts as overloaded until it has refused nothing for so long, milliseconds.
+/// A pool counts as overloaded until it has refused nothing for this long, milliseconds.
 const QUIET_MS: u64 = 5_000;
 
 /// Estimates how long a request would wait, and decides. Times are milliseconds of one clock.
@@ -55,16 +57,16 @@ const QUIET_MS: u64 = 5_000;
 pub struct Admission {
     /// `php.queue_wait`.
     budget: f64,
-    /// Mean service time, and the number of requests that it is the mean of.
+    /// Mean service time, and the number of requests in it.
     service: Option<f64>,
     served: f64,
-    /// The least that the mean was lately: what a request takes when others do not slow it down.
+    /// The lowest recent mean: what a request takes when others do not slow it down.
     quickest: f64,
     /// Processor time of a request, milliseconds.
     cpu: Option<f64>,
     rate: Rate,
     line: BusyPeriod,
-    /// First and last refusal of the overload that lasts.
+    /// First and last refusal of the current overload.
     refusing: Option<(u64, u64)>,
 }
 
@@ -87,11 +89,11 @@ impl Admission {
     pub fn admits(&self, rank: Rank, ahead: usize, limit: usize, cores: usize) -> bool {
         let Some(wait) = self.wait(rank, ahead, limit, cores) else { return true };
         let service = self.service.unwrap_or(0.0);
-        // A page that takes longer than the budget is served, too: the next worker must never be out of reach.
+        // A page that takes longer than the budget is served, too: the next free worker must always be in reach.
         wait <= (self.patience(rank) - service).max(service)
     }
 
-    /// What a request of this rank may wait for, milliseconds.
+    /// How long a request of this rank may wait, milliseconds.
     pub fn patience(&self, rank: Rank) -> f64 {
         match rank {
             Rank::Known | Rank::Buying => self.budget * PATIENT,
@@ -99,15 +101,16 @@ impl Admission {
         }
     }
 
-    /// How long a request waits with `ahead` requests before it, milliseconds; `None`: nothing was served yet, so
-    /// there is no telling.
+    /// How long a request waits with `ahead` requests before it, milliseconds; `None`: unknown, because no request
+    /// was served yet.
     pub fn wait(&self, rank: Rank, ahead: usize, limit: usize, cores: usize) -> Option<f64> {
         let rate = self.rate(limit, cores)?;
         let part = if rank == Rank::Unproven { f64::from(UNPROVEN_TURNS) } else { 1.0 };
         Some(ahead as f64 * part / rate)
     }
 
-    /// Requests a millisecond that leave the queue while up to `limit` run on `cores`; `None`: nothing was served yet.
+    /// Requests per millisecond that leave the queue while up to `limit` run on `cores`; `None`: no request was
+    /// served yet.
     pub fn rate(&self, limit: usize, cores: usize) -> Option<f64> {
         self.service?;
         let by_workers = limit.max(1) as f64 / self.quickest.max(0.01);
@@ -115,14 +118,14 @@ impl Admission {
         Some(self.rate.blend(by_workers.min(by_cores)))
     }
 
-    /// Whether a visitor's request may wait that [`admits`](Self::admits) refuses, because `there` requests wait or run with
-    /// it and never were fewer: see the module.
+    /// Whether a visitor's request may wait although [`admits`](Self::admits) refuses it, because `there` requests
+    /// wait or run with it and never were fewer: see the module.
     pub fn is_steady(&self, now: u64, there: usize, wait: f64) -> bool {
         let at_once = now.saturating_sub(self.line.since) <= CROWD_MS && wait <= self.budget * CROWD;
         !self.line.grows && (at_once || there <= self.line.crest)
     }
 
-    /// A request begins to wait where `waiting` wait already, and `there` wait or run with it.
+    /// A request begins to wait; `waiting` wait already, and `there` wait or run, including it.
     pub fn begins_to_wait(&mut self, now: u64, waiting: usize, there: usize) {
         if waiting == 0 {
             self.rate.since = None;
@@ -133,7 +136,7 @@ impl Admission {
         }
     }
 
-    /// A request was served, and took so many milliseconds once it had a worker; `waiting` requests wait now.
+    /// A request was served, and took `took` milliseconds on its worker; `waiting` requests wait now.
     pub fn served(&mut self, now: u64, took: f64, waiting: usize) {
         self.served = (self.served + 1.0).min(SERVICE_MEMORY);
         let service = self.service.get_or_insert(took);
@@ -142,7 +145,7 @@ impl Admission {
         self.rate.served(now, waiting > 0);
     }
 
-    /// So many requests used so much processor time, microseconds.
+    /// `requests` requests used `cpu_us` microseconds of processor time.
     pub fn used(&mut self, cpu_us: u64, requests: u64) {
         if requests == 0 || cpu_us == 0 {
             return;
@@ -165,7 +168,7 @@ impl Admission {
         self.refusing.map(|(since, _)| since)
     }
 
-    /// The same as it was when it was last asked.
+    /// The result of the last call of [`overloaded_since`](Self::overloaded_since).
     pub fn was_overloaded_since(&self) -> Option<u64> {
         self.refusing.map(|(since, _)| since)
     }
@@ -176,23 +179,23 @@ impl Admission {
     }
 }
 
-/// A line since it was empty.
+/// A queue since it was last empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct BusyPeriod {
     since: u64,
-    /// The most that waited or ran in its first second.
+    /// The maximum that waited or ran in its first second.
     crest: usize,
-    /// More come than are served: a request was refused.
+    /// More requests arrive than are served: one was refused.
     grows: bool,
 }
 
-/// How fast a queue is served, measured while requests wait in it: the number served and the time that took, both forgotten
-/// exponentially.
+/// How fast a queue is served, measured while requests wait in it: number and time, both with exponential decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     served: f64,
     time: f64,
-    /// When the last one was served, if requests have been waiting since: what was begun before they came says nothing.
+    /// When the last request was served, if requests have waited ever since: work that began before they arrived
+    /// doesn't count.
     since: Option<u64>,
 }
 
@@ -209,7 +212,7 @@ impl Rate {
         }
     }
 
-    /// Requests a millisecond, where `expected` counts for a few.
+    /// Requests per millisecond, with `expected` weighted like a few of them.
     fn blend(&self, expected: f64) -> f64 {
         let hope = 1.0 + HOPE / (self.served + PRIOR);
         (self.served + PRIOR) / (self.time + PRIOR / expected) * if self.time > 0.0 { hope } else { 1.0 }
@@ -221,7 +224,7 @@ mod tests {
     use super::*;
 
     const CORES: usize = 2;
-    /// Two run at once, each takes 50 ms: 40 a second.
+    /// Two run at once, each takes 50 ms: 40 per second.
     const LIMIT: usize = 2;
 
     fn admission() -> Admission {
@@ -232,7 +235,7 @@ mod tests {
         admission
     }
 
-    /// How many may wait.
+    /// The number that may wait.
     fn admitted(admission: &Admission, rank: Rank, limit: usize) -> usize {
         (0..).find(|ahead| !admission.admits(rank, *ahead, limit, CORES)).unwrap()
     }
@@ -283,11 +286,11 @@ mod tests {
     fn the_measured_rate_counts_more_than_the_expected_one() {
         let mut admission = admission();
         admission.begins_to_wait(0, 0, 1);
-        // Twenty a second are served, though each takes 50 ms with two workers.
+        // Twenty per second are served, though each takes 50 ms with two workers.
         (1..200).for_each(|at| admission.served(at * 50, 50.0, 5));
         let rate = admission.rate(LIMIT, CORES).unwrap() * 1e3;
         assert!((20.0..24.0).contains(&rate), "{rate}");
-        // Nothing waits any more: the time that passes then says nothing.
+        // No request waits any more: the time that passes then doesn't count.
         admission.served(10_000, 50.0, 0);
         admission.served(60_000, 50.0, 0);
         assert!(admission.rate(LIMIT, CORES).unwrap() * 1e3 >= 20.0);

@@ -1,58 +1,59 @@
-//! How many requests should run at once: a value without clock and sockets that finds it out by looking.
+//! How many requests should run at once: a value without clock and sockets that finds this out by observation.
 //!
 //! More workers than the machine can run do not serve more pages: they take turns, and every page takes longer. But
-//! workers that wait for a slow service cost nothing, and fewer of them would leave the machine idle. So nothing is
-//! limited until there is a sign that it is of use, and only while requests wait:
+//! workers that wait for a slow service cost nothing, and fewer of them would leave the machine idle. So it limits
+//! nothing until there is a sign that a limit helps, and only while requests wait:
 //!
-//! 1. *The processor is full.* The kernel says of each process how long it ran and how long it was ready to run and had
-//!    to wait for a core. If more than a few workers ([`ConcurrencyLimit::slack`]) stand there all the time, the limit falls by those who
-//!    are too many. This needs no experiment, and no idea of how long a script should take: a mixture of quick and slow
-//!    ones does not confuse it.
-//! 2. *Something behind PHP is full*, a database or its disk: scripts stand still for longer for the same work than they
-//!    did with few at once. That may also be other scripts, so it is tried: with a quarter less at once, is as much work
-//!    done? Then it stays so, and goes on. If not, all is as before, and that much standing still counts as usual.
-//! 3. *Neither*: a few more are tried; more work must come of it, or they are taken back.
+//! 1. *The processor is full.* The kernel reports for each process how long it ran, and how long it was ready and
+//!    waited for a core. If more than a few workers ([`ConcurrencyLimit::slack`]) wait all the time, the limit falls
+//!    by the excess. This needs no experiment and no assumption about how long a script should take, so a mixture of
+//!    quick and slow scripts does not disturb it.
+//! 2. *Something behind PHP is full*, a database or its disk: for the same work, scripts stand still for longer than
+//!    they did with few at once. Other scripts may also be the reason, so an experiment follows: with a quarter less
+//!    at once, is as much work done? If so, the lower limit stays and the next experiment begins. If not, the old
+//!    limit returns, and this much standing still counts as usual.
+//! 3. *Neither*: a few more are tried; unless more work is done, the limit returns.
 //!
-//! After an experiment that failed the next one waits, for twice as long each time. Work is the processor time that
-//! scripts used, not their number: it has less chance in it. When nobody has waited for some seconds all that is
+//! After a failed experiment the next one waits, for twice as long each time. Work is the processor time that scripts
+//! used, not their number, because it varies less. When no request has waited for some seconds, all this is
 //! forgotten.
 
-/// A decision needs that long to look at, milliseconds; an experiment the second.
+/// Observation time for a decision, and for an experiment, milliseconds.
 const LOOK_MS: u64 = 400;
 const TRIAL_MS: u64 = 600;
-/// And so many finished requests, unless they are so slow that the third, milliseconds, passes before.
+/// Finished requests that either needs, unless they are so slow that the third value, milliseconds, passes first.
 const LOOK_FINISHED: u64 = 1;
 const TRIAL_FINISHED: u64 = 30;
 const LONGEST_MS: u64 = 6_000;
-/// In that part of the time somebody must have waited.
+/// The part of the time in which requests must have waited.
 const PRESSED: f64 = 0.7;
-/// Nobody has waited for that long: the limit is lifted, milliseconds.
+/// The limit is lifted after no request has waited for this long, milliseconds.
 const QUIET_MS: u64 = 3_000;
 /// Pause after the first failed experiment and the longest, milliseconds.
 const HOLD_MS: u64 = 4_000;
 const HOLD_MOST_MS: u64 = 60_000;
-/// An experiment shows that the number matters if the work changes by that part of what the number does.
+/// An experiment shows that the number matters if the work changes by this part of the change in number.
 const MATTERS: f64 = 0.3;
-/// Standing still for so much longer than usual, for the same work, is a sign.
+/// Standing still longer than usual by this factor, for the same work, is a sign.
 const LONGER: f64 = 2.0;
-/// But only if workers stand still for that part of their time: a processor that is full is no sign of anything else.
+/// But only if workers stand still for this part of their time: a full processor is not a sign of anything else.
 const STILL: f64 = 0.3;
-/// Part of the cores that workers count as having at least.
+/// The part of the cores that workers count as having at least.
 const LEAST_SHARE: f64 = 0.25;
 /// Steps of experiments.
 const LESS: f64 = 0.75;
 const MORE: f64 = 1.34;
-/// What the limit grows by in a look when hardly any worker waits for a core.
+/// The factor by which the limit grows per look while hardly any worker waits for a core.
 const QUICKLY: f64 = 1.25;
 
-/// What was seen of a pool's workers since the last look.
+/// Observations of a pool's workers since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoolSample {
-    /// Workers that have a request.
+    /// Workers with a request.
     pub busy: usize,
-    /// Processor time that they used, microseconds; `None`: nobody knows.
+    /// Processor time that they used, microseconds; `None`: unknown.
     pub cpu_us: Option<u64>,
-    /// Time that they were ready to run and had no core, microseconds; `None`: the kernel does not say.
+    /// Time in which they were ready to run without a core, microseconds; `None`: the kernel does not say.
     pub ready_us: Option<u64>,
     /// Requests that were finished.
     pub finished: u64,
@@ -60,27 +61,27 @@ pub struct PoolSample {
     pub pressed: bool,
 }
 
-/// Finds out how many requests should run at once. Times are milliseconds of one clock.
+/// Finds out how many requests should run at once. Times are milliseconds on one clock.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit {
     floor: usize,
     most: usize,
     cores: usize,
     limit: f64,
-    /// The most that were found to be of use: above it more is not done, only later.
+    /// The highest useful number found: beyond it requests only take longer.
     ceiling: f64,
     /// Ready workers of the last looks.
     ready: Option<f64>,
     looked: Option<u64>,
     window: LimitWindow,
-    /// What is seen before belongs to the last limit.
+    /// Observations before this time belong to the previous limit.
     settled: u64,
     trial: Option<Trial>,
     hold: u64,
     hold_until: u64,
-    /// Microseconds of standing still for one of work: the least there was lately.
+    /// Usual standing still per unit of work: the least seen lately.
     usual: Option<f64>,
-    /// When somebody waited last.
+    /// When a request waited last.
     pressed: u64,
 }
 
@@ -92,27 +93,27 @@ struct LimitWindow {
     cpu: f64,
     ready: f64,
     finished: u64,
-    /// Whether processor and ready time were known all the time.
+    /// Whether processor and ready time were known in all looks.
     unknown_cpu: bool,
     unknown_ready: bool,
 }
 
-/// What a window comes to.
+/// The results of a window.
 #[derive(Clone, Copy, Debug)]
 struct WindowFigures {
-    /// Workers at work, on average.
+    /// Average number of workers at work.
     busy: f64,
     /// Of these, ready without a core.
     ready: Option<f64>,
-    /// The part of the cores that they used.
+    /// The number of cores that they used.
     share: Option<f64>,
-    /// Work a second, in whatever unit.
+    /// Work per second, in any unit.
     work: f64,
-    /// Standing still for one unit of work.
+    /// Standing still per unit of work.
     still: f64,
-    /// The part of their time that workers stand still.
+    /// The part of their time in which workers stand still.
     still_part: f64,
-    /// How long a request takes, milliseconds.
+    /// Mean duration of a request, milliseconds.
     took: f64,
 }
 
@@ -149,12 +150,12 @@ impl ConcurrencyLimit {
         (self.limit.round() as usize).clamp(self.floor, self.most)
     }
 
-    /// Cores that the limit is for.
+    /// Number of cores that the limit is for.
     pub fn cores(&self) -> usize {
         self.cores
     }
 
-    /// Another number that may run at most, whatever is found.
+    /// Sets the maximum, whatever is found.
     pub fn set_most(&mut self, most: usize) {
         let most = most.max(1);
         (self.floor, self.most) = (self.cores.min(most), most);
@@ -166,13 +167,13 @@ impl ConcurrencyLimit {
         self.limit() < self.most
     }
 
-    /// Ready workers that are no harm: they keep the cores busy while others stand still. More for more cores, but not
-    /// as many more.
+    /// Harmless number of ready workers: they keep the cores busy while others stand still. It grows with the cores,
+    /// but more slowly.
     pub fn slack(&self) -> f64 {
         (self.cores as f64).sqrt() * 0.75
     }
 
-    /// Takes in what was seen since the last call, a few times a second.
+    /// Takes the observations since the last call, a few times a second.
     pub fn look(&mut self, now: u64, seen: &PoolSample) {
         let Some(looked) = self.looked.replace(now) else { return };
         let time = now.saturating_sub(looked);
@@ -203,12 +204,12 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Looks stop for a while: what was seen before is of no use then.
+    /// Looks stop for a while, and earlier observations expire.
     pub fn pause(&mut self) {
         (self.looked, self.window) = (None, LimitWindow::default());
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything.
     fn lift(&mut self) {
         (self.limit, self.ceiling) = (self.most as f64, self.most as f64);
         (self.trial, self.ready) = (None, None);
@@ -229,9 +230,9 @@ impl ConcurrencyLimit {
         };
         let smooth = self.ready.map_or(ready, |before| (before + ready) / 2.0);
         self.ready = Some(smooth);
-        // Workers that are ready are no use, but for a few; and while there are fewer of them there may be more. What was
-        // seen may have been an accident: one look does not change much.
-        // And where other programs have most of the cores, fewer workers would only leave them more.
+        // All but a few ready workers are useless; while there are fewer, there may be more. The observation may be
+        // an accident, so one look does not change much. And if other programs use most of the cores, fewer workers
+        // would only leave more to them.
         let share = found.share.map_or(1.0, |cores| (cores / self.cores as f64).clamp(LEAST_SHARE, 1.0));
         let slack = self.slack() / share;
         let target = found.busy - smooth + slack;
@@ -246,7 +247,7 @@ impl ConcurrencyLimit {
         let work = found.work / trial.before.work - 1.0;
         let up = trial.from < self.ceiling;
         if number.abs() < 0.05 {
-            // There were not as many as there might have been, or as many as before.
+            // There were not as many as allowed, or as many as before.
             self.ceiling = trial.from;
             return self.back_off(now);
         }
@@ -256,7 +257,7 @@ impl ConcurrencyLimit {
             return;
         }
         if !up {
-            // Scripts that are slow by nature.
+            // The scripts are slow by nature.
             self.usual = Some(trial.before.still);
         }
         self.ceiling = trial.from;
@@ -288,7 +289,7 @@ impl ConcurrencyLimit {
         self.limit = self.limit.min(self.ceiling);
     }
 
-    /// Follows to less, and forgets slowly: scripts change.
+    /// Follows a lower value at once and rises slowly: scripts change.
     fn note_usual(&mut self, found: &WindowFigures) {
         let usual = self.usual.unwrap_or(found.still);
         self.usual = Some(if found.still < usual { (usual * 3.0 + found.still) / 4.0 } else { usual * 1.01 });
@@ -334,7 +335,7 @@ impl LimitWindow {
 mod tests {
     use super::*;
 
-    /// Looks a tenth of a second apart.
+    /// Looks at intervals of a tenth of a second.
     fn look(concurrency: &mut ConcurrencyLimit, now: &mut u64, times: usize, seen: &PoolSample) {
         for _ in 0..times {
             *now += 100;
@@ -342,7 +343,7 @@ mod tests {
         }
     }
 
-    /// `busy` workers on two cores, each all the time ready to run.
+    /// `busy` workers on two cores, each ready to run all the time.
     fn crowded(busy: usize) -> PoolSample {
         let (on, off) = (busy.min(2) as u64, busy.saturating_sub(2) as u64);
         PoolSample {
@@ -372,7 +373,7 @@ mod tests {
         }
         assert_eq!(concurrency.limit(), 3);
         assert!(concurrency.is_holding_back());
-        // A quiet moment, and all is forgotten.
+        // After a quiet moment everything is forgotten.
         look(
             &mut concurrency,
             &mut now,

@@ -1,21 +1,21 @@
-//! What `millrace status` says of a pool's queue, and of the slowest scripts.
+//! The figures in `millrace status` about a pool's queue, and about the slowest scripts.
 
 use std::time::Duration;
 
 use crate::php::worker_handle::WorkerHandle;
 
-/// Pieces that the last minute is made of.
+/// Number of pieces of the last minute.
 const PIECES: usize = 12;
-/// Length of one, milliseconds.
+/// Length of a piece, milliseconds.
 const PIECE_MS: u64 = 60_000 / PIECES as u64;
 /// A script that takes less is not slow, milliseconds.
 const SLOW_MS: u64 = 100;
-/// So many scripts are named.
+/// Maximum number of listed scripts.
 const NAMED: usize = 8;
-/// What is older is forgotten, milliseconds; what is half as old may be.
+/// Older figures are forgotten, milliseconds; figures half as old may be.
 const REMEMBERED_MS: u64 = 600_000;
 
-/// A pool's queue in the last minute, and what was refused since the start.
+/// A pool's queue in the last minute, and the refusals since the start.
 #[derive(Debug, Default)]
 pub struct QueueFigures {
     pieces: [TimeSlice; PIECES],
@@ -29,26 +29,26 @@ pub struct QueueFigures {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeSlice {
-    /// Which piece of time: milliseconds since the pool was made, divided by `PIECE_MS`.
+    /// Which piece of time: milliseconds since the pool was created, divided by `PIECE_MS`.
     number: u64,
     waited: u64,
     sum_ms: u64,
     most_ms: u64,
 }
 
-/// How requests waited that had to, in the last minute.
+/// Waiting times of the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How many had to.
+    /// Number of requests that waited.
     pub count: u64,
-    /// For how long on average.
+    /// Mean wait.
     pub mean: Duration,
-    /// The longest.
+    /// Longest wait.
     pub most: Duration,
 }
 
 impl QueueFigures {
-    /// A request that came at `since` gets a worker now. Times are milliseconds since the pool was made.
+    /// A request that arrived at `since` gets a worker now. Times are milliseconds since the pool was created.
     pub fn wait_is_over(&mut self, since: u64, now: u64) {
         let number = now / PIECE_MS;
         let piece = &mut self.pieces[(number % PIECES as u64) as usize];
@@ -89,9 +89,9 @@ pub struct Slowest {
 pub struct SlowFigure {
     /// Its path.
     pub script: Vec<u8>,
-    /// Host and path that were asked for. One script makes many pages.
+    /// Host and path of the request. One script makes many pages.
     pub page: Vec<u8>,
-    /// The longest that it took.
+    /// Longest duration.
     pub most: Duration,
     /// Slow runs.
     pub count: u64,
@@ -137,7 +137,7 @@ impl Slowest {
         }
     }
 
-    /// Them, the slowest first.
+    /// The slow scripts, the slowest first.
     pub fn list(&mut self, now: u64) -> Vec<SlowFigure> {
         self.forget(now);
         let mut all = self.current.clone();

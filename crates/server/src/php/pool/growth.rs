@@ -1,4 +1,4 @@
-//! How many workers there are: when another is forked, which ones end, and how many there may be.
+//! The number of workers: when another one is forked, which ones end, and how many there may be.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::{Seat, ServiceStage, WorkersState};
 use crate::php::worker::Worker;
 
-/// Workers beyond `workers` that may be forked for requests that workers themselves wait for.
+/// Workers beyond `workers` that may be forked for requests for which workers themselves wait.
 pub const EXTRA: usize = 4;
 
 impl WorkersState {
-    /// Raises the level so that there is a worker for each waiter that may run. True if the supervisor has to act.
+    /// Raises the level so that there is a worker for each waiter that may run. True if the supervisor must act.
     pub fn raise(&mut self, lowers: bool) -> bool {
         let needed = self.needed(lowers);
         self.level = self.level.max(needed.min(self.pools.most()));
         needed > self.live()
     }
 
-    /// Workers that there have to be now: one for each waiter that may run and finds none idle. More than there may be, if
-    /// one has to end for another that gives way less.
+    /// Workers needed now: one for each waiter that may run and finds none idle. This can exceed the maximum, if a
+    /// worker has to end for another one with less niceness.
     fn needed(&self, lowers: bool) -> usize {
         let fitting = self.pools.least_nice_waiting().map_or(0, |nice| self.idle.fitting(nice, lowers));
         let missing = self.pools.startable().saturating_sub(self.starting() + fitting);
@@ -26,8 +26,8 @@ impl WorkersState {
     }
 }
 
-/// Takes out idle workers that are to end: all when the pool retires, else those that are too many, those in whose place
-/// one has to be that gives way less, and those that have been idle for too long and are not kept as spare.
+/// Takes out idle workers that are to end: all when the pool retires, otherwise the surplus, workers whose place is
+/// needed for one with less niceness, and workers that have been idle for too long and are not needed as spare.
 pub fn retire_idle(
     state: &mut WorkersState,
     spare: usize,
@@ -59,7 +59,7 @@ pub fn retire_idle(
     taken
 }
 
-/// How many workers there should be.
+/// Target number of workers.
 pub fn wanted(state: &WorkersState, lowers: bool) -> usize {
     let needed = state.needed(lowers).min(state.pools.most_now());
     match state.stage {
@@ -69,17 +69,17 @@ pub fn wanted(state: &WorkersState, lowers: bool) -> usize {
     }
 }
 
-/// Free seats for the workers that are missing.
+/// Free seats for missing workers.
 pub fn free_seats(state: &WorkersState, wanted: usize) -> Vec<usize> {
     let missing = wanted.saturating_sub(state.live());
     let free = state.seats().iter().enumerate().filter(|(_, seat)| matches!(seat, Seat::Free));
     free.map(|(slot, _)| slot).take(missing).collect()
 }
 
-/// Of the memory that is free for workers, the part that they may use, percent. The rest is for what comes unexpected: a
-/// machine that swaps is down.
+/// The part of the memory free for workers that they may use, percent. The rest is a reserve: a machine that swaps is
+/// down.
 const PART: u64 = 75;
-/// A worker counts as that large at least, bytes.
+/// Minimum size assumed for a worker, bytes.
 const LEAST: u64 = 8 << 20;
 
 /// Memory, and how many workers it has room for.
@@ -87,22 +87,22 @@ const LEAST: u64 = 8 << 20;
 pub struct MemoryRoom {
     /// Memory that workers have or could have: all but what others use. Bytes.
     free: u64,
-    /// What a worker has of its own, bytes.
+    /// Private memory of a worker, bytes.
     each: u64,
-    /// Workers at which that was measured.
+    /// Number of workers at the measurement.
     measured: usize,
-    /// Never more workers than that.
+    /// Absolute maximum of workers.
     ceiling: usize,
 }
 
-/// What follows for the number of workers.
+/// The consequence for the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrowthVerdict {
-    /// Nothing.
+    /// No change.
     Stay,
-    /// They are too many, if it stays so for a moment.
+    /// There are too many, if this lasts for a moment.
     Lower,
-    /// It is to be this from now on.
+    /// Set this number now.
     Change(usize),
 }
 
@@ -122,8 +122,8 @@ impl MemoryRoom {
         usize::try_from(self.share() / self.each).unwrap_or(usize::MAX)
     }
 
-    /// What follows if there may be `now` workers. Small changes are none, and fewer it becomes only if that is wanted for the
-    /// third time in a row.
+    /// The consequence if `now` workers are allowed. Small changes count as none; the number falls only if that is
+    /// wanted for the third time in a row.
     pub fn verdict(&self, now: usize, lower: u32) -> GrowthVerdict {
         let most = self.by_memory().clamp(1, self.ceiling.max(1));
         if most == now || (most.abs_diff(now) < now.div_ceil(8) && most != self.ceiling) {
@@ -135,7 +135,7 @@ impl MemoryRoom {
         }
     }
 
-    /// What is wrong with that many workers if somebody has decided so; `None`: nothing.
+    /// What is wrong with this number of workers if it was configured; `None`: nothing.
     pub fn warning(&self) -> Option<String> {
         let written = self.ceiling;
         (self.by_memory() < written).then(|| {

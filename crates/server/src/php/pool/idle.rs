@@ -2,8 +2,8 @@
 
 use crate::php::worker::Worker;
 
-/// Idle workers: those that an event loop watches, by loop, and those that none does. The one that became idle last
-/// is taken first: its memory is warm, and the others grow old and can end.
+/// Idle workers: one list per event loop that watches them, and one of unwatched workers. The worker that became idle
+/// last is taken first: its memory is warm, and the others age and can end.
 #[derive(Debug, Default)]
 pub struct Idle {
     settled: Vec<Vec<Box<Worker>>>,
@@ -11,7 +11,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// How many.
+    /// Their number.
     pub fn len(&self) -> usize {
         self.loose.len() + self.settled.iter().map(Vec::len).sum::<usize>()
     }
@@ -28,8 +28,8 @@ impl Idle {
         }
     }
 
-    /// The best one for an event loop: its own, then nobody's, then another's; in each list one that gives way as much as
-    /// it shall, to be changed by nobody. `lowers`: one that gives way more will do as well.
+    /// The best one for an event loop: its own, then an unwatched one, then another loop's; in each list first one
+    /// whose niceness already fits. `lowers`: a worker with more niceness fits as well.
     pub(super) fn take(&mut self, thread: usize, nice: u8, lowers: bool) -> Option<Box<Worker>> {
         let same = |list: &[Box<Worker>]| list.iter().rposition(|worker| worker.nice == nice);
         let nearly = |list: &[Box<Worker>]| {
@@ -39,7 +39,7 @@ impl Idle {
         if lowers {
             return self.take_by(thread, |list| same(list).or_else(|| list.len().checked_sub(1)));
         }
-        // Those that have not given way yet are for whoever can't use the others.
+        // Workers with less niceness are saved for requests that can't use the others.
         self.take_by(thread, same).or_else(|| self.take_by(thread, nearly))
     }
 
@@ -61,13 +61,13 @@ impl Idle {
         Some(list.remove(at))
     }
 
-    /// How many could run something that shall give way so much.
+    /// How many could run a request with this niceness.
     pub fn fitting(&self, nice: u8, lowers: bool) -> usize {
         let all = self.settled.iter().chain([&self.loose]).flatten();
         all.filter(|worker| lowers || worker.nice <= nice).count()
     }
 
-    /// Takes out those that `choose` wants.
+    /// Takes out the workers that `choose` selects.
     pub fn take_if(&mut self, mut choose: impl FnMut(&Worker) -> bool) -> Vec<Box<Worker>> {
         let mut taken = Vec::new();
         for list in self.settled.iter_mut().chain([&mut self.loose]) {

@@ -1,4 +1,4 @@
-//! A worker in somebody's hands.
+//! Exclusive access to a worker.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::WorkersShared;
 use crate::php::worker::{Worker, WorkerPhase};
 
-/// A worker that somebody has. What happens when it is dropped depends on what the worker is doing: it goes back to
-/// the pool, is looked after by the supervisor until it has finished, or is closed.
+/// Exclusive access to a worker. What happens on drop depends on what the worker is doing: it returns to the pool,
+/// the supervisor looks after it until it has finished, or it is closed.
 #[derive(Debug)]
 pub struct Lease {
     pub(super) worker: Option<Box<Worker>>,
@@ -17,17 +17,17 @@ pub struct Lease {
 impl Lease {
     /// The worker.
     pub fn worker(&mut self) -> &mut Worker {
-        // Taken only by `drop` and `finish`, which consume the lease.
+        // Only `drop` and `finish`, which consume the lease, take it out.
         self.worker.as_mut().expect("a lease has a worker")
     }
 
-    /// Whether the worker has got the request, or was lost over that.
+    /// Whether the worker has got the request, or was lost while it was sent.
     pub fn is_begun(&self) -> bool {
         self.worker.as_ref().is_some_and(|worker| worker.phase() != WorkerPhase::Ready)
     }
 
-    /// Gives the worker back at the time `now`. One that has not finished is left to itself: somebody has what he
-    /// wanted of its answer.
+    /// Gives the worker back at the time `now`. One that has not finished goes on alone: the rest of its response is
+    /// not needed.
     pub fn finish(mut self, now: Instant) {
         if let Some(worker) = self.worker.take() {
             self.give_back(worker, now);
@@ -47,7 +47,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// The request is given up: its client has gone.
+    /// The request is abandoned: its client has gone.
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
             if worker.phase() == WorkerPhase::Running {

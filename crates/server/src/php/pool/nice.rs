@@ -1,8 +1,9 @@
-//! How much workers give way to others when the processor is short: what visitors wait for gives way to what those who work
-//! at the site wait for, or with so many visitors they could not even look what is wrong.
+//! The niceness of workers, for when the processor is short: background work yields to visitors' requests, and
+//! visitors' requests yield to requests of people who work at the site, who otherwise could not even see what is
+//! wrong.
 //!
-//! A process may always give way more, but less only with a right of its own (CAP_SYS_NICE, RLIMIT_NICE). Without that, a
-//! worker that has given way runs nothing any more that gives way less; there is another one for that.
+//! A process may always raise its niceness, but lower it only with a privilege (CAP_SYS_NICE, RLIMIT_NICE). Without
+//! that, a worker with raised niceness runs no request with a lower one any more; another worker does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,20 +12,20 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use super::WorkersShared;
 use crate::php::worker::Worker;
 
-/// What this process may do about it.
+/// What this process may change.
 #[derive(Debug)]
 pub struct Niceness {
-    /// The server's own.
+    /// The server's own niceness.
     base: i32,
-    /// A process can be made to give way less than it did.
+    /// The niceness of a process can be lowered again.
     lowers: AtomicBool,
 }
 
 impl Niceness {
-    /// That of this process; `wanted`: it will be needed.
+    /// That of this process; `wanted`: it will be used.
     pub fn of_this_process(wanted: bool) -> Niceness {
         let base = getpriority_process(None).unwrap_or(0);
-        // On a thread that ends with the attempt: what can't be taken back stays.
+        // On a thread that ends with the attempt: a change that can't be undone stays there.
         let attempt =
             move || setpriority_process(None, base + 1).and_then(|()| setpriority_process(None, base));
         let lowers = !wanted || std::thread::spawn(attempt).join().is_ok_and(|tried| tried.is_ok());
@@ -33,18 +34,18 @@ impl Niceness {
 }
 
 impl WorkersShared {
-    /// Whether a worker that gives way can be made to give way less.
+    /// Whether a worker's niceness can be lowered again.
     pub fn lowers(&self) -> bool {
         self.niceness.lowers.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing can be made to give way less.
+    /// From now on no niceness can be lowered.
     #[cfg(test)]
     pub fn forbid_lowering(&self) {
         self.niceness.lowers.store(false, Ordering::Relaxed);
     }
 
-    /// Has a worker give way as much as its pool does; a system call only if it did otherwise before.
+    /// Sets a worker's niceness to its pool's; needs a system call only if it differs.
     pub fn make_way(&self, worker: &mut Worker) {
         let nice = self.settings.pools[worker.pool.index()].nice;
         if worker.nice != nice {
@@ -57,7 +58,7 @@ impl WorkersShared {
         let Some(pid) = Pid::from_raw(worker.handle.pid().cast_signed()) else { return };
         match setpriority_process(Some(pid), (self.niceness.base + i32::from(nice)).min(19)) {
             Err(_) if nice < worker.nice => self.niceness.lowers.store(false, Ordering::Relaxed),
-            // It has ended, or is not ours to change: no use in trying again and again.
+            // It has ended, or may not be changed: don't try again and again.
             _ => worker.nice = nice,
         }
     }

@@ -1,13 +1,15 @@
-//! Pools: named shares of a set of workers - `front`, `admin`, `background`. Workers are alike; a pool says how many of them may run for it at once, and who of those
-//! that wait gets the next free one. A value: no clock, no sockets.
+//! Pools: named shares of a set of workers - `front`, `admin`, `background`. Workers are alike; a pool says how many
+//! of them may run for it at once, and which of the waiting requests gets the next free one. A value: no clock, no
+//! sockets.
 //!
-//! Three numbers a pool, [`Share`]: so many workers are its *own*; of these it *keeps* some, which stay free for it even if
-//! others would have a use for them; and so many it may *borrow* beyond its own, of what the others do not keep. So a pool
-//! that is full can't slow another down below what that keeps; and what nobody uses is not idle while somebody waits.
+//! A pool has three numbers ([`Share`]): its *own* workers; how many of these it *keeps*, which stay free for it even
+//! if others could use them; and how many it may *borrow* beyond its own, of workers that the others do not keep. So
+//! a full pool can't slow another one down below what that one keeps; and unused workers are not idle while requests
+//! wait.
 //!
-//! A free worker goes to a waiter of the pool that has the best right to it ([`Pools::next`]): a pool that has less than
-//! it keeps comes before one that has less than its own, and that before one that borrows; among equals it is who has the
-//! smallest part of its share, and then who waits longest.
+//! A free worker goes to a waiter of the pool with the best right to it ([`Pools::next`]): a pool that has less than
+//! it keeps comes before one that has less than its own, and that one before one that borrows; among equals, the pool
+//! that uses the smallest part of its share, and then the one whose request waits longest.
 
 use std::fmt::Debug;
 
@@ -23,54 +25,56 @@ use super::shares::{Share, shares};
 use super::waiters::{QueueClass, Turn, Waiter};
 pub use crate::site::PoolId;
 
-/// One unproven request in so many may run at once.
+/// One unverified request in this many may run at once.
 const UNPROVEN_PART: usize = 4;
 
-/// Who is given way to counts as so many of those who give way: the kernel gives him that much more of a core, at least.
+/// A request with less niceness counts as this many with more: the kernel gives it at least that much more of a core.
 const WEIGHT: usize = 2;
 
 /// One pool.
 #[derive(Debug)]
 pub struct Pool<T> {
-    /// Its part of the workers.
+    /// Its share of the workers.
     pub share: Share,
-    /// Most at once for other reasons than its share: whoever finds out that fewer do more sets it.
+    /// Maximum at once for reasons other than its share; set when fewer turn out to do more.
     pub throttle: usize,
     /// Workers that run for it, or are about to.
     pub running: usize,
-    /// Of these, workers that hold their place for far longer than others: they take no part in what the machine can do.
+    /// Of these, workers that hold their place for far longer than others; they don't count for the concurrency
+    /// limit.
     pub stuck: usize,
-    /// Of these, workers beyond its share for requests that its own workers wait for.
+    /// Of these, workers beyond its share for requests for which its own workers wait.
     pub extra: usize,
-    /// When a worker became free that had run for it, milliseconds.
+    /// When a worker that ran for it was last released, milliseconds.
     pub last_release: u64,
-    /// Of these, workers that run unproven requests.
+    /// Of these, workers that run unverified requests.
     pub unproven: usize,
     /// Requests that wait for a worker.
     pub queue: RequestQueue<T>,
-    /// How much its workers give way, beyond the server.
+    /// Niceness of its workers, beyond the server's.
     pub nice: u8,
-    /// For people.
+    /// Figures for `millrace status`.
     pub figures: QueueFigures,
-    /// How many should run at once.
+    /// The concurrency limit.
     pub concurrency: ConcurrencyLimit,
-    /// Requests that were finished, and that were refused, since somebody asked.
+    /// Requests finished and requests refused since the last look.
     pub lately: (u64, u64),
 }
 
 impl<T> Pool<T> {
-    /// Most that may run for it at once, if others leave it what it may borrow.
+    /// Maximum that may run for it at once, if others leave it what it may borrow.
     pub fn limit(&self) -> usize {
         self.limit_beside(0)
     }
 
-    /// The same while so many run whom it gives way to: who is held to what the machine can do leaves them their part of it.
+    /// The same while `others` with less niceness run: under a concurrency limit the pool leaves them their part of
+    /// the machine.
     fn limit_beside(&self, others: usize) -> usize {
         let held_to = self.throttle.saturating_sub(WEIGHT * others);
         (self.share.workers + self.share.borrow).min(held_to).max(1) + self.extra
     }
 
-    /// One of its requests is finished, after so many milliseconds.
+    /// One of its requests is finished, after `took` milliseconds.
     pub fn finished(&mut self, now: u64, took: Option<u64>) {
         self.last_release = now;
         self.lately.0 += 1;
@@ -79,7 +83,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// When it is the turn of a request that can't run at once, while up to `limit` may; `None`: it is refused.
+    /// The turn of a request that can't run at once, while up to `limit` may; `None`: it is refused.
     pub fn admit(&mut self, now: u64, from: &Applicant, limit: usize) -> Option<Turn> {
         let turn = self.queue.admit(now, from, self.capacity(limit));
         if turn.is_none() {
@@ -94,7 +98,7 @@ impl<T> Pool<T> {
         self.queue.keep_place(now, from, self.capacity(limit))
     }
 
-    /// How long a visitor's request that came now would wait, milliseconds.
+    /// The expected wait of a visitor's request that arrives now, milliseconds.
     pub fn expected_wait(&self, limit: usize) -> Option<f64> {
         let Capacity { limit, cores, .. } = self.capacity(limit);
         self.queue.admission.wait(Rank::Visitor, self.queue.waiters.len(), limit, cores)
@@ -104,7 +108,7 @@ impl<T> Pool<T> {
         Capacity { limit, cores: self.concurrency.cores(), running: self.running }
     }
 
-    /// Takes out the next request for a worker that is at home on `thread`.
+    /// Takes out the next request for a worker that belongs to event loop `thread`.
     pub fn next_waiter(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         let unproven = self.unproven < self.most_unproven();
         self.queue.next(thread, unproven)
@@ -117,12 +121,12 @@ impl<T> Pool<T> {
         self.queue.waiters.len() - unproven + unproven.min(may)
     }
 
-    /// Unproven requests that may run at once.
+    /// Unverified requests that may run at once.
     fn most_unproven(&self) -> usize {
         (self.limit() / UNPROVEN_PART).max(1)
     }
 
-    /// How good its right to one worker more is; the least is the best.
+    /// How good its right to one more worker is; the lowest is the best.
     fn rank(&self) -> (u8, usize) {
         let tier = match self.running {
             running if running < self.share.keep => 0,
@@ -132,7 +136,7 @@ impl<T> Pool<T> {
         (tier, self.running * 1024 / self.share.workers.max(1))
     }
 
-    /// Workers that are kept free for it.
+    /// Workers that stay free for it.
     fn kept(&self) -> usize {
         self.share.keep.min(self.throttle).saturating_sub(self.running)
     }
@@ -149,7 +153,7 @@ pub struct Pools<T> {
 }
 
 impl<T: Debug> Pools<T> {
-    /// The pools of these settings, with that many workers for all together.
+    /// The pools of these settings, with `most` workers for all together.
     pub fn new(settings: &[plan::PhpPool], most: usize) -> Pools<T> {
         let pool = |(share, settings): (Share, &plan::PhpPool)| Pool {
             share,
@@ -169,12 +173,12 @@ impl<T: Debug> Pools<T> {
         Pools { pools, settings: settings.to_vec(), most, running: 0, extra: 0 }
     }
 
-    /// Most workers at once, without the extra ones.
+    /// Maximum number of workers at once, without the extra ones.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Another number of workers: the shares are worked out again.
+    /// Sets the number of workers, and computes the shares again.
     pub fn set_most(&mut self, most: usize) {
         self.most = most;
         for (pool, share) in self.pools.iter_mut().zip(shares(&self.settings, most)) {
@@ -183,7 +187,7 @@ impl<T: Debug> Pools<T> {
         }
     }
 
-    /// Most workers at once, the extra ones included.
+    /// Maximum number of workers at once, including the extra ones.
     pub fn most_now(&self) -> usize {
         self.most + self.extra
     }
@@ -203,17 +207,17 @@ impl<T: Debug> Pools<T> {
         &self.pools[id.index()]
     }
 
-    /// A pool, to be changed; who runs is told by `begin` and `end`.
+    /// A pool, mutable; running requests are counted only by `begin` and `end`.
     pub fn get_mut(&mut self, id: PoolId) -> &mut Pool<T> {
         &mut self.pools[id.index()]
     }
 
-    /// All, in the order of the settings.
+    /// All pools, in the order of the settings.
     pub fn iter(&self) -> impl Iterator<Item = (PoolId, &Pool<T>)> {
         self.pools.iter().enumerate().map(|(at, pool)| (PoolId::new(at), pool))
     }
 
-    /// All, to be changed.
+    /// All pools, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pool<T>> {
         self.pools.iter_mut()
     }
@@ -224,20 +228,20 @@ impl<T: Debug> Pools<T> {
         self.get(id).limit().min(free.max(1))
     }
 
-    /// Most that may run for this pool at this moment.
+    /// Maximum that may run for this pool at this moment.
     fn limit(&self, id: PoolId) -> usize {
         let pool = self.get(id);
         let before = self.pools.iter().filter(|other| other.nice < pool.nice);
         pool.limit_beside(before.map(|other| other.running.saturating_sub(other.stuck)).sum())
     }
 
-    /// Whether one worker more may run for a request of that rank of this pool.
+    /// Whether one more worker may run for a request of this rank of this pool.
     pub fn may_run_for(&self, id: PoolId, rank: Rank) -> bool {
         let pool = self.get(id);
         (rank != Rank::Unproven || pool.unproven < pool.most_unproven()) && self.may_run(id)
     }
 
-    /// Whether one worker more may run for this pool.
+    /// Whether one more worker may run for this pool.
     pub fn may_run(&self, id: PoolId) -> bool {
         let pool = self.get(id);
         if self.running >= self.most_now() || pool.running >= self.limit(id) {
@@ -246,7 +250,7 @@ impl<T: Debug> Pools<T> {
         if pool.extra > 0 || pool.running < pool.share.keep {
             return true;
         }
-        // A pool alone has nobody to leave something to.
+        // A single pool has no other to leave workers to.
         self.pools.len() == 1 || self.most_now() - self.running > self.kept_of_others(id)
     }
 
@@ -255,7 +259,7 @@ impl<T: Debug> Pools<T> {
         others.map(|(_, pool)| pool.kept()).sum()
     }
 
-    /// A worker runs a request of that rank for this pool from now on.
+    /// A worker runs a request of this rank for this pool from now on.
     pub fn begin(&mut self, id: PoolId, rank: Rank) {
         self.running += 1;
         let pool = self.get_mut(id);
@@ -264,7 +268,7 @@ impl<T: Debug> Pools<T> {
         pool.figures.served += 1;
     }
 
-    /// A worker has run a request of that rank for this pool.
+    /// A worker has finished a request of this rank for this pool.
     pub fn end(&mut self, id: PoolId, rank: Rank) {
         let pool = &mut self.pools[id.index()];
         debug_assert!(pool.running > 0, "somebody has not been counted");
@@ -277,7 +281,7 @@ impl<T: Debug> Pools<T> {
         }
     }
 
-    /// Allows this pool one worker beyond everything; false if that has been done often enough.
+    /// Allows this pool one worker beyond all limits; false if the maximum of these is reached.
     pub fn allow_extra(&mut self, id: PoolId) -> bool {
         let allowed = self.extra < EXTRA;
         if allowed {
@@ -287,7 +291,7 @@ impl<T: Debug> Pools<T> {
         allowed
     }
 
-    /// Takes out the requests that have waited too long, and that no worker runs.
+    /// Takes out the requests that have waited too long and that no worker runs.
     pub fn take_late(&mut self, now: u64) -> Vec<Waiter<T>> {
         let mut all = Vec::new();
         for (pool, settings) in self.pools.iter_mut().zip(&self.settings) {
@@ -300,8 +304,8 @@ impl<T: Debug> Pools<T> {
         all
     }
 
-    /// The pool whose waiter gets a free worker that gives way as much as `nice`; `lowers`: it can be made to give way
-    /// less. `except` has a bit for each pool that was found to have no use for it.
+    /// The pool whose waiter gets a free worker with niceness `nice`; `lowers`: it can be lowered. `except` has a bit
+    /// for each pool that turned out to have no use for the worker.
     pub fn next(&self, nice: u8, lowers: bool, except: u32) -> Option<PoolId> {
         let fits = |id: PoolId, pool: &Pool<T>| {
             pool.runnable() > 0 && except & id.bit() == 0 && (lowers || nice <= pool.nice) && self.may_run(id)
@@ -313,7 +317,8 @@ impl<T: Debug> Pools<T> {
         fitting.min_by_key(|(_, pool)| (pool.rank(), pool.queue.waiters.oldest_since())).map(|(id, _)| id)
     }
 
-    /// Whether a worker that runs for this pool may go on to its next request without anybody else having a better right.
+    /// Whether a worker that runs for this pool may go on to its next request, because no other pool has a better
+    /// right.
     pub fn is_first(&self, id: PoolId) -> bool {
         let pool = self.get(id);
         let over = pool.running > self.limit(id) || self.running > self.most_now();
@@ -323,7 +328,7 @@ impl<T: Debug> Pools<T> {
         !over && (self.pools.len() == 1 || !self.iter().any(better))
     }
 
-    /// Waiters that could run at this moment if there were workers enough.
+    /// Waiters that could run at this moment if there were enough workers.
     pub fn startable(&self) -> usize {
         let free = self.most_now().saturating_sub(self.running);
         let kept: usize = self.pools.iter().map(Pool::kept).sum();
@@ -339,7 +344,7 @@ impl<T: Debug> Pools<T> {
         (own + more.min(unkept)).min(free)
     }
 
-    /// The least that a pool with waiters wants its workers to give way.
+    /// The lowest niceness that a pool with waiters wants.
     pub fn least_nice_waiting(&self) -> Option<u8> {
         let waiting = self.iter().filter(|(id, pool)| pool.runnable() > 0 && self.may_run(*id));
         waiting.map(|(_, pool)| pool.nice).min()
@@ -355,7 +360,7 @@ fn cores() -> usize {
 mod tests {
     use super::*;
 
-    /// Pools `front`, `admin`, `background` as a WordPress has them.
+    /// Pools `front`, `admin`, `background`, as a WordPress site has them.
     fn pools(most: usize) -> Pools<()> {
         let source = millrace_settings::Source {
             site_dir: Some("/".into()),

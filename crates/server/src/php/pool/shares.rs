@@ -1,4 +1,4 @@
-//! How many of the workers belong to which pool.
+//! How many of the workers belong to each pool.
 
 use millrace_settings::plan::PhpPool;
 
@@ -9,17 +9,18 @@ pub struct Share {
     pub workers: usize,
     /// Of these, workers that stay free for it.
     pub keep: usize,
-    /// Most that it may have beyond its own.
+    /// Maximum number of workers beyond its own.
     pub borrow: usize,
 }
 
-/// The parts of these pools, of which the first is that of visitors, in `most` workers. What is written is taken as far
-/// as it goes; the rest is:
+/// Splits `most` workers among these pools; the first one serves visitors. Configured values apply as far as
+/// possible; the defaults are:
 ///
-/// - of its own, `admin` and pools that somebody has named have a quarter, `background` an eighth (two of eight), and `front`
-///   what is left, at least half. With less than four workers the shares overlap;
-/// - `front` keeps three quarters of its own, `background` nothing and the others all; but one worker is nobody's alone;
-/// - `front` and `admin` may borrow whatever the others do not keep, the others nothing.
+/// - own workers: `admin` and the configuration's own pools have a quarter each, `background` an eighth (two of
+///   eight), and `front` the rest, at least half. With fewer than four workers the shares overlap;
+/// - kept workers: `front` keeps three quarters of its own, `background` none and the others all; but one worker is
+///   kept by no pool;
+/// - borrowed workers: `front` and `admin` may borrow all that the others do not keep, the others none.
 pub fn shares(pools: &[PhpPool], most: usize) -> Vec<Share> {
     let own = own(pools, most);
     let keep = keep(pools, &own, most);
@@ -55,7 +56,7 @@ fn keep(pools: &[PhpPool], own: &[usize], most: usize) -> Vec<usize> {
         return vec![0];
     }
     let mut keep = vec![0; pools.len()];
-    // If all keep what they have, nothing need be left for those who keep nothing.
+    // If all pools keep all they have, nothing must be left for pools that keep nothing.
     let strict = pools.iter().all(|pool| pool.keep.is_some_and(|keep| keep > 0));
     let mut left = if strict { most } else { most - 1 };
     let mut give = |at: usize, wanted: usize| {
@@ -66,7 +67,7 @@ fn keep(pools: &[PhpPool], own: &[usize], most: usize) -> Vec<usize> {
     for (at, pool) in pools.iter().enumerate() {
         give(at, pool.keep.unwrap_or(0));
     }
-    // Where there are few, visitors have one before the others have all of theirs.
+    // With few workers, visitors have one before the other pools have all of theirs.
     let front = pools[0].keep.is_none();
     give(0, usize::from(front));
     let others = pools.iter().enumerate().skip(1);

@@ -1,5 +1,5 @@
-//! The queue and the concurrency limit on a machine that is only counted: arrivals, cores, a database, a slow service, one
-//! millisecond after the other. Nothing in it is left to chance but what a fixed seed says.
+//! The queue and the concurrency limit on a simulated machine: arrivals, cores, a database, a slow service, in steps
+//! of one millisecond. All randomness comes from a fixed seed.
 
 mod limiters;
 mod waiting_room;
@@ -11,14 +11,14 @@ use super::concurrency_limit::{ConcurrencyLimit, PoolSample};
 use super::request_queue::{Applicant, Capacity, RequestQueue};
 use limiters::Limiter;
 
-/// What a script does, in turns of a millisecond or so.
+/// The work of a script, in turns of about a millisecond.
 #[derive(Clone, Copy, Debug)]
 struct Script {
     /// Milliseconds of processor time.
     cpu: f64,
-    /// Of the database's time.
+    /// Milliseconds of the database's time.
     database: f64,
-    /// Of a service that is slow, however many ask it.
+    /// Milliseconds of a service that is slow, however many requests it gets.
     service: f64,
 }
 
@@ -26,11 +26,11 @@ const PAGE: Script = Script { cpu: 25.0, database: 0.0, service: 0.0 };
 const SLOW: Script = Script { cpu: 4.0, database: 0.0, service: 400.0 };
 const QUERIES: Script = Script { cpu: 5.0, database: 20.0, service: 0.0 };
 
-/// Who asks.
+/// The clients.
 enum Crowd {
-    /// So many a second, whatever becomes of them.
+    /// Requests per second, whatever becomes of them.
     Open(f64),
-    /// So many who ask again as soon as they have an answer.
+    /// Number of clients that send the next request as soon as they have a response.
     Closed(usize),
 }
 
@@ -41,7 +41,7 @@ struct Running {
     left: Script,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     came: u64,
@@ -52,20 +52,20 @@ struct Waiting {
 struct Tally {
     came: u64,
     served: u64,
-    /// How long each took that was served, milliseconds.
+    /// Duration of each served request, milliseconds.
     times: Vec<u64>,
     refused: u64,
     limits: Vec<usize>,
 }
 
 impl Tally {
-    /// The time that 99 of 100 were served within.
+    /// The time within which 99 of 100 were served.
     fn p99(&mut self) -> u64 {
         self.times.sort_unstable();
         self.times.get(self.times.len() * 99 / 100).copied().unwrap_or(0)
     }
 
-    /// The part that was served of those that came, but for those that still wait.
+    /// The part of the requests that was served, without the ones that still wait.
     fn part(&self) -> f64 {
         self.served as f64 / (self.served + self.refused).max(1) as f64
     }
@@ -88,7 +88,7 @@ struct Machine {
     queue: RequestQueue<Waiting>,
     limiter: Box<dyn Limiter>,
     running: Vec<Running>,
-    /// When closed-loop clients ask next.
+    /// When closed-loop clients send their next request.
     asks: Vec<(u64, usize)>,
     next: f64,
     cpu: f64,
@@ -143,7 +143,7 @@ impl Machine {
         tally
     }
 
-    /// Goes on for so many milliseconds.
+    /// Runs for `milliseconds`.
     fn some(&mut self, milliseconds: u64, crowd: &Crowd, scripts: &[Script], tally: &mut Tally) {
         for _ in 0..milliseconds {
             self.now += 1;
@@ -187,7 +187,7 @@ impl Machine {
         }
     }
 
-    /// A request comes: it runs, waits, or is refused.
+    /// A request arrives: it runs, waits, or is refused.
     fn enter(&mut self, client: usize, from: &Applicant, scripts: &[Script]) -> bool {
         let waiting = Waiting { came: self.now, client };
         if self.running.len() < self.limit() {
@@ -205,7 +205,7 @@ impl Machine {
 
     fn begin(&mut self, waiting: Waiting, scripts: &[Script]) {
         let at = (self.chance() * scripts.len() as f64) as usize % scripts.len();
-        // Half of it always, the rest by chance: pages differ.
+        // Half of it is fixed, the rest random: pages differ.
         let part = 0.5 + self.chance();
         let Script { cpu, database, service } = scripts[at];
         let left = Script { cpu: cpu * part, database: database * part, service: service * part };
@@ -260,7 +260,7 @@ impl Machine {
     }
 }
 
-/// 80 pages of 25 ms a second are what two cores can do.
+/// Two cores can do 80 pages of 25 ms per second.
 const CAPACITY: f64 = 80.0;
 
 #[test]
@@ -316,7 +316,7 @@ fn a_closed_loop_waits() {
     }
 }
 
-/// One address floods a line in which others come now and then, and shoppers now and then.
+/// One address floods a queue in which others, and shoppers, arrive now and then.
 #[test]
 fn one_address_keeps_nobody_out() {
     let mut machine = Machine::new(16);

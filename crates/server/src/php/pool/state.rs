@@ -1,4 +1,4 @@
-//! What is under a pool's lock.
+//! The data behind a pool's lock.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,29 +17,29 @@ use crate::php::renewal::RenewalOrder;
 use crate::php::worker::Worker;
 use crate::php::worker_handle::WorkerHandle;
 
-/// Workers that die before they have finished one request are replaced at once that many times in a row.
+/// How many times in a row a worker that dies before it has finished a request is replaced at once.
 const STILLBORN: u32 = 3;
 
-/// So many requests are sent ahead to a worker: one less than the scoreboard has words for.
+/// Maximum number of requests sent ahead to a worker: one less than the scoreboard has words for.
 const AHEAD: usize = SLOT_OFFERS - 1;
-/// When no more than so many of them are left.
+/// More requests are sent ahead when no more than this many are left.
 const AHEAD_LEFT: usize = 1;
 
-/// How far a pool is in its life.
+/// The stage of a pool's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServiceStage {
     /// Its site is in force.
     Serving,
-    /// Replaced by another: no worker stays idle.
+    /// Replaced by another pool: no worker stays idle.
     Retiring,
-    /// The server ends; what runs at that time (milliseconds) is killed.
+    /// The server ends; requests that still run at this time (milliseconds) are killed.
     Stopping(u64),
     /// The supervisor has ended.
     Over,
 }
 
 impl ServiceStage {
-    /// Goes on to `next`, never back; an end comes no later than was said before.
+    /// Advances to `next`, never back; an end never moves to a later time.
     pub fn advance(&mut self, next: ServiceStage) {
         *self = match (*self, next) {
             (ServiceStage::Stopping(before), ServiceStage::Stopping(after)) => {
@@ -50,31 +50,31 @@ impl ServiceStage {
     }
 }
 
-/// What is under the lock.
+/// The data behind the lock.
 #[derive(Debug)]
 pub struct WorkersState {
-    /// How far the pool is.
+    /// The stage of the pool's life.
     pub stage: ServiceStage,
-    /// The handle is gone: no new request can come.
+    /// The handle has been dropped: no new request can arrive.
     pub dropped: bool,
-    /// Number of the current host: 1, 2, ... Workers of others are not kept.
+    /// Number of the current host: 1, 2, ... Workers of other hosts are not kept.
     pub generation: u64,
-    /// What the host said of itself; `None` while it is starting.
+    /// The host's report; `None` while it is starting.
     pub started: Option<Started>,
-    /// When a worker became free last, milliseconds.
+    /// When a worker was last released, milliseconds.
     pub last_release: u64,
-    /// Shares of the workers, each with its waiters.
+    /// Shares of the workers, each with its queue.
     pub pools: Pools<oneshot::Sender<Lease>>,
     /// The slots of the current host's scoreboard.
     seats: Vec<Seat>,
-    /// How many of them have a worker that takes requests or will soon, and how many of those are being forked or boot.
+    /// How many seats have a worker that takes requests or will soon, and how many of these are being forked or boot.
     live: usize,
     starting: usize,
-    /// Workers that are wanted. Grows with demand, shrinks when idle workers end.
+    /// Target number of workers. Grows with demand, shrinks when idle workers end.
     pub level: usize,
     /// Workers that wait for a request.
     pub idle: Idle,
-    /// Workers that the supervisor shall look after.
+    /// Workers that the supervisor must look after.
     pub inbox: Vec<Box<Worker>>,
     /// Workers in a row that died before they had finished a request.
     pub(super) stillborn: u32,
@@ -82,22 +82,22 @@ pub struct WorkersState {
     pub spawn_at: u64,
     /// Scripts that took long lately.
     pub slowest: Slowest,
-    /// How the most workers were found out; `None`: they are written.
+    /// How the maximum of workers was determined; `None`: it is configured.
     pub how: Option<String>,
     /// Why there is no host, or why no persistent worker boots.
     pub trouble: Option<String>,
     /// Persistent workers in a row that did not boot.
     pub unbooted: u32,
-    /// What a reload wants of the supervisor.
+    /// A reload's order to the supervisor.
     pub order: Option<RenewalOrder>,
 }
 
 /// A slot of the scoreboard.
 #[derive(Debug)]
 pub enum Seat {
-    /// Nobody's.
+    /// Not used.
     Free,
-    /// The host was asked to fork; the server's end of the worker's socket, and when that was.
+    /// The host was asked to fork; the server's end of the worker's socket, and the time of the order.
     Starting(OwnedFd, u64),
     /// A persistent worker whose script boots.
     Booting(Arc<WorkerHandle>),
@@ -105,7 +105,7 @@ pub enum Seat {
     Live(Arc<WorkerHandle>),
     /// The worker has been closed and will end; it is killed at this time, milliseconds.
     Leaving(Arc<WorkerHandle>, u64),
-    /// The process has ended, but whoever has the worker does not know yet.
+    /// The process has ended, but its holder has not noticed yet.
     Ended(Arc<WorkerHandle>),
 }
 
@@ -151,7 +151,7 @@ impl WorkersState {
         &self.seats
     }
 
-    /// Changes what is in a seat; returns what was in it.
+    /// Changes a seat; returns its old value.
     pub fn set_seat(&mut self, slot: usize, seat: Seat) -> Seat {
         let old = std::mem::replace(&mut self.seats[slot], seat);
         let new = &self.seats[slot];
@@ -160,20 +160,20 @@ impl WorkersState {
         old
     }
 
-    /// Another host: that many free seats. Returns the old ones.
+    /// A new host with `count` free seats. Returns the old ones.
     pub fn set_seats(&mut self, count: usize) -> Vec<Seat> {
         (self.live, self.starting) = (0, 0);
         let seats = std::iter::repeat_with(|| Seat::Free).take(count).collect();
         std::mem::replace(&mut self.seats, seats)
     }
 
-    /// Whether anybody has a use for a host: a pool that is about to end only if requests wait.
+    /// Whether a host is needed: for a pool that is about to end, only if requests wait.
     pub fn needs_host(&self) -> bool {
         self.stage == ServiceStage::Serving || self.pools.waiting() > 0
     }
 
-    /// A worker died without having taken a request: no script's fault. If they all do, the next ones are forked
-    /// with growing pauses.
+    /// A worker died before it took a request, so no script caused it. If all do, the next ones are forked with
+    /// growing pauses.
     pub fn note_death(&mut self, now: u64) {
         self.stillborn += 1;
         if self.stillborn > STILLBORN {
@@ -186,7 +186,7 @@ impl WorkersState {
         self.live
     }
 
-    /// A persistent worker's script has come to where it takes requests.
+    /// A persistent worker's script has reached its loop.
     pub fn found_to_boot(&mut self) {
         self.stillborn = 0;
         if std::mem::take(&mut self.unbooted) > 0 {
@@ -194,7 +194,7 @@ impl WorkersState {
         }
     }
 
-    /// Whether persistent workers do not boot, and none is there that did: nobody need wait for one.
+    /// Whether persistent workers do not boot, and none that did is left: waiting for one is useless.
     pub fn cannot_boot(&self) -> bool {
         self.unbooted > 0 && !self.seats.iter().any(|seat| matches!(seat, Seat::Live(_)))
     }
@@ -206,7 +206,7 @@ impl WorkersState {
             && matches!(self.seats.get(handle.slot as usize), Some(Seat::Live(_)))
     }
 
-    /// A worker runs a request of that rank for this pool from now on.
+    /// A worker runs a request of this rank for this pool from now on.
     pub(super) fn begin(&mut self, worker: &mut Worker, pool: PoolId, rank: Rank) {
         debug_assert!(!worker.counted);
         (worker.pool, worker.rank, worker.counted) = (pool, rank, true);
@@ -214,15 +214,15 @@ impl WorkersState {
         self.pools.begin(pool, rank);
     }
 
-    /// It does not any more.
+    /// The worker no longer runs it.
     pub(super) fn end(&mut self, worker: &mut Worker) {
         if std::mem::take(&mut worker.counted) {
             self.pools.end(worker.pool, worker.rank);
         }
     }
 
-    /// Has the next waiters' requests sent ahead to a worker that has just got another, by appending them to `frames`: several
-    /// at once, when hardly one is left.
+    /// Sends the next waiters' requests ahead to a worker that has just got another, by appending them to `frames`:
+    /// several at once, when hardly any are left.
     pub(super) fn offer_next(&mut self, worker: &mut Worker, frames: &mut Vec<u8>) {
         let Some(thread) = worker.home().filter(|_| worker.offers() <= AHEAD_LEFT) else { return };
         while worker.offers() < AHEAD && self.pools.is_first(worker.pool) {
@@ -232,13 +232,13 @@ impl WorkersState {
         }
     }
 
-    /// Whether requests are sent ahead to it: it has a future.
+    /// Whether requests may be sent ahead to it: it will take further ones.
     pub(super) fn may_offer(&self, worker: &Worker) -> bool {
         self.stage == ServiceStage::Serving && self.is_seated(worker)
     }
 
-    /// Takes back what was sent ahead to a worker. The last first: a worker goes on to the next if one is taken back. What it has
-    /// taken is left.
+    /// Takes back what was sent ahead to a worker. The last one first: if one is taken back, the worker goes on to
+    /// the next. What it has taken stays.
     pub(super) fn retract(&mut self, worker: &mut Worker) {
         let waiters = &mut self.pools.get_mut(worker.pool).queue.waiters;
         while let Some((place, sequence)) = worker.last_offered()

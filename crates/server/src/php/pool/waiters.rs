@@ -1,11 +1,12 @@
 //! Requests that wait for a worker.
 //!
-//! They stand in four lines ([`QueueClass`]). In each the order is that of their turns, which as a rule is that of their arrival - but a worker
-//! that becomes free on an event loop goes to one of that loop's own waiters if the first of all is ahead by less than [`LEAD_MS`]
-//! only: moving a worker's socket to another loop costs more than those milliseconds of order are worth.
+//! They wait in four queues ([`QueueClass`]), each in order of their turns, normally the order of arrival. But a
+//! worker that becomes free on an event loop serves one of that loop's own waiters if the first of all is ahead by
+//! less than [`LEAD_MS`]: moving a worker's socket to another loop costs more than these milliseconds of order are
+//! worth.
 //!
-//! A waiter whose request was sent ahead to a worker that is still busy waits on in its place. It gets that worker, or
-//! any other that is free before that one has taken the request.
+//! A waiter whose request was sent ahead to a busy worker keeps its place. It gets that worker, or any other one that
+//! becomes free before that worker has taken the request.
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -17,17 +18,17 @@ use super::admission::Rank;
 use crate::php::loopback::Ports;
 use crate::php::worker_handle::{Task, WorkerHandle};
 
-/// How much older a waiter of another event loop must be to be served first, milliseconds.
+/// How much longer a waiter of another event loop must have waited to be served first, milliseconds.
 const LEAD_MS: u64 = 10;
 
-/// Waiting requests with what is needed to wake them.
+/// Waiting requests and the means to wake them.
 #[derive(Debug)]
 pub struct Waiters<T> {
     lines: [Queues<T>; QueueClass::ALL.len()],
     next_id: u64,
 }
 
-/// One line: a queue for each event loop.
+/// One class: a queue for each event loop.
 #[derive(Debug)]
 struct Queues<T> {
     /// Ordered by `turn`, then by `id`.
@@ -35,25 +36,25 @@ struct Queues<T> {
     count: usize,
 }
 
-/// In which line a request waits.
+/// The queue in which a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueClass {
-    /// Requests of visitors whom the application is known to know.
+    /// Requests of visitors whom the application knows.
     Known,
     /// Steps on the way to an order.
     Buying,
     /// Requests of all other visitors.
     Visitor,
-    /// Requests that claim more than is proved.
+    /// Requests with unverified claims.
     Unproven,
 }
 
 impl QueueClass {
-    /// All, the first to be served first.
+    /// All classes, in the order in which they are served.
     pub const ALL: [QueueClass; 4] =
         [QueueClass::Known, QueueClass::Buying, QueueClass::Visitor, QueueClass::Unproven];
 
-    /// The rank of those who wait there. Visitors are also those who send more than their share.
+    /// The rank of its requests. Visitors include clients that send more than their share.
     pub fn rank(self) -> Rank {
         match self {
             QueueClass::Known => Rank::Known,
@@ -63,7 +64,7 @@ impl QueueClass {
         }
     }
 
-    /// That of a rank.
+    /// The class of a rank.
     pub fn of(rank: Rank) -> QueueClass {
         match rank {
             Rank::Known => QueueClass::Known,
@@ -74,12 +75,13 @@ impl QueueClass {
     }
 }
 
-/// When it is a request's turn: after all of earlier lines, and of its own after those with an earlier time.
+/// The turn of a request: after all requests of earlier classes, and after requests of its own class with an earlier
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Its line.
+    /// Its class.
     pub line: QueueClass,
-    /// When it counts as having come, milliseconds.
+    /// Its effective arrival time, milliseconds.
     pub since: u64,
 }
 
@@ -87,34 +89,34 @@ pub struct Turn {
 #[derive(Debug)]
 pub struct Waiter<T> {
     id: u64,
-    /// When it is its turn.
+    /// Its turn.
     pub turn: Turn,
-    /// When it came, milliseconds.
+    /// When it arrived, milliseconds.
     pub since: u64,
-    /// Its connection, if that begins on this machine.
+    /// Its connection, if the client is on this machine.
     pub local: Option<Ports>,
-    /// The whole of it, if that is short.
+    /// The whole request, if it is short.
     pub short: Option<Short>,
-    /// It was sent ahead.
+    /// The worker to which it was sent ahead.
     offer: Option<SentAhead>,
-    /// How it is woken.
+    /// Wakes it.
     pub wake: T,
 }
 
-/// A request that can be sent by whoever has a worker for it: short, and without a descriptor.
+/// A short request without a descriptor: any holder of a suitable worker can send it.
 #[derive(Debug, Default)]
 pub struct Short {
-    /// Its REQUEST.
+    /// Its REQUEST frame.
     pub frame: Vec<u8>,
     /// What it is about.
     pub task: Task,
 }
 
 thread_local! {
-    /// Of requests that were sent: their memory is used again.
+    /// Sent requests, whose memory is reused.
     static SPARE: RefCell<Vec<Short>> = const { RefCell::new(Vec::new()) };
 }
-/// So many are kept, a thread.
+/// Maximum number of them per thread.
 const SPARE_MOST: usize = 64;
 
 impl Short {
@@ -123,7 +125,7 @@ impl Short {
         SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
-    /// It has been sent, or is not any more.
+    /// It has been sent, or no longer needs to be: its memory is reused.
     pub fn give_back(mut self) {
         self.frame.clear();
         SPARE.with_borrow_mut(|spare| {
@@ -137,9 +139,9 @@ impl Short {
 /// A request that was sent ahead to a worker.
 #[derive(Clone, Debug)]
 pub struct SentAhead {
-    /// The worker's.
+    /// The worker's handle.
     pub handle: Arc<WorkerHandle>,
-    /// The request's number there.
+    /// The request's number on that worker.
     pub sequence: u64,
 }
 
@@ -155,7 +157,7 @@ impl SentAhead {
     }
 }
 
-/// Where a waiter stands: its event loop, and its number there.
+/// The position of a waiter: its event loop, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePlace {
     /// The event loop.
@@ -165,19 +167,19 @@ pub struct QueuePlace {
 }
 
 impl<T> Waiter<T> {
-    /// Whether a worker runs it already.
+    /// Whether a worker already runs it.
     fn is_taken(&self) -> bool {
         self.offer.as_ref().is_some_and(SentAhead::is_taken)
     }
 
-    /// Whether it is offered to this worker, under this number.
+    /// Whether it was sent ahead to this worker, with this number.
     fn is_offered_to(&self, handle: &Arc<WorkerHandle>, sequence: u64) -> bool {
         self.offer
             .as_ref()
             .is_some_and(|offer| Arc::ptr_eq(&offer.handle, handle) && offer.sequence == sequence)
     }
 
-    /// Takes its offer back, if there is one; false if a worker has taken it.
+    /// Takes back its offer, if there is one; false if a worker has taken it.
     fn claim(&mut self) -> bool {
         match self.offer.take_if(|offer| offer.take_back()) {
             Some(_) => true,
@@ -199,17 +201,17 @@ impl<T> Default for Waiters<T> {
 }
 
 impl<T> Waiters<T> {
-    /// How many wait.
+    /// Number of waiters.
     pub fn len(&self) -> usize {
         self.lines.iter().map(|line| line.count).sum()
     }
 
-    /// How many wait in one line.
+    /// Number of waiters in one class.
     pub fn in_line(&self, line: QueueClass) -> usize {
         self.lines[line as usize].count
     }
 
-    /// How many would be served before one whose turn is that. Unproven requests have a share of their own.
+    /// How many would be served before one with this turn. Unverified requests have a share of their own.
     pub fn ahead(&self, turn: Turn) -> usize {
         let before =
             |queue: &VecDeque<Waiter<T>>| queue.partition_point(|waiter| waiter.turn.since <= turn.since);
@@ -219,12 +221,12 @@ impl<T> Waiters<T> {
         own + earlier.iter().map(|line| line.count).sum::<usize>()
     }
 
-    /// The event loop of one that waits.
+    /// The event loop of any waiter.
     pub fn first_thread(&self) -> Option<usize> {
         self.lines.iter().find_map(|line| line.queues.iter().position(|queue| !queue.is_empty()))
     }
 
-    /// Takes out one of a line that has waited since `limit` or longer, and that no worker runs.
+    /// Takes out a waiter of a class that has waited since `limit` or longer, and that no worker runs.
     pub fn overdue(&mut self, line: QueueClass, limit: u64) -> Option<(usize, Waiter<T>)> {
         let queues = &mut self.lines[line as usize];
         for thread in 0..queues.queues.len() {
@@ -236,13 +238,13 @@ impl<T> Waiters<T> {
         None
     }
 
-    /// Since when the first of a line waits: the longest of them.
+    /// Since when the longest waiter at the front of a queue waits.
     pub fn oldest_since(&self) -> Option<u64> {
         let queues = self.lines.iter().flat_map(|line| &line.queues);
         queues.filter_map(|queue| Some(queue.front()?.since)).min()
     }
 
-    /// Adds a waiter of event loop `thread`, which came at `since`.
+    /// Adds a waiter of event loop `thread`, which arrived at `since`.
     pub fn push(
         &mut self,
         thread: usize,
@@ -265,7 +267,7 @@ impl<T> Waiters<T> {
         QueuePlace { thread, turn, id }
     }
 
-    /// Removes a waiter that gave up; it may be gone already. Returns its offer if a worker has taken that.
+    /// Removes a waiter that gave up, unless it has already gone. Returns its offer if a worker has taken it.
     pub fn remove(&mut self, place: QueuePlace) -> Option<SentAhead> {
         let mut waiter = self.take_out(place)?;
         if waiter.claim() { None } else { waiter.offer }
@@ -278,14 +280,15 @@ impl<T> Waiters<T> {
         queues.take(place.thread, at)
     }
 
-    /// Takes out the next of a line to be served by a worker that is at home on `thread` (`None`: nowhere) and free.
+    /// Takes out the next waiter of a class for a free worker that belongs to event loop `thread` (`None`: to none).
     pub fn next_in(&mut self, line: QueueClass, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         self.lines[line as usize].next(thread)
     }
 
-    /// Offers a waiter to a worker that has just got another request and is at home on `thread`: the first that is not
-    /// offered yet. None if that is no short request, or if another waits for so long that the worker shall be free
-    /// for it, or if it is unproven: how many of those run is counted. Appends its frame to `out`; returns its place.
+    /// Sends a waiter's request ahead to a worker that has just got another one and belongs to event loop `thread`:
+    /// the first that is not offered yet. Returns `None` if that request is not short, if another waiter has waited
+    /// for so long that the worker should be free for it, or if it is unverified, because running ones of these are
+    /// counted. Appends its frame to `out`; returns its position.
     pub fn offer(
         &mut self,
         thread: usize,
@@ -304,7 +307,7 @@ impl<T> Waiters<T> {
         None
     }
 
-    /// Takes out a waiter for the worker to which it was offered; `None` if it has gone elsewhere.
+    /// Takes out a waiter for the worker to which it was sent ahead; `None` if it has gone elsewhere.
     pub fn accept(
         &mut self,
         place: QueuePlace,
@@ -317,8 +320,8 @@ impl<T> Waiters<T> {
         if same { queues.take(place.thread, at) } else { None }
     }
 
-    /// The worker to which a waiter was offered does not come: it waits as if it had not been. False if the worker has
-    /// taken the request.
+    /// The worker to which a waiter was sent ahead does not come: it waits as before. False if the worker has taken
+    /// the request.
     pub fn retract(&mut self, place: QueuePlace, handle: &Arc<WorkerHandle>, sequence: u64) -> bool {
         let queues = &mut self.lines[place.turn.line as usize];
         let Some(at) = queues.find(place) else { return true };
@@ -326,12 +329,12 @@ impl<T> Waiters<T> {
         !waiter.is_offered_to(handle, sequence) || waiter.claim()
     }
 
-    /// Takes out all that have waited since `limit` or longer and that no worker runs.
+    /// Takes out all waiters that have waited since `limit` or longer and that no worker runs.
     pub fn take_older(&mut self, limit: u64) -> Vec<Waiter<T>> {
         self.lines.iter_mut().flat_map(|line| line.take_older(limit)).collect()
     }
 
-    /// Takes out all.
+    /// Takes out all waiters.
     pub fn take_all(&mut self) -> Vec<Waiter<T>> {
         let mut taken = Vec::new();
         for line in &mut self.lines {
@@ -350,7 +353,7 @@ impl<T> Waiters<T> {
 }
 
 impl<T> Queues<T> {
-    /// Takes out the first that no worker runs, or an own one whose turn is hardly later.
+    /// Takes out the first waiter that no worker runs, or one of this loop whose turn is hardly later.
     fn next(&mut self, thread: Option<usize>) -> Option<(usize, Waiter<T>)> {
         while self.count > 0 {
             let (oldest, at, since) = self.oldest()?;
@@ -360,7 +363,7 @@ impl<T> Queues<T> {
                 (queue[at].turn.since < since + LEAD_MS).then_some((own, at))
             });
             let (chosen, at) = own.unwrap_or((oldest, at));
-            // A worker may take it at this moment.
+            // A worker may be taking it at this moment.
             if self.queues[chosen][at].claim() {
                 return Some((chosen, self.take(chosen, at)?));
             }
@@ -368,7 +371,7 @@ impl<T> Queues<T> {
         None
     }
 
-    /// Whether one of this event loop waits that is not offered.
+    /// Whether a waiter of this event loop is not offered yet.
     fn has_open(&self, thread: usize) -> bool {
         self.queues.get(thread).is_some_and(|queue| queue.iter().any(|waiter| waiter.offer.is_none()))
     }
@@ -401,7 +404,7 @@ impl<T> Queues<T> {
                 continue;
             }
             let first = taken.len();
-            // The last first: a worker goes on to the next if one is taken back.
+            // The last one first: if one is taken back, the worker goes on to the next.
             for mut waiter in std::mem::take(queue).into_iter().rev() {
                 if waiter.since <= limit && waiter.claim() {
                     taken.push(waiter);
@@ -415,7 +418,7 @@ impl<T> Queues<T> {
         taken
     }
 
-    /// The first that no worker runs: its thread, its index there, and its turn.
+    /// The first waiter that no worker runs: its thread, its index there, and its turn.
     fn oldest(&self) -> Option<(usize, usize, u64)> {
         let firsts = self.queues.iter().enumerate().filter_map(|(thread, queue)| {
             let at = queue.iter().position(|waiter| !waiter.is_taken())?;
@@ -532,7 +535,7 @@ mod tests {
         assert_eq!(waiters.len(), 0);
     }
 
-    /// A handle of a worker that needs no process.
+    /// A handle of a worker without a process.
     fn handle() -> Arc<WorkerHandle> {
         WorkerHandle::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()), None)
     }

@@ -1,7 +1,7 @@
-//! Persistent workers boot their script before they take requests. Nobody waits for a boot but this thread.
+//! Persistent workers boot their script before they take requests. Only the supervisor's thread waits for a boot.
 //!
-//! A boot that fails is tried again with growing pauses. While none succeeds, and no worker is there whose boot did,
-//! requests are refused at once: why is in the log and in `status`.
+//! A failed boot is repeated after growing pauses. While none succeeds, and no booted worker is left, requests are
+//! refused at once: the log and `status` tell why.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,13 +15,13 @@ use super::super::worker_handle::{Task, WorkerHandle};
 use super::Supervisor;
 
 impl Supervisor {
-    /// A worker that has just been forked boots.
+    /// A newly forked worker boots.
     pub(super) fn boot(&mut self, handle: Arc<WorkerHandle>, socket: OwnedFd) {
         self.shared.begin_boot(&handle, self.clock.now());
         self.left.push(Box::new(Worker::booting(handle, socket)));
     }
 
-    /// A worker's boot is over, for good or ill.
+    /// A worker's boot is over: it succeeded or failed.
     pub(super) fn booted(&mut self, worker: Box<Worker>) {
         let now = self.now();
         if worker.phase() != WorkerPhase::Ready {
@@ -65,7 +65,7 @@ impl Supervisor {
 }
 
 impl WorkersShared {
-    /// The worker's handle says what it does while it boots, and how long it may.
+    /// Sets what the worker's handle shows during the boot, and the boot's time limit.
     pub fn begin_boot(&self, handle: &WorkerHandle, now: Instant) {
         let script = self.settings.worker.as_ref().map(|worker| worker.file.as_os_str().as_bytes().to_vec());
         let task = |task: &mut Task| {
@@ -79,7 +79,7 @@ impl WorkersShared {
     }
 }
 
-/// Why a worker did not boot, in words.
+/// Why a worker did not boot, as text.
 pub fn why_unbooted(worker: &Worker) -> String {
     let handle = &worker.handle;
     let script = String::from_utf8_lossy(&handle.task().script).into_owned();

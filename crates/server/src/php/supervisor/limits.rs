@@ -1,5 +1,5 @@
-//! Requests that take long: they are noted with PHP's backtrace; those whose time is up are ended, and killed if they
-//! don't end by that.
+//! Slow requests: the log gets them with PHP's backtrace; at their time limit they are terminated, and killed if that
+//! does not end them.
 //!
 //! ```text
 //!  runs ── php.slow_log ──> noted ── 4/5 of its time ──> noted ── its time ──> told to end
@@ -14,25 +14,25 @@ use super::super::trace::Trace;
 use super::super::worker_handle::WorkerHandle;
 use super::{Chores, Supervisor};
 
-/// How long the host may take to say where a worker is, milliseconds.
+/// How long the host may take to report where a worker is, milliseconds.
 const TRACE_MS: u64 = 1_000;
-/// How often a worker is told that the time of its request is up, milliseconds.
+/// Interval at which a worker is told that its request has reached its time limit, milliseconds.
 const URGE_MS: u64 = 250;
 
-/// A request that takes long.
+/// A slow request.
 pub(super) struct SlowRequest {
     handle: Arc<WorkerHandle>,
     sequence: u64,
     since: u64,
-    /// What it is, for the log.
+    /// Its description for the log.
     about: String,
-    /// When it is to be noted next, milliseconds after `since`.
+    /// When it is logged next, milliseconds after `since`.
     note_at: Option<u64>,
-    /// When the host was asked where it is.
+    /// When the host was asked where the worker is.
     asked: Option<u64>,
-    /// When it was told that its time is up.
+    /// When the worker was told to end it.
     ended: Option<u64>,
-    /// When it was told last.
+    /// When the worker was told last.
     urged: u64,
 }
 
@@ -44,7 +44,7 @@ impl SlowRequest {
 }
 
 impl Supervisor {
-    /// Whether there is something to do about a worker, under the pool's lock.
+    /// Adds what must be done about a worker to `chores`; called with the pool's lock held.
     pub(super) fn judge(&self, handle: &Arc<WorkerHandle>, killing: bool, chores: &mut Chores) {
         let Some(since) = handle.busy_since() else { return };
         let age = self.now().saturating_sub(since);
@@ -55,17 +55,17 @@ impl Supervisor {
         }
     }
 
-    /// After how long a request of that limit is noted, milliseconds.
+    /// After how long a request with this time limit is logged, milliseconds.
     fn notes(&self, limit: Option<u64>) -> [Option<u64>; 2] {
         let set = self.shared.settings.slow_log.as_millis() as u64;
         [(set > 0).then_some(set), limit.map(|limit| limit / 5 * 4)]
     }
 
-    /// Does what is due about requests that take long.
+    /// Does what is due about slow requests.
     pub(super) fn see_to_slow(&mut self, handles: &[Arc<WorkerHandle>]) {
         let now = self.now();
         for handle in handles {
-            // Before all that is known of it: see [`WorkerHandle`].
+            // Before everything else is read from the handle: see [`WorkerHandle`].
             let sequence = handle.sequence();
             let Some(since) = handle.busy_since() else { continue };
             if !self.slow.iter().any(|slow| Arc::ptr_eq(&slow.handle, handle) && slow.sequence == sequence) {
@@ -113,7 +113,7 @@ impl Supervisor {
         }
     }
 
-    /// Its time is up.
+    /// The request has reached its time limit.
     fn end(&self, slow: &mut SlowRequest, now: u64) {
         let handle = &slow.handle;
         let grace = self.shared.settings.terminate_grace;
@@ -147,9 +147,9 @@ impl Supervisor {
             Some(ended) if slow.urged + URGE_MS <= now => {
                 slow.urged = now;
                 let waits = handle.scoreboard.is_terminating(handle.slot, slow.sequence);
-                // What it has started in its last words does not outlive it, either.
+                // Programs that its shutdown functions have started are ended with it.
                 let at_last = ended + grace.as_millis() as u64 <= now + URGE_MS;
-                // Not both: a worker that has just been interrupted is in no call that the host could see.
+                // Not both: a worker that has just been interrupted is not in a call, so the host would see none.
                 match self.host_of(handle) {
                     Some(host) if waits || at_last => host.let_go(handle.slot, at_last),
                     None if waits => handle.urge(),
@@ -160,7 +160,7 @@ impl Supervisor {
         }
     }
 
-    /// The host has said where a worker is.
+    /// The host has reported where a worker is.
     pub(super) fn traced(&mut self, slot: u32, pid: u32, sequence: u64, text: &[u8]) {
         let now = self.now();
         let mut all = std::mem::take(&mut self.slow);
@@ -175,7 +175,7 @@ impl Supervisor {
         self.slow = all;
     }
 
-    /// Notes a slow request.
+    /// Logs a slow request.
     fn note(&self, slow: &SlowRequest, now: u64, trace: &Trace) {
         let waits = trace.waits().map(|what| format!("; waiting {what}")).unwrap_or_default();
         self.shared.log.warn(format_args!(
@@ -187,7 +187,7 @@ impl Supervisor {
     }
 }
 
-/// Milliseconds as people read them.
+/// Milliseconds as text for people.
 fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }

@@ -1,5 +1,6 @@
-//! How busy the processor is with a pool's workers, a few times a second, for [`concurrency`](crate::php::pool::concurrency_limit); and what its
-//! [`admission`](crate::php::pool::admission) says of that in the log.
+//! Measures a few times a second how busy a pool's workers keep the processor, for
+//! [`concurrency`](crate::php::pool::concurrency_limit); and logs what [`admission`](crate::php::pool::admission)
+//! reports about overload.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,28 +13,28 @@ use crate::php::pool::Seat;
 use crate::php::pool::concurrency_limit::PoolSample;
 use crate::php::pool::pools::{Pool, Pools};
 
-/// Not more often than that, milliseconds.
+/// Minimum interval, milliseconds.
 const EVERY_MS: u64 = 90;
-/// What takes longer than that, milliseconds, and than so many times the mean, is not like the rest.
+/// A request that has run for longer than this, milliseconds, and than this multiple of the mean, counts as stuck.
 const STUCK_MS: u64 = 2_000;
 const STUCK_MEANS: f64 = 10.0;
 
-/// What was seen the last time.
+/// The previous observation.
 #[derive(Debug, Default)]
 pub struct Observed {
     at: u64,
-    /// Times of the workers, by process id.
+    /// Times of the workers by process ID.
     times: HashMap<u32, Times>,
-    /// Since when each pool is overloaded, and how many it had refused.
+    /// Since when each pool is overloaded.
     overloads: Vec<Option<u64>>,
 }
 
-/// What the kernel says of a process: see `/proc/PID/schedstat` in proc(5).
+/// The kernel's times of a process: see `/proc/PID/schedstat` in proc(5).
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// On a core, nanoseconds.
     cpu: u64,
-    /// Ready to run and without a core.
+    /// Ready to run, without a core, nanoseconds.
     ready: u64,
 }
 
@@ -46,7 +47,7 @@ impl Times {
 }
 
 impl Supervisor {
-    /// Looks how the workers get on, and sets how many of them each pool may have at once.
+    /// Observes the workers, and sets how many of each pool may run at once.
     pub(super) fn observe(&mut self) {
         let now = self.now();
         if !self.observed.is_due(now) {
@@ -90,7 +91,7 @@ impl Observed {
         is_due
     }
 
-    /// Adds what each pool's processes used since the last time.
+    /// Adds what each pool's processes used since the previous observation.
     pub fn measure(&mut self, processes: &[(u32, usize)], pools: &mut [PoolSample]) {
         let mut times = HashMap::with_capacity(processes.len());
         for (pid, pool) in processes {
@@ -109,8 +110,8 @@ impl Observed {
         }
     }
 
-    /// Each pool may have as many at once as are of use, besides those that are `stuck`. Returns whether one may have more, and
-    /// what is to be told.
+    /// Sets for each pool how many useful requests may run at once, besides the `stuck` ones. Returns whether a pool
+    /// may run more than before, and what to log.
     pub fn set_throttles<'a, L: Debug>(
         &mut self,
         now: u64,
@@ -143,11 +144,11 @@ impl Observed {
     }
 }
 
-/// An overload begins, or ends.
+/// An overload begins or ends.
 #[derive(Debug)]
 pub struct News<'a> {
     pool: &'a str,
-    /// It is over, after so many seconds.
+    /// It ended, after this many seconds.
     over: Option<u64>,
 }
 
@@ -167,7 +168,7 @@ impl News<'_> {
     }
 }
 
-/// What each pool has done since the last look.
+/// What each pool has done since the previous look.
 pub fn look<L: Debug>(pools: &mut Pools<L>) -> Vec<PoolSample> {
     let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| PoolSample {
         busy: running,
@@ -179,9 +180,9 @@ pub fn look<L: Debug>(pools: &mut Pools<L>) -> Vec<PoolSample> {
     pools.map(|pool| seen(pool.running, pool.queue.waiters.len(), std::mem::take(&mut pool.lately))).collect()
 }
 
-/// How many requests of each pool are not like the rest: endless loops, imports, what waits for a service that does not
-/// answer. They would hold what places there are, and no other request would be served. `busy`: of each that runs its pool, and
-/// since when.
+/// Number of stuck requests in each pool: endless loops, imports, requests that wait for a service that doesn't
+/// respond. They would occupy all places under the concurrency limit, and no other request would be served. `busy`:
+/// for each running request its pool and its start.
 pub fn stuck<L: Debug>(pools: &Pools<L>, busy: impl Iterator<Item = (usize, u64)>, now: u64) -> Vec<usize> {
     let usual = |pool: &Pool<L>| pool.queue.admission.mean().unwrap_or(0.0) * STUCK_MEANS;
     let limits: Vec<u64> = pools.iter().map(|(_, pool)| STUCK_MS.max(usual(pool) as u64)).collect();

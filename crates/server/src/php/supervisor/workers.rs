@@ -1,4 +1,4 @@
-//! Workers are forked, end, and are looked after when nobody waits for them.
+//! Forks workers, ends them, and looks after running workers whose client has gone.
 
 use std::fmt;
 use std::io;
@@ -15,21 +15,21 @@ use super::super::worker::{Worker, WorkerPhase};
 use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 
-/// No worker has become free for so long: a waiting request may be one that a worker waits for.
+/// If no worker becomes free for this long, a waiting request may be one for which a worker waits, milliseconds.
 const STUCK_MS: u64 = 100;
 
 /// How a worker ended.
 pub(super) struct Ended<'a> {
     pub(super) pid: u32,
     pub(super) status: ExitStatus,
-    /// What it has left about its crash.
+    /// The report that it left about its crash.
     report: &'a [u8],
-    /// Killed by the kernel for want of memory.
+    /// Whether the kernel killed it because memory ran out.
     out_of_memory: Option<bool>,
 }
 
 impl Ended<'_> {
-    /// PHP's frames after a crash, a line each.
+    /// PHP's frames after a crash, one per line.
     fn frames(&self) -> String {
         if self.report.is_empty() { String::new() } else { Trace::read(self.report).to_string() }
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Ended<'_> {
     }
 }
 
-/// How many processes the kernel has killed for want of memory since it was started; `None` if it does not say.
+/// How many processes the kernel has killed because memory ran out, since its start; `None` if it does not say.
 pub(super) fn oom_kills() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/vmstat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
@@ -65,7 +65,7 @@ impl Supervisor {
                     self.shared.lock().set_seat(slot, seat);
                 }
                 Err(error) => {
-                    // A full control socket empties; descriptors may become free; a dead host is noticed by itself.
+                    // A full control socket drains; descriptors may become free; a dead host is noticed separately.
                     if error.kind() != io::ErrorKind::WouldBlock {
                         self.shared
                             .log
@@ -78,8 +78,8 @@ impl Supervisor {
         }
     }
 
-    /// Has one worker more run if a pool's are all busy, and one of them for a request that waits for a worker itself: an
-    /// idle one that is kept for others, else another one is forked.
+    /// Runs one more worker if a pool's workers are all busy, and one of them waits for a request that waits for a
+    /// worker itself: an idle one that is kept for others, otherwise a newly forked one.
     pub(super) fn help_stuck(&mut self) {
         let now = self.now();
         let Some(limit) = now.checked_sub(STUCK_MS) else { return };
@@ -92,7 +92,7 @@ impl Supervisor {
             return;
         }
         let stuck = |pool: &Pool<_>| {
-            // At its own limit it waits for one of its own, otherwise for anyone's.
+            // At its own limit the pool waits for one of its own workers, otherwise for any.
             let own = pool.running >= pool.limit();
             (if own { pool.last_release } else { state.last_release }) <= limit
         };
@@ -168,12 +168,12 @@ impl Supervisor {
                     state.set_seat(slot, Seat::Ended(handle));
                 }
             }
-            // What it has said is still to be read.
+            // Its last frames still have to be read.
             Seat::Booting(handle) => {
                 handle.end_socket();
                 state.set_seat(slot, Seat::Ended(handle));
             }
-            // Whoever had it saw its end before.
+            // Its holder saw the end before.
             Seat::Leaving(handle, _) => self.left_ended(&handle, &ended),
             Seat::Starting(..) => state.note_death(now),
             Seat::Ended(handle) => drop(state.set_seat(slot, Seat::Ended(handle))),
@@ -183,7 +183,7 @@ impl Supervisor {
         drop(gone);
     }
 
-    /// A worker has ended of which others knew already that it was going.
+    /// A worker has ended that was already known to be going.
     pub(super) fn left_ended(&self, handle: &WorkerHandle, ended: &Ended<'_>) {
         if !ended.status.success() {
             self.tell_ending(handle, ended, true);
@@ -191,8 +191,8 @@ impl Supervisor {
         self.blame(handle, ended.status);
     }
 
-    /// Lays a worker's end to what it ran, if it was in the middle of that, and lets those go on who waited for it to be known
-    /// whose doing it was. Who is short of memory kills whom he finds.
+    /// Blames a worker's end on its request, if it was in the middle of one, and wakes the requests that wait for
+    /// this verdict. A kill for lack of memory counts against no request: the kernel chooses any process.
     fn blame(&self, handle: &WorkerHandle, status: ExitStatus) {
         if status.signal() != Some(9) && !handle.is_killed() && !handle.scoreboard.has_answered(handle.slot) {
             self.shared.blame(handle, self.now());
@@ -205,7 +205,7 @@ impl Supervisor {
         Ended { pid, status, report, out_of_memory: self.was_out_of_memory(status) }
     }
 
-    /// Whether a process that ended so was killed by the kernel for want of memory; `None` if it is not known.
+    /// Whether the kernel killed a process with this status because memory ran out; `None`: unknown.
     fn was_out_of_memory(&mut self, status: ExitStatus) -> Option<bool> {
         if status.signal() != Some(9) {
             return Some(false);
@@ -214,7 +214,7 @@ impl Supervisor {
         Some(self.oom_kills? > before?)
     }
 
-    /// A worker has ended, and nobody had told it to.
+    /// Logs that a worker has ended without an order.
     pub(super) fn tell_ending(&self, handle: &WorkerHandle, ended: &Ended<'_>, busy: bool) {
         if handle.is_killed() {
             return;
@@ -222,7 +222,7 @@ impl Supervisor {
         let (pid, status) = (ended.pid, ended.status);
         let task = handle.task();
         let log = &self.shared.log;
-        // Its END may still lie in the socket: it had answered, and ended as it should.
+        // Its END frame may still be in the socket: it had responded, and ended normally.
         let busy = busy && !(status.success() && handle.scoreboard.has_answered(handle.slot));
         match (busy, status.success()) {
             (true, _) => {
@@ -236,7 +236,8 @@ impl Supervisor {
         }
     }
 
-    /// Reads what a worker says that nobody waits for; false when it is done with. What comes then is not for us.
+    /// Reads the frames of a worker whose client has gone; false when it has finished. Later frames are left for its
+    /// next holder.
     fn attend(&self, worker: &mut Worker) -> bool {
         let handle = worker.handle.clone();
         let mut sink = self.shared.unheard(&handle);

@@ -1,4 +1,4 @@
-//! What a connection is while it lives: socket, phase, patience.
+//! An HTTP/1 connection: socket, phase, time limits.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io::IoSlice;
@@ -22,34 +22,34 @@ use super::ConnectionPhase;
 use super::send;
 use crate::protocol::weight::Weight;
 
-/// A client connection. Owned by its task; the thread's deadlines know it, too.
+/// A client connection. Its task owns it; the thread's deadlines refer to it, too.
 #[derive(Debug)]
 pub struct Connection {
-    /// Where it lives.
+    /// Its event loop.
     pub(super) thread: Rc<ProtocolThread>,
-    /// Who talks to whom.
+    /// The addresses of both ends.
     pub(super) ends: Ends,
     stream: RefCell<ClientStream>,
     phase: Cell<ConnectionPhase>,
     deadline: Deadline,
     requests: Cell<u64>,
-    /// The request that waits for its answer and may be told of it early; 0: none.
+    /// The request that waits for its response and may get early hints; 0: none.
     hinted: Cell<u64>,
-    /// What the socket did not take of early hints: it goes before the answer.
+    /// Early hints that the socket did not take: they are sent before the response.
     unsent_hints: RefCell<Vec<u8>>,
     timed_out: Cell<bool>,
-    /// Bytes that have come before the handshake was over are part of what is being read.
+    /// The unparsed input includes early data.
     early: Cell<bool>,
     passed_on: Cell<bool>,
     weight: Weight,
-    /// What has come and is no whole head yet, bytes of memory.
+    /// Memory of an incomplete head, bytes.
     unread: Cell<usize>,
     is_shed: bool,
     permit: RefCell<Option<ConnectionPermit>>,
 }
 
 impl Connection {
-    /// A connection that has just been accepted.
+    /// A newly accepted connection.
     pub fn new(thread: Rc<ProtocolThread>, accepted: Accepted) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
         thread.stats.add(ConnectionPhase::Idle.gauge(), 1);
@@ -80,46 +80,46 @@ impl Connection {
         self.stream.borrow_mut()
     }
 
-    /// Bytes have been read, behind others that are no whole head yet if the request `goes_on`.
+    /// Bytes have been read; they follow an incomplete head if the request `goes_on`.
     pub(super) fn note_early(&self, goes_on: bool) {
         self.early.set(self.stream().is_early() || (goes_on && self.early.get()));
     }
 
-    /// Whether a request that has come now may be a copy of one (RFC 8446 section 8).
+    /// Whether a request that has just arrived may be a replay (RFC 8446 section 8).
     pub(super) fn is_early(&self) -> bool {
         self.early.get()
     }
 
-    /// A connection is expected to have a reason: the first head has no keep-alive time.
+    /// A new connection should send a request soon: the first head has no keep-alive time.
     pub(super) fn await_first_head(&self) {
         self.thread.clock.read();
         let most = self.thread.setup().plan.http.head_timeout;
         self.patience(if self.is_shed { most.min(SHED_TIME) } else { most });
     }
 
-    /// Whether there is no room for it: it is told so.
+    /// Whether there is no room for it: it gets a 503 response.
     pub(super) fn is_shed(&self) -> bool {
         self.is_shed
     }
 
-    /// So many bytes of memory are taken by what has come and is no whole head yet.
+    /// Sets the memory of an incomplete head, bytes.
     pub(super) fn keeps_unread(&self, bytes: usize) {
         self.unread.set(bytes);
     }
 
-    /// So many are taken by the request that is being answered.
+    /// Sets the memory of the request in progress, bytes.
     pub(super) fn works_with(&self, bytes: usize) {
         self.weight.works_with(bytes);
     }
 
-    /// The first bytes of a head have come; the rest has to follow in time, however many pieces it comes in.
+    /// The first bytes of a head have arrived; the rest must follow in time, in any number of pieces.
     pub(super) fn begin_head(&self) {
         self.change(ConnectionPhase::Head);
         self.patience(self.thread.setup().plan.http.head_timeout);
     }
 
-    /// Nothing is left to do until more bytes come. `idle`: none of them is a part of a head. `answered`: something
-    /// was answered since the last wait.
+    /// Nothing is left to do until more bytes arrive. `idle`: no part of a head has arrived. `answered`: a response
+    /// was sent since the last wait.
     pub(super) fn await_bytes(&self, idle: bool, answered: bool) {
         match (idle, answered) {
             (true, _) => {
@@ -127,12 +127,12 @@ impl Connection {
                 self.patience(self.thread.setup().plan.http.keep_alive);
             }
             (false, true) => self.begin_head(),
-            // The head goes on, and so does its time.
+            // The head continues, and so does its time limit.
             (false, false) => {}
         }
     }
 
-    /// Enters a phase with its own patience; entering it again does not renew that.
+    /// Enters a phase with its own time limit; entering it again does not restart the limit.
     pub(super) fn enter(&self, phase: ConnectionPhase) {
         if self.change(phase) == phase {
             return;
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// The client has moved: its patience starts anew.
+    /// The client has made progress: its time limit restarts.
     pub(super) fn progress(&self) {
         let setup = self.thread.setup();
         match self.phase.get() {
@@ -159,24 +159,24 @@ impl Connection {
         }
     }
 
-    /// The way for early hints to the client of a request that has just come.
+    /// Sends early hints to the client of a request that has just arrived.
     pub(super) fn hints(self: &Rc<Self>) -> Hints {
         let to: Weak<Connection> = Rc::downgrade(self);
         Hints::new(to, self.requests.get() + 1)
     }
 
-    /// From now on the client of this request may be told of its answer early.
+    /// From now on the client of this request may get early hints.
     pub(super) fn begin_hints(&self, request: &Request) {
         self.hinted.set(request.hints.as_ref().map_or(0, Hints::number));
     }
 
-    /// The answer is there. Returns what is left to be sent of early hints.
+    /// The response is ready. Returns the unsent rest of early hints.
     pub(super) fn end_hints(&self) -> Vec<u8> {
         self.hinted.set(0);
         self.unsent_hints.take()
     }
 
-    /// Counts the request, and says whether another may follow its answer.
+    /// Counts the request, and returns whether another one may follow its response.
     pub(super) fn keeps(&self, request: &Request, reply: &Reply) -> bool {
         self.requests.set(self.requests.get() + 1);
         let most = self.thread.setup().plan.http.keep_alive_requests;
@@ -187,18 +187,18 @@ impl Connection {
             && !self.stream().is_worn()
     }
 
-    /// Another event loop has to go on with it. Always false: here it ends.
+    /// Another event loop must continue the connection. Always returns false: it ends here.
     pub(super) fn pass_on(&self) -> bool {
         self.passed_on.set(true);
         false
     }
 
-    /// Whether another event loop has to go on with it.
+    /// Whether another event loop must continue it.
     pub(super) fn is_passed_on(&self) -> bool {
         self.passed_on.get()
     }
 
-    /// Its socket and its place, to be used elsewhere. `None` if no descriptor is left.
+    /// Its socket and its permit, for use elsewhere. `None` if no descriptor is left.
     pub(super) fn take_out(&self) -> Option<(OwnedFd, ConnectionPermit)> {
         let socket = self.stream().as_fd().try_clone_to_owned().ok()?;
         Some((socket, self.permit.take()?))
@@ -225,7 +225,7 @@ impl Connection {
         before
     }
 
-    /// Sends 408 as far as the socket takes it. The task notices the closed socket by itself.
+    /// Sends as much of a 408 as the socket takes. The task notices the closed socket by itself.
     fn say_timed_out(&self) {
         let mut output = Vec::new();
         let reply = reply::plain(408);
@@ -233,7 +233,7 @@ impl Connection {
         self.thread.stats.count_reply(reply.status);
         let _ = self.stream().try_write(&[IoSlice::new(&output)]);
         if self.phase.get() == ConnectionPhase::Head {
-            // There is no request that could be named. With content on its way, its exchange knows.
+            // There is no request to log. If content is arriving, its exchange logs it.
             let (asked, client) = (LoggedRequest::Malformed(b""), self.ends.client_ip());
             let entry = AccessEntry { asked, client, status: 408, bytes: 0, duration: Duration::ZERO };
             self.thread.access.record(&self.thread, &entry);
@@ -253,23 +253,23 @@ impl Expire for Connection {
             stream.say_end();
         }
         if self.phase.get() == ConnectionPhase::Writing {
-            // What the client has not taken in all this time would stay in the kernel's memory.
+            // Data that the client has not taken in all this time would stay in the kernel's memory.
             stream.give_up_unsent();
         }
-        // The task that waits for the socket wakes up and finds it at its end.
+        // The task that waits for the socket wakes up and finds it closed.
         stream.shut(Shutdown::Both);
     }
 }
 
 impl TakesHints for Connection {
     fn hint(&self, number: u64, lines: &[u8]) {
-        // A client that has not taken the last ones gets no more.
+        // A client that has not taken the previous hints gets no more.
         let mut unsent = self.unsent_hints.borrow_mut();
         if number != self.hinted.get() || !unsent.is_empty() {
             return;
         }
         let whole = [b"HTTP/1.1 103 Early Hints\r\n", lines, b"\r\n"].concat();
-        // If the client has gone, the answer will find out.
+        // If the client has gone, sending the response will fail.
         let written = self.stream().try_write(&[IoSlice::new(&whole)]).unwrap_or(0);
         self.thread.stats.add(Counter::BytesSent, written as u64);
         self.thread.stats.add(Counter::EarlyHints, 1);
@@ -297,7 +297,7 @@ impl HasDeadline for Connection {
     fn give_way(&self) -> u64 {
         self.weight.give_way();
         let stream = self.stream.borrow();
-        // What the client has not taken would stay in the kernel's memory.
+        // Data that the client has not taken would stay in the kernel's memory.
         if millrace_sys::socket_memory(stream.as_fd()).is_ok_and(|memory| memory.sending > 0) {
             stream.give_up_unsent();
         }
@@ -323,7 +323,7 @@ impl Drop for Connection {
     }
 }
 
-/// Whether an answer to this client may be chunked.
+/// Whether a response to this client may be chunked.
 pub(super) fn knows_chunks(request: &Request) -> bool {
     request.head.version() >= Version::Http11
 }

@@ -16,7 +16,7 @@ use crate::message::Request;
 use crate::protocol::intake::Intake;
 use crate::serve::ExchangeTrouble;
 
-/// Reads the content of `request` into it: first from `rest`, where bytes behind it stay, then from the socket.
+/// Reads the content of `request`: first from `rest`, which keeps the bytes behind it, then from the socket.
 pub(super) async fn read(
     connection: &Connection,
     request: &mut Request,
@@ -55,7 +55,7 @@ pub(super) async fn read(
 }
 
 enum Coding {
-    /// This many bytes are still to come.
+    /// Number of bytes still to come.
     Length(u64),
     Chunked(Box<ChunkedDecoder>),
 }
@@ -74,10 +74,10 @@ impl ContentReader<'_> {
         }
     }
 
-    /// Takes content from the start of `input` and returns how many bytes of it belonged to the content.
+    /// Takes content from the start of `input`; returns how many bytes belong to the content.
     ///
     /// # Errors
-    /// The status that the client gets.
+    /// The status for the client.
     fn take(&mut self, input: &[u8]) -> Result<usize, u16> {
         let mut taken = 0;
         while taken < input.len() && !self.is_done() {
@@ -96,7 +96,7 @@ impl ContentReader<'_> {
         Ok(taken)
     }
 
-    /// Reads once from the socket; what follows the content goes to `rest`.
+    /// Reads once from the socket; bytes behind the content go to `rest`.
     async fn read_some(&mut self, request: &Request, rest: &mut Vec<u8>) -> Result<(), ExchangeTrouble> {
         let connection = self.connection;
         let taken = poll_fn(|cx| {

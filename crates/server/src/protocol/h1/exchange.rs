@@ -1,4 +1,4 @@
-//! Sees an exchange through on its connection: content in, answer out, and what comes after that.
+//! Runs an exchange on its connection: reads the content, sends the response, and prepares the next request.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -11,8 +11,8 @@ use crate::context::budget::REQUEST_BYTES;
 use crate::message::Request;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread};
 
-/// The client of a connection. `rest` holds the bytes that have come behind the request's head, and afterwards those
-/// behind its content.
+/// The client of a connection. `rest` holds the bytes behind the request's head, and afterwards the bytes behind its
+/// content.
 struct H1Client<'a> {
     connection: &'a Connection,
     rest: &'a mut Vec<u8>,
@@ -31,14 +31,14 @@ impl ExchangeClient for H1Client<'_> {
         Ok(())
     }
 
-    /// Its half of the connection alone counts, as it does for nginx: who sends a request and closes that half can't be told
-    /// from who has gone.
+    /// Only the client's half of the connection counts, as for nginx: a client that sends a request and closes its
+    /// half looks the same as one that has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.connection.stream().poll_gone(cx)
     }
 }
 
-/// Answers a request that has to wait for something.
+/// Serves a request that has to wait for something.
 pub(super) async fn run(
     mut exchange: Box<Exchange>,
     connection: &Connection,
@@ -76,8 +76,7 @@ pub(super) async fn run(
     }
 }
 
-/// Passes over content that nobody has read, if it is already here. Returns whether the next request begins at
-/// the start of `rest`.
+/// Skips unread content that has already arrived. Returns whether the next request begins at the start of `rest`.
 fn skip_content(request: &Request, rest: &mut Vec<u8>) -> bool {
     match request.head.framing() {
         Framing::None | Framing::Length(0) => true,

@@ -1,9 +1,9 @@
 //! HTTP/1.1 and 1.0 (RFC 9112): our own connection loop.
 //!
-//! While a connection waits for a request it owns no buffer: bytes are read into a buffer of the thread, and only an
-//! unfinished head makes it keep some. Answers that are ready at once - files from the cache, errors, redirects -
-//! are made and written without leaving the loop, many to a write when requests are pipelined; everything that has
-//! to wait for something goes through [`exchange`], in a future that exists only for so long.
+//! While a connection waits for a request it owns no buffer: bytes are read into a buffer of the thread, and the
+//! connection stores only an incomplete head. Responses that are ready at once - files from the cache, errors,
+//! redirects - are made and written without leaving the loop, several per write when requests are pipelined;
+//! everything that has to wait goes through [`exchange`], in a future that exists only that long.
 //!
 //! ```text
 //!   Idle --bytes--> Reading --head--> answer ready? --yes--> written with others --> Idle
@@ -41,19 +41,19 @@ use crate::message::request::{Request, Scheme};
 use crate::protocol::ProtocolThread;
 use crate::serve::{self, Exchange, Response, Setup, SharedSetup, SiteWorkers, no_room, record_at_once};
 
-/// Content up to this size is copied behind its head: a system call with two pieces costs as much. More of it is
+/// Content up to this size is copied behind its head: a system call with two pieces costs as much. Larger content is
 /// written from where it lies.
 const COPY_BYTES: usize = 16 * 1024;
-/// Content that is kept ready is sent on the spot up to this size; more of it is seen through by an exchange, which
-/// notices how long that takes and whether all of it has left.
+/// Cached content up to this size is sent at once; larger content goes through an exchange, which notices how long
+/// that takes and whether all of it was sent.
 const SHARED_BYTES: usize = 512 * 1024;
 
-/// Serves the requests of a connection, one after the other; `begun` has come already.
+/// Serves the requests of a connection in sequence; `begun` has already been read.
 pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     let thread = connection.thread.clone();
     thread.deadlines.watch(&connection);
     connection.await_first_head();
-    // Bytes that have come but are not a whole head yet; no buffer while there are none.
+    // Bytes of an incomplete head; no buffer while there are none.
     let mut rest = begun;
     let mut keep = rest.is_empty() || Box::pin(go_on(&connection, &mut rest, NextStep::More)).await;
     while keep {
@@ -78,8 +78,8 @@ pub async fn serve(connection: Rc<Connection>, begun: Vec<u8>) {
     }
 }
 
-/// Tells the client that nothing more comes, where there are words for that, and waits until they have left: who reads slowly could
-/// not tell the end from a line that was cut.
+/// Tells the client that nothing more follows, if the protocol has a message for that, and waits until it has been
+/// sent: a slow client could not distinguish the end from a broken connection.
 async fn end(connection: &Connection) {
     connection.stream().say_end();
     if !connection.stream().is_flushed() {
@@ -87,7 +87,7 @@ async fn end(connection: &Connection) {
     }
 }
 
-/// The connection goes to another event loop, with what has come of it.
+/// Moves the connection to another event loop, with the bytes read so far.
 async fn leave(connection: Rc<Connection>, exit: &Exit, rest: Vec<u8>) {
     let Some((socket, permit)) = connection.take_out() else { return };
     let ends = connection.ends.clone();
@@ -95,25 +95,25 @@ async fn leave(connection: Rc<Connection>, exit: &Exit, rest: Vec<u8>) {
     exit.pass(socket, ends, permit, rest).await;
 }
 
-/// What has to happen next.
+/// The next step.
 enum NextStep {
     /// More bytes are needed.
     Wait,
-    /// The output is full: it is written, and then the requests that are already here are answered.
+    /// The output is full: write it, then serve the requests that have already arrived.
     More,
-    /// The connection is done.
+    /// The connection is finished.
     Close,
-    /// The connection is done, and the client may still be sending.
+    /// The connection is finished, but the client may still be sending.
     Linger,
-    /// What the socket did not take at once, and what comes after that.
+    /// Write what the socket did not take at once, then take the next step.
     Write(Vec<u8>, Tail, Box<NextStep>),
-    /// A request that can't be answered on the spot.
+    /// A request that must wait.
     Exchange(Box<Exchange>),
-    /// The same, and the connection goes to another event loop with it.
+    /// The same, and the connection moves to another event loop with it.
     PassOn,
 }
 
-/// Content that is written after the collected answers, from where it is kept.
+/// Content that is written after the collected responses, from where it is stored.
 #[derive(Clone, Default)]
 struct Tail {
     bytes: Option<Arc<[u8]>>,
@@ -132,7 +132,7 @@ impl Tail {
     }
 }
 
-/// Reads once into the thread's buffer and returns the number of bytes.
+/// Reads once into the thread's buffer; returns the number of bytes.
 async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
     poll_fn(|cx| {
         let mut input = connection.thread.buffers.input.borrow_mut();
@@ -150,7 +150,7 @@ async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
     })
 }
 
-/// Answers what can be answered of the `read` bytes in the thread's buffer, after what was left before.
+/// Serves the ready requests among the `read` bytes in the thread's buffer, after the earlier rest.
 fn advance(
     thread: &Rc<ProtocolThread>,
     connection: &Rc<Connection>,
@@ -171,7 +171,7 @@ fn advance(
     write_out(connection, step, &output, tail, rest.is_empty())
 }
 
-/// Keeps what `answer_all` has not taken: of `rest`, if there was any, else of the bytes just read.
+/// Stores what `answer_all` has not taken: from `rest`, if there was any, otherwise from the bytes just read.
 fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
     if !rest.is_empty() {
         rest.drain(..taken);
@@ -183,18 +183,18 @@ fn keep_rest(rest: &mut Vec<u8>, read: &[u8], taken: usize) {
     }
 }
 
-/// Answers to the requests at the start of some bytes.
+/// Responses to the requests at the start of some bytes.
 struct PipelinedAnswers {
-    /// What is next.
+    /// The next step.
     step: NextStep,
-    /// How many bytes were taken.
+    /// Number of bytes taken.
     taken: usize,
-    /// Content of the last answer.
+    /// Content of the last response.
     tail: Tail,
 }
 
-/// Answers the requests at the start of `input` until one has to wait, or the bytes end, or content is to be written from
-/// where it lies.
+/// Serves the requests at the start of `input` until one has to wait, or the bytes end, or content is to be written
+/// from where it lies.
 fn answer_all(
     thread: &Rc<ProtocolThread>,
     connection: &Rc<Connection>,
@@ -259,11 +259,11 @@ fn next_request(
 }
 
 enum Answered {
-    /// It is in the output, but for the content that is to be written after that.
+    /// It is in the output, except the content that is written after it.
     Ready { close: bool, tail: Option<Tail> },
-    /// It isn't; everything that is needed to go on.
+    /// It must wait; contains what is needed to continue.
     Waits(Box<Exchange>),
-    /// It isn't, and won't be by this event loop.
+    /// It must wait, and this event loop won't serve it.
     Elsewhere,
 }
 
@@ -294,7 +294,7 @@ fn answer(
     }
 }
 
-/// The same in an event loop that only answers what is ready.
+/// The same in an event loop that only sends ready responses.
 fn answer_or_pass_on(
     thread: &Rc<ProtocolThread>,
     connection: &Connection,
@@ -316,7 +316,7 @@ fn answer_or_pass_on(
     Answered::Elsewhere
 }
 
-/// Answers a connection that is to be shed.
+/// Sends the response of a shed connection.
 fn send_away(
     thread: &Rc<ProtocolThread>,
     connection: &Connection,
@@ -329,13 +329,13 @@ fn send_away(
     if request.head.framing() == Framing::None {
         return ready(thread, connection, request, ResponseClass::Other, &reply, output);
     }
-    // Its content is not read, which has to be seen to.
+    // Its content is not read, which needs care.
     let exchange =
         Exchange::new(thread, setup, &site, request).with(ResponseClass::Other, Response::Ready(reply));
     Answered::Waits(Box::new(exchange))
 }
 
-/// Appends an answer that is there.
+/// Appends a ready response.
 fn ready(
     thread: &ProtocolThread,
     connection: &Connection,
@@ -352,7 +352,7 @@ fn ready(
     Answered::Ready { close, tail }
 }
 
-/// Whether the answer is written at once, behind others.
+/// Whether the response is written at once, behind others.
 fn is_short(reply: &Reply) -> bool {
     match &reply.body {
         Body::Empty | Body::Omitted(_) => true,
@@ -362,7 +362,7 @@ fn is_short(reply: &Reply) -> bool {
     }
 }
 
-/// Its content, if that is to be written from where it lies.
+/// Its content, if it is written from where it lies.
 fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
     match &reply.body {
         &Body::Shared { ref bytes, start, end } if end - start > COPY_BYTES => {
@@ -372,7 +372,7 @@ fn tail(request: &Request, reply: &Reply) -> Option<Tail> {
     }
 }
 
-/// Answers a head that is no request; where the next one begins is unknown, so the connection ends.
+/// Responds to an invalid head; the start of the next request is unknown, so the connection ends.
 fn refuse(
     thread: &ProtocolThread,
     connection: &Connection,
@@ -398,7 +398,7 @@ fn refuse(
     thread.access.record(thread, &entry);
 }
 
-/// Writes the collected answers; what the socket does not take is left to an exchange.
+/// Writes the collected responses; an exchange writes what the socket does not take.
 fn write_out(connection: &Connection, step: NextStep, output: &[u8], tail: Tail, idle: bool) -> NextStep {
     let mut written = 0;
     let behind = tail.as_slice().len();
@@ -424,8 +424,8 @@ fn write_out(connection: &Connection, step: NextStep, output: &[u8], tail: Tail,
     step
 }
 
-/// Sees an exchange or a slow write through, and then the requests that have already come in behind it. Returns
-/// whether the connection goes on.
+/// Runs an exchange or a slow write, and then serves the requests that have already arrived behind it. Returns
+/// whether the connection continues.
 async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: NextStep) -> bool {
     loop {
         step = match step {
@@ -463,13 +463,13 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: NextSt
     }
 }
 
-/// Waits for the client to notice that all is said.
+/// Waits until the client has noticed the end.
 async fn linger(connection: &Connection) {
     connection.enter(ConnectionPhase::Lingering);
     linger::close(&connection.thread, |call| call(&mut connection.stream())).await;
 }
 
-/// Answers requests that came in behind one that had to wait.
+/// Serves requests that arrived behind one that had to wait.
 fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> NextStep {
     let thread = &connection.thread;
     connection.begin_head();
@@ -482,7 +482,7 @@ fn advance_rest(connection: &Rc<Connection>, rest: &mut Vec<u8>) -> NextStep {
     write_out(connection, step, &output, tail, rest.is_empty())
 }
 
-/// Writes all of `pieces`, whatever it takes; every bit of progress renews the send time-out.
+/// Writes all of `pieces`, whatever it takes; all progress restarts the send timeout.
 async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
     while pieces.iter().any(|p| !p.is_empty()) {
         let written = poll_fn(|cx| match connection.stream().poll_write(cx, pieces) {
@@ -503,7 +503,7 @@ async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> i
     flush(connection).await
 }
 
-/// Sees to it that what was written has left.
+/// Makes sure that all written bytes are sent.
 async fn flush(connection: &Connection) -> io::Result<()> {
     poll_fn(|cx| match connection.stream().poll_flush(cx) {
         Poll::Pending => {

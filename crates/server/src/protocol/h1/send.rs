@@ -1,4 +1,4 @@
-//! Answers as bytes: status line, fields, framing, and the pump of each kind of body.
+//! Responses as bytes: status line, fields, framing, and a sender for each kind of content.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write};
@@ -17,27 +17,27 @@ use crate::message::reply::{Body, ContentSource, Reply, reason_phrase};
 use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
 
-/// Content up to this size is copied behind its head: that costs less than a system call with two pieces.
+/// Content up to this size is copied behind its head: this costs less than a system call with two pieces.
 const COPY_BYTES: usize = 4096;
-/// Bytes given to one sendfile call: others of the thread want to send, too.
+/// Bytes per sendfile call: other connections of the thread need their turn.
 const SENDFILE_BYTES: u64 = 1024 * 1024;
 
-/// A file from this size on makes an encrypted connection go over to the kernel, where that can encipher: getting there costs as
-/// much as some small answers.
+/// From this file size on, an encrypted connection switches to kernel TLS, if available: switching costs as much as
+/// several small responses.
 const KERNEL_BYTES: u64 = 256 * 1024;
 
-/// Bytes of a file that are read at once where sendfile can't be used.
+/// Bytes read at once from a file that can't be sent by sendfile.
 const FILE_BYTES: usize = 64 * 1024;
 
-/// What became of an answer.
+/// The result of sending a response.
 pub(super) struct SentResponse {
     /// Bytes of content.
     pub(super) bytes: u64,
-    /// Whether all of it has left.
+    /// Whether all of it was sent.
     pub(super) whole: bool,
 }
 
-/// How the end of the content is told.
+/// How the client recognises the end of the content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
     /// The status or method allows no content.
@@ -48,7 +48,7 @@ enum Framing {
     Close,
 }
 
-/// Appends an answer whose content is in memory; only its head, if the content follows from elsewhere.
+/// Appends a response with its content from memory; only its head, if the content follows from elsewhere.
 pub(super) fn short(
     thread: &ProtocolThread,
     request: &Request,
@@ -68,7 +68,7 @@ pub(super) fn short(
     }
 }
 
-/// Appends an answer to something that was no request; the connection ends with it.
+/// Appends the response to an invalid request; the connection then ends.
 pub(super) fn refusal(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
     status_line(thread, reply, output);
     for block in reply.fields.blocks() {
@@ -79,7 +79,7 @@ pub(super) fn refusal(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u
     output.extend_from_slice(content);
 }
 
-/// Sends an answer of any kind, `before` before it.
+/// Sends any response, `before` first.
 pub(super) async fn reply(
     connection: &Connection,
     request: &Request,
@@ -108,7 +108,7 @@ pub(super) async fn reply(
     SentResponse { bytes: pump.content, whole }
 }
 
-/// Bytes of memory that content takes until it has left.
+/// Memory of content until it has been sent, bytes.
 fn in_memory(connection: &Connection, body: &Body) -> usize {
     match body {
         Body::Bytes(bytes) => bytes.capacity(),
@@ -124,7 +124,7 @@ fn framing(request: &Request, reply: &Reply) -> Framing {
     }
     match reply.body.length() {
         Some(length) => Framing::Length(length),
-        // RFC 9112 section 6.3: an answer to HEAD has the fields of the one to GET, as far as they are known.
+        // RFC 9112 section 6.3: a response to HEAD has the fields of the one to GET, as far as they are known.
         None if request.is_head() => Framing::Nothing,
         None if knows_chunks(request) => Framing::Chunked,
         None => Framing::Close,
@@ -180,12 +180,12 @@ fn status_line(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Sends a head and what follows it.
+/// Sends a head and its content.
 struct ResponseSender<'a> {
     connection: &'a Connection,
-    /// What has to leave before any content: the head, or the size of a chunk.
+    /// Bytes before the next content: the head, or the size of a chunk.
     head: Vec<u8>,
-    /// Bytes of content that have left.
+    /// Bytes of content sent.
     content: u64,
 }
 
@@ -224,7 +224,7 @@ impl ResponseSender<'_> {
         self.flush().await
     }
 
-    /// The head leaves in one packet with the start of the file: MSG_MORE.
+    /// The head and the start of the file share a packet: MSG_MORE.
     async fn file(&mut self, file: &std::fs::File, offset: u64, length: u64) -> io::Result<()> {
         if !self.goes_by_sendfile(length).await? {
             return self.read_file(file, offset, length).await;
@@ -243,7 +243,7 @@ impl ResponseSender<'_> {
                 Ok(rustix::fs::sendfile(socket, file.as_fd(), Some(&mut from), most)?)
             };
             match self.call(send).await? {
-                // The file has become shorter since its length was told: the client must notice.
+                // The file is now shorter than its announced length: the client must notice.
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => {
                     at += n as u64;
@@ -254,7 +254,7 @@ impl ResponseSender<'_> {
         flush(self.connection).await
     }
 
-    /// Whether the kernel can send so much of a file by itself.
+    /// Whether the kernel can send this much of a file by itself.
     async fn goes_by_sendfile(&self, length: u64) -> io::Result<bool> {
         if self.connection.stream().sends_files() {
             return Ok(true);
@@ -268,7 +268,7 @@ impl ResponseSender<'_> {
         Ok(goes)
     }
 
-    /// A file through a buffer: where the kernel can't send it by itself.
+    /// Sends a file through a buffer, if the kernel can't send it by itself.
     async fn read_file(&mut self, file: &std::fs::File, offset: u64, length: u64) -> io::Result<()> {
         let mut piece = vec![0; FILE_BYTES.min(length as usize)];
         let (mut at, end) = (offset, offset + length);
@@ -286,7 +286,7 @@ impl ResponseSender<'_> {
         self.flush().await
     }
 
-    /// A system call that writes to the socket, when it can.
+    /// Calls a system call that writes to the socket, when the socket has room.
     async fn call(
         &self,
         mut call: impl FnMut(std::os::fd::BorrowedFd<'_>) -> io::Result<usize>,
@@ -304,7 +304,7 @@ impl ResponseSender<'_> {
         Ok(written)
     }
 
-    /// Content that a script is still making. It is sent as it comes: pieces are what the script flushed.
+    /// Sends content that a script is still making, as it arrives: a piece is what the script flushed.
     async fn stream(&mut self, mut stream: Box<dyn ContentSource>, framing: Framing) -> io::Result<()> {
         let mut piece = Vec::new();
         let mut left = if let Framing::Length(length) = framing { Some(length) } else { None };
@@ -313,7 +313,7 @@ impl ResponseSender<'_> {
             self.connection.enter(ConnectionPhase::Running);
             self.connection.works_with(piece.capacity());
             if let Some(left) = &mut left {
-                // More than the script announced would be taken for the next answer.
+                // The client would take excess content for the next response.
                 piece.truncate((*left).min(piece.len() as u64) as usize);
                 *left -= piece.len() as u64;
             }

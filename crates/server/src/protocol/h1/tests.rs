@@ -11,14 +11,14 @@ use crate::serve::ExchangeTrouble;
 
 const GET: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Requests of all kinds, the last of which ends the connection.
+/// Requests of all kinds; the last one ends the connection.
 const MANY: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n\
     HEAD /a.txt HTTP/1.1\r\nHost: a\r\n\r\n\
     POST /x.php HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello\
     POST /x.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nT: v\r\n\r\n\
     \r\nGET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// As text, without what differs from one second to the next.
+/// As text, without parts that change with time.
 fn shown(answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     text.split_inclusive("\r\n").filter(|line| !line.starts_with("Date: ")).collect()
@@ -132,7 +132,7 @@ fn what_is_no_request_is_refused_and_ends_the_connection() {
                 let answer = client.rest().await;
                 assert_eq!(statuses(&answer), [status], "{request:?}");
                 assert!(ends_connection(&answer), "{request:?}");
-                // What still comes is read, or the client would hear of a reset and not of its answer.
+                // Further input is read, otherwise the client would get a reset instead of its response.
                 client.send("more");
                 client.is_read().await;
                 assert!(!client.is_reset(), "{request:?}");
@@ -243,7 +243,7 @@ fn a_client_is_told_to_go_on_only_if_its_content_is_wanted_and_has_not_come() {
     });
 }
 
-/// What is read of content that comes in `pieces` behind its head, and what is left behind it.
+/// The content read when it arrives in `pieces` behind its head, and the bytes left behind it.
 async fn read(scene: &TestLoop, framing: &str, pieces: &[&[u8]]) -> (Result<Vec<u8>, u16>, Vec<u8>) {
     let (accepted, client) = scene.accepted();
     let ends = accepted.ends.clone();
@@ -264,7 +264,7 @@ async fn read(scene: &TestLoop, framing: &str, pieces: &[&[u8]]) -> (Result<Vec<
         Err(ExchangeTrouble::Answer(reply)) => Err(reply.status),
         Err(ExchangeTrouble::Gone) => Err(0),
     };
-    // Pieces that nobody has asked for yet.
+    // Pieces that have not been requested yet.
     let left = poll_left(&connection).await;
     (read, [rest, left].concat())
 }

@@ -1,4 +1,4 @@
-//! What a connection is while it lives, for all who know it: its driver, the requests that wait, the thread's deadlines.
+//! A connection's state that its driver, the waiting requests and the thread's deadlines share.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::Shutdown;
@@ -24,50 +24,50 @@ use crate::protocol::phase::ConnectionPhase;
 use crate::protocol::weight::Weight;
 use crate::serve::Exchange;
 
-/// A client connection. Owned by its driver and by the requests that wait.
+/// A client connection. Its driver and the waiting requests own it.
 #[derive(Debug)]
 pub struct Connection {
-    /// Where it lives.
+    /// Its event loop.
     pub(super) thread: Rc<ProtocolThread>,
-    /// Who talks to whom.
+    /// The addresses of both ends.
     pub(super) ends: Ends,
-    /// The name that the client asked for when it was given a certificate.
+    /// The name for which the client got the certificate.
     pub(super) server_name: Option<Box<str>>,
     line: RefCell<H2Socket>,
     phase: Cell<ConnectionPhase>,
     deadline: Deadline,
     driver: RefCell<Option<Waker>>,
-    /// Requests whose answer is not there yet.
+    /// Requests without a response yet.
     waiting: RefCell<Vec<Rc<PendingRequest>>>,
-    /// Answers that have come since the driver looked.
+    /// Responses that are ready since the driver's last turn.
     done: RefCell<Vec<FinishedExchange>>,
-    /// Requests whose content is coming.
+    /// Requests whose content is arriving.
     pub(super) uploads: Cell<usize>,
     wishes: Cell<Wishes>,
-    /// Answered requests whose content has not ended: their streams are about to be reset.
+    /// Requests with a response whose content has not ended: their streams are about to be reset.
     resets: Cell<usize>,
     weight: Weight,
-    /// Contents of requests that have come: bytes of memory.
+    /// Memory of requests' content, bytes.
     pub(super) upload_bytes: Cell<usize>,
     permit: ConnectionPermit,
 }
 
-/// What others want of the driver.
+/// Orders to the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wishes {
-    /// Patience has ended.
+    /// A time limit has passed.
     pub(super) expired: bool,
-    /// Accept no more requests, and end when all are answered.
+    /// Accept no more requests, and end when all have their responses.
     pub(super) retire: bool,
-    /// The same, and the server is about to end.
+    /// The same, and the server is about to exit.
     pub(super) drain: bool,
 }
 
-/// A request whose answer is not there yet.
+/// A request without a response yet.
 pub(super) struct PendingRequest {
     /// Number of its stream.
     pub(super) id: u32,
-    /// The way back.
+    /// Sends its response.
     pub(super) respond: RefCell<SendResponse<Piece>>,
     /// What the client says about its urgency.
     pub(super) priority: Cell<Option<Priority>>,
@@ -75,11 +75,11 @@ pub(super) struct PendingRequest {
     waker: RefCell<Option<Waker>>,
 }
 
-/// An answer that has come.
+/// A response that is ready.
 pub(super) struct FinishedExchange {
-    /// To whom.
+    /// Its request's stream.
     pub(super) waiting: Rc<PendingRequest>,
-    /// To what.
+    /// Its exchange.
     pub(super) exchange: Box<Exchange>,
     /// The answer.
     pub(super) reply: Reply,
@@ -94,13 +94,13 @@ impl PendingRequest {
         Rc::new(PendingRequest { id, respond, priority, gone: Cell::new(false), waker: RefCell::default() })
     }
 
-    /// Whether nobody wants the answer any more; else `cx` is woken then.
+    /// Whether the response is no longer wanted; otherwise `cx` is woken when that happens.
     pub(super) fn is_gone(&self, cx: &Context<'_>) -> bool {
         *self.waker.borrow_mut() = Some(cx.waker().clone());
         self.gone.get()
     }
 
-    /// Nobody wants the answer any more.
+    /// The response is no longer wanted.
     pub(super) fn go(&self) {
         self.gone.set(true);
         if let Some(waker) = self.waker.borrow_mut().take() {
@@ -122,7 +122,7 @@ impl std::fmt::Debug for FinishedExchange {
 }
 
 impl Connection {
-    /// A connection of which `begun` has come.
+    /// A connection; `begun` has already been read.
     pub(in crate::protocol) fn new(
         thread: Rc<ProtocolThread>,
         accepted: Accepted,
@@ -166,17 +166,18 @@ impl Connection {
         connection
     }
 
-    /// Both directions; borrowed for one call, never over an await.
+    /// The socket with its buffers; borrowed for one call, never over an await.
     pub(super) fn line(&self) -> RefMut<'_, H2Socket> {
         self.line.borrow_mut()
     }
 
-    /// Where it is.
+    /// Its phase.
     pub(super) fn phase(&self) -> ConnectionPhase {
         self.phase.get()
     }
 
-    /// Enters a phase, where it may stay for `patience`; entering it again does not renew that. `None`: for ever.
+    /// Enters a phase, in which it may stay for `patience`; entering it again does not restart that. `None`: no
+    /// limit.
     pub(super) fn enter(&self, phase: ConnectionPhase, patience: Option<Duration>) {
         let before = self.phase.replace(phase);
         if before == phase {
@@ -190,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// The client last moved at tick `moved` of the thread's clock; after `patience` it ends.
+    /// The client made progress at tick `moved` of the thread's clock; the connection ends after `patience`.
     pub(super) fn patience_since(&self, moved: u64, patience: Duration) {
         self.weight.moved(moved);
         self.deadline.set(moved + patience.as_millis() as u64);
@@ -200,27 +201,27 @@ impl Connection {
         self.patience_since(self.thread.clock.ticks(), time);
     }
 
-    /// Whether there is no room for it: it is told so.
+    /// Whether there is no room for it: it gets a 503 response.
     pub(super) fn is_shed(&self) -> bool {
         self.permit.is_shed()
     }
 
-    /// Whether it was ended because others need the room.
+    /// Whether it was shed.
     pub(super) fn gave_way(&self) -> bool {
         self.weight.gave_way()
     }
 
-    /// Requests that wait and answers that are being sent take so many bytes of memory.
+    /// Sets the memory of waiting requests and of responses in progress, bytes.
     pub(super) fn works_with(&self, bytes: usize) {
         self.weight.works_with(bytes);
     }
 
-    /// How many requests wait for their answers.
+    /// Number of requests that wait for their responses.
     pub(super) fn count_waiting(&self) -> usize {
         self.waiting.borrow().len()
     }
 
-    /// The driver is there, and has to be woken by `cx`.
+    /// Registers the driver, which `cx` wakes.
     pub(super) fn driven(&self, cx: &Context<'_>) {
         let mut driver = self.driver.borrow_mut();
         if driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
@@ -234,8 +235,8 @@ impl Connection {
         }
     }
 
-    /// Has the line read again when the thread has looked at its sockets and those who were ready have had their turn. (The
-    /// driver can't wait for that by itself: the library wakes it for reasons of its own.)
+    /// Reads from the socket again after the thread has polled its sockets and other ready connections have had their
+    /// turn. (The driver can't wait for that itself: the library wakes it for reasons of its own.)
     pub(super) fn go_on_after_others(self: &Rc<Self>) {
         let connection = self.clone();
         tokio::task::spawn_local(async move {
@@ -252,25 +253,25 @@ impl Connection {
         self.wake();
     }
 
-    /// What others want, since the last call.
+    /// The orders since the last call.
     pub(super) fn wishes(&self) -> Wishes {
         let wishes = self.wishes.get();
         self.wishes.set(Wishes { expired: false, ..wishes });
         wishes
     }
 
-    /// A request begins to wait.
+    /// A request starts to wait.
     pub(super) fn begin(&self, waiting: &Rc<PendingRequest>) {
         self.waiting.borrow_mut().push(waiting.clone());
     }
 
-    /// The answer of a request has come: the driver sends it.
+    /// The response to a request is ready: the driver sends it.
     pub(super) fn answer(&self, done: FinishedExchange) {
         self.done.borrow_mut().push(done);
         self.wake();
     }
 
-    /// The request needs no answer: the driver may have nothing left to do.
+    /// The request needs no response: the driver may have nothing left to do.
     pub(super) fn end(&self, waiting: &Rc<PendingRequest>) {
         self.forget(waiting);
         self.wake();
@@ -288,27 +289,27 @@ impl Connection {
         has_room
     }
 
-    /// It has been reset.
+    /// The stream has been reset.
     pub(super) fn end_reset(&self) {
         self.resets.update(|count| count - 1);
     }
 
-    /// Answers that have come.
+    /// Responses that are ready.
     pub(super) fn take_done(&self) -> Vec<FinishedExchange> {
         self.done.take()
     }
 
-    /// Whether a request waits for its answer.
+    /// Whether a request waits for its response.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
 
-    /// The request of this number, if it waits.
+    /// The waiting request on this stream.
     pub(super) fn waiting(&self, id: u32) -> Option<Rc<PendingRequest>> {
         self.waiting.borrow().iter().find(|waiting| waiting.id == id).cloned()
     }
 
-    /// The client has gone: nobody waits for anything.
+    /// The client has gone: no response is wanted any more.
     pub(super) fn abandon(&self) {
         self.driver.take();
         self.done.take();
@@ -317,13 +318,13 @@ impl Connection {
         }
     }
 
-    /// The way for early hints to the client of request `id`.
+    /// Sends early hints to the client of request `id`.
     pub(super) fn hints(self: &Rc<Self>, id: u32) -> Hints {
         let to: Weak<Connection> = Rc::downgrade(self);
         Hints::new(to, id.into())
     }
 
-    /// Ends the socket; with `reset`, what the client has not taken goes out of the kernel's memory.
+    /// Closes the socket; with `reset`, drops unsent data from the kernel's memory.
     pub(super) fn cut(&self, reset: bool) {
         let line = self.line();
         if reset {
@@ -337,7 +338,7 @@ impl Expire for Connection {
     fn expire(&self) {
         self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
         if self.driver.borrow().is_none() {
-            // Nobody drives it any more: it lingers.
+            // The driver has ended: the connection lingers.
             return self.cut(false);
         }
         self.wish(|wishes| wishes.expired = true);
@@ -350,13 +351,13 @@ impl HasDeadline for Connection {
     }
 
     fn end_if_idle(&self) {
-        // Told once, and whoever is idle again: the driver ends it then.
+        // Ordered once, and again when it is idle: then the driver ends it.
         if !self.wishes.get().drain || self.phase.get() == ConnectionPhase::Idle {
             self.wish(|wishes| wishes.drain = true);
         }
     }
 
-    /// The next requests come by a connection on the new terms.
+    /// The next requests use a new connection under the new configuration.
     fn renew(&self) {
         self.wish(|wishes| wishes.retire = true);
     }
@@ -368,7 +369,7 @@ impl HasDeadline for Connection {
     fn give_way(&self) -> u64 {
         self.weight.give_way();
         if self.phase.get() == ConnectionPhase::Idle && self.driver.borrow().is_some() {
-            // It is told, so that the client knows that no request was lost.
+            // The client is told, so that it knows that no request was lost.
             self.wish(|wishes| wishes.expired = true);
         } else {
             self.cut(true);

@@ -1,4 +1,4 @@
-//! The content of an answer, cut into what is sent at once.
+//! The content of a response, in pieces that can be sent at once.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,12 +11,12 @@ use bytes::{Buf, Bytes};
 
 use crate::message::reply::{Body, ContentSource};
 
-/// Bytes that the library sends, from where they lie.
+/// Bytes that the library sends without copying them.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// A part of what a cache keeps.
+    /// A part of a cached value.
     Kept(Arc<[u8]>, usize, usize),
-    /// Made for this answer.
+    /// Made for this response.
     Made(Bytes),
 }
 
@@ -43,15 +43,15 @@ impl Buf for Piece {
     }
 }
 
-/// What is left to be sent of an answer.
+/// The unsent content of a response.
 pub(super) enum UnsentContent {
-    /// Kept by a cache.
+    /// From a cache.
     Kept(Arc<[u8]>, usize, usize),
-    /// Made for this answer.
+    /// Made for this response.
     Made(Bytes),
-    /// A part of a file: from, to.
+    /// A part of a file: start, end.
     File(Rc<File>, u64, u64),
-    /// One after the other.
+    /// Several parts in sequence.
     Parts(VecDeque<UnsentContent>),
     /// Still being made.
     Stream(Box<SourceStream>),
@@ -60,9 +60,9 @@ pub(super) enum UnsentContent {
 /// Content that is still being made.
 pub(super) struct SourceStream {
     source: Box<dyn ContentSource>,
-    /// What has come of it.
+    /// The latest piece.
     piece: Bytes,
-    /// Bytes that are still to come, if its maker has said so.
+    /// Remaining bytes, if its maker announced the length.
     left: Option<u64>,
     ended: bool,
 }
@@ -93,7 +93,7 @@ impl UnsentContent {
         })
     }
 
-    /// Bytes that are there; `None`: it has ended.
+    /// Number of available bytes; `None`: it has ended.
     ///
     /// # Errors
     /// Its maker can't finish it.
@@ -114,10 +114,10 @@ impl UnsentContent {
         Poll::Ready(Ok(Some(there).filter(|there| *there > 0)))
     }
 
-    /// Takes the next `count` bytes, which have to be there, or some of them.
+    /// Takes the next `count` available bytes, or some of them.
     ///
     /// # Errors
-    /// The file can't be read, or has become shorter since its length was told: the client must notice.
+    /// The file can't be read, or is now shorter than its announced length: the client must notice.
     pub(super) fn take(&mut self, count: usize) -> io::Result<Piece> {
         Ok(match self {
             UnsentContent::Kept(bytes, start, _) => {
@@ -138,7 +138,7 @@ impl UnsentContent {
         })
     }
 
-    /// Bytes of memory that it takes, but for what a cache keeps.
+    /// Its memory in bytes, without cached values.
     pub(super) fn in_memory(&self) -> usize {
         match self {
             UnsentContent::Kept(..) | UnsentContent::File(..) => 0,
@@ -177,7 +177,7 @@ impl SourceStream {
                 });
             }
             if let Some(left) = &mut self.left {
-                // More than was announced would break the rules of the protocol.
+                // Excess content would break the rules of the protocol.
                 piece.truncate((*left).min(piece.len() as u64) as usize);
                 *left -= piece.len() as u64;
             }
@@ -201,7 +201,7 @@ mod tests {
     use std::io::Write;
     use std::task::Waker;
 
-    /// All of it, in pieces of at most `most` bytes; and whether the last one was known to be the last.
+    /// All of it, in pieces of at most `most` bytes; and whether it was known at the last one that nothing follows.
     fn all(content: &mut UnsentContent, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut cx = Context::from_waker(Waker::noop());
         let (mut out, mut over) = (Vec::new(), false);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(all(&mut content, 10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// Pieces one after the other.
+    /// Pieces in sequence.
     #[derive(Debug)]
     struct Pieces(Vec<&'static [u8]>, Option<u64>);
 

@@ -33,10 +33,10 @@ use crate::serve::{
     self, CLIENT_GONE, Exchange, Response, SharedSetup, SiteWorkers, no_room, record_at_once,
 };
 
-/// Rounds of a turn: others of the thread want to send, too.
+/// Rounds per turn: other connections of the thread need their turn.
 const MOST_ROUNDS: u32 = 16;
 
-/// Content up to this size that is ready is counted as sent when it is given away, like its head.
+/// Ready content up to this size counts as sent when the library gets it, like its head.
 const SHORT_BYTES: usize = 512 * 1024;
 
 /// How long a client may take to notice the end.
@@ -81,15 +81,15 @@ pub async fn serve(connection: Rc<Connection>) {
 /// How a connection ends.
 #[derive(Clone, Copy)]
 enum ConnectionEnd {
-    /// All was said: the client is given time to hear it.
+    /// All was sent: the client gets time to read it.
     Polite,
     /// At once.
     Cut,
-    /// At once, and what the client has not taken is given up.
+    /// At once, and unsent data is dropped.
     Reset,
 }
 
-/// Sends our settings and reads the client's preface; `None`: that went wrong.
+/// Sends our settings and reads the client's preface; `None`: that failed.
 async fn shake_hands(connection: &Rc<Connection>) -> Option<Library> {
     let settings = settings(&connection.thread.setup().plan);
     let mut shaking = pin!(settings.handshake(Wire(connection.clone())));
@@ -115,7 +115,7 @@ async fn shake_hands(connection: &Rc<Connection>) -> Option<Library> {
     library
 }
 
-/// The limits that the library looks after.
+/// The limits that the library enforces.
 fn settings(plan: &Plan) -> server::Builder {
     let http = &plan.http;
     let mut builder = server::Builder::new();
@@ -126,7 +126,7 @@ fn settings(plan: &Plan) -> server::Builder {
         .max_concurrent_streams(http.h2_streams)
         .initial_window_size(http.h2_window)
         .initial_connection_window_size(http.h2_window)
-        // The watch counts cancelled requests: here only those that nobody has seen yet.
+        // The watch counts cancelled requests: this limit is only for requests that the driver has not seen yet.
         .max_pending_accept_reset_streams(http.h2_streams.max(http.h2_resets) as usize);
     builder
 }
@@ -134,13 +134,13 @@ fn settings(plan: &Plan) -> server::Builder {
 struct Driver {
     connection: Rc<Connection>,
     library: Library,
-    /// The configuration that it began with.
+    /// The configuration with which it began.
     setup: SharedSetup,
     outbox: Outbox,
     requests: u64,
-    /// How many of them there were when it was last idle.
+    /// Number of its requests when it was last idle.
     rested_at: u64,
-    /// The client has been told to go elsewhere with its next requests.
+    /// The client was told to use another connection for its next requests.
     retired: bool,
     /// The library has ended.
     over: Option<ConnectionEnd>,
@@ -187,7 +187,7 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Has the library read and write, and takes what has come.
+    /// Makes the library read and write, and handles the requests that have arrived.
     fn advance(&mut self, cx: &mut Context<'_>) {
         loop {
             match self.library.poll_accept(cx) {
@@ -229,7 +229,7 @@ impl Driver {
         self.connection.thread.process.log.debug(format_args!("{what} from {client} (HTTP/2): {why}"));
     }
 
-    /// The connection is ended because of that; the next of this client wait a moment.
+    /// Ends the connection because of a flood; the client's next connections wait a moment.
     fn flooded(&self, why: &dyn std::fmt::Display) {
         let thread = &self.connection.thread;
         if let Some(ip) = self.connection.ends.client_ip() {
@@ -238,7 +238,7 @@ impl Driver {
         self.tell("closed a connection", why);
     }
 
-    /// What the library does not tell.
+    /// Handles what the library does not report.
     fn hear(&mut self) {
         let thread = &self.connection.thread;
         let (cancelled, reordered, flood) = {
@@ -272,13 +272,13 @@ impl Driver {
         }
     }
 
-    /// A request has come.
+    /// A request has arrived.
     fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Piece>) {
         let thread = self.connection.thread.clone();
         thread.stats.add(Counter::H2Requests, 1);
         self.requests += 1;
         if self.connection.line().watch.is_cancelled(respond.stream_id().as_u32()) {
-            // Nobody has begun to work for it.
+            // No work has begun for it.
             return;
         }
         let setup = thread.setup();
@@ -345,9 +345,9 @@ impl Driver {
         }
     }
 
-    /// Whether the request's host is one that the connection's certificate is for (RFC 9110 section 7.4): a client may use a
-    /// connection for other names of its certificate (RFC 9113 section 9.1.1). Who has not asked for a name can't have checked
-    /// one; and a trusted proxy speaks for others.
+    /// Whether the connection's certificate covers the request's host (RFC 9110 section 7.4): a client may use a
+    /// connection for other names of its certificate (RFC 9113 section 9.1.1). A client without SNI can't have
+    /// checked a name; and a trusted proxy forwards requests of others.
     fn is_ours(&self, request: &Request) -> bool {
         let Some(name) = &self.connection.server_name else { return true };
         let host = host_of(request.head.authority());
@@ -356,7 +356,7 @@ impl Driver {
             || (self.connection.thread.covers)(name, host)
     }
 
-    /// Answers what is no request; the others of the connection go on.
+    /// Responds to an invalid request; other streams of the connection continue.
     fn refuse(
         &mut self,
         refusal: Refusal,
@@ -393,18 +393,18 @@ impl Driver {
         }
     }
 
-    /// The answer of a request that waited is there.
+    /// The response to a waiting request is ready.
     fn finish(&mut self, FinishedExchange { waiting, exchange, reply, unread }: FinishedExchange) {
         self.connection.forget(&waiting);
         let said = waiting.priority.get();
         match Rc::into_inner(waiting) {
             Some(waiting) => self.send_for(waiting.respond.into_inner(), exchange, reply, said, unread),
-            // Nobody else knows it: it was taken off the list.
+            // It has no other owner: it was removed from the list.
             None => debug_assert!(false, "a request waits that has its answer"),
         }
     }
 
-    /// Sends an answer that is recorded at its end.
+    /// Sends a response that is recorded at its end.
     fn send_for(
         &mut self,
         respond: SendResponse<Piece>,
@@ -429,7 +429,7 @@ impl Driver {
         }
     }
 
-    /// Sends an answer that has been recorded.
+    /// Sends a response that has been recorded.
     fn send(
         &mut self,
         respond: SendResponse<Piece>,
@@ -472,7 +472,7 @@ impl Driver {
         }
     }
 
-    /// The client is told to go elsewhere with its next requests.
+    /// Tells the client to use another connection for its next requests.
     fn retire(&mut self) {
         if !self.retired && self.over.is_none() {
             self.retired = true;
@@ -480,12 +480,12 @@ impl Driver {
         }
     }
 
-    /// Whether no request is under way.
+    /// Whether no request is in progress.
     fn is_idle(&self) -> bool {
         self.outbox.is_empty() && !self.connection.has_waiting() && !self.library.has_streams()
     }
 
-    /// Patience has ended. True: with the client, too.
+    /// A time limit has passed. True if the client's time is up, too.
     fn expire(&mut self) -> bool {
         let thread = self.connection.thread.clone();
         match self.connection.phase() {
@@ -507,7 +507,7 @@ impl Driver {
         false
     }
 
-    /// The turn is over: writes down until when it may stay so.
+    /// The turn is over: sets until when the connection may stay in its phase.
     fn rest(&mut self) {
         let connection = &self.connection;
         let setup = connection.thread.setup();
@@ -530,29 +530,29 @@ impl Driver {
         } else if connection.has_waiting() || !self.outbox.is_empty() {
             connection.enter(ConnectionPhase::Running, None);
         } else if self.library.has_streams() {
-            // Short answers for which the client has no room, or a request that does not end.
+            // Short responses for which the client has no room, or a request that does not end.
             connection.enter(ConnectionPhase::Writing, Some(http.send_timeout));
         } else {
             connection.enter(ConnectionPhase::Idle, Some(http.keep_alive));
             if std::mem::replace(&mut self.rested_at, self.requests) != self.requests {
-                // It may have been idle before, and all of that have been answered in this turn.
+                // It may have been idle before, and all responses may have been sent in this turn.
                 connection.patience_since(connection.thread.clock.ticks(), http.keep_alive);
             }
         }
     }
 }
 
-/// What became of the head of an answer.
+/// The result of sending the head of a response.
 enum HeadSent {
-    /// It was sent, and there is content.
+    /// It was sent, and content follows.
     Head(Box<OutgoingResponse>),
-    /// It was sent, and that is all.
+    /// It was sent, and there is no content.
     All,
     /// The client has cancelled the request.
     Nothing,
 }
 
-/// Whether an answer is counted as sent when it is given away.
+/// Whether a response counts as sent when the library gets it.
 fn is_short(reply: &Reply) -> bool {
     match &reply.body {
         Body::Empty | Body::Omitted(_) | Body::Bytes(_) => true,

@@ -14,16 +14,16 @@ use crate::message::Request;
 use crate::protocol::intake::Intake;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread, refusal};
 
-/// The least that content may take in memory before it goes to disk.
+/// Minimum memory for content before it goes to disk, bytes.
 const LEAST_MEMORY: usize = 16 * 1024;
 
-/// Content that nobody reads is passed over up to this size: a client that breaks its own announcement hears of that, and most
-/// uploads that are refused end as they should.
+/// Unread content is skipped up to this size: a client that breaks its own announcement is told, and most refused
+/// uploads end properly.
 const PASSED_OVER: usize = 64 * 1024;
-/// So long it is waited for.
+/// Maximum time to wait for it.
 const PASSING_TIME: Duration = Duration::from_secs(1);
 
-/// Sees to the answer; the connection's driver sends it.
+/// Prepares the response; the connection's driver sends it.
 pub(super) fn start(
     connection: Rc<Connection>,
     mut exchange: Box<Exchange>,
@@ -62,10 +62,10 @@ struct H2Client<'a> {
     content: RecvStream,
 }
 
-/// One of the connection's uploads: they share the memory of one.
+/// One of the connection's uploads: together they get the memory of one.
 struct UploadShare<'a> {
     connection: &'a Connection,
-    /// Bytes of memory that it takes.
+    /// Its memory, bytes.
     in_memory: usize,
 }
 
@@ -94,7 +94,7 @@ impl Drop for UploadShare<'_> {
 }
 
 impl H2Client<'_> {
-    /// Throws content away that the answer does not depend on.
+    /// Drops content on which the response does not depend.
     async fn pass_over(&mut self, request: &Request) -> Result<(), ExchangeTrouble> {
         if request.head.expects_continue() {
             return Ok(());
@@ -132,7 +132,7 @@ impl ExchangeClient for H2Client<'_> {
         }
         loop {
             let next = poll_fn(|cx| self.content.poll_data(cx));
-            // A pause, and a client that has gone, are told apart by what the library says.
+            // The library's result shows whether the client pauses or has gone.
             let next = tokio::time::timeout(plan.http.body_timeout, next).await;
             thread.clock.read();
             let Ok(next) = next else { return Err(refusal(408)) };

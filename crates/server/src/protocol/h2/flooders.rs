@@ -1,22 +1,23 @@
-//! Who has flooded lately: his next connections wait a moment, so that an attacker who comes again at once costs little, too.
+//! Addresses that have flooded lately: their next connections wait a moment, so that an attacker who reconnects at
+//! once costs little, too.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// So long a connection waits at most, milliseconds: others behind the same address hardly notice.
+/// Maximum wait of a connection, milliseconds: other clients behind the same address hardly notice.
 const PAUSE_MS: u64 = 250;
 
-/// Networks that are remembered at most: looking through them costs next to nothing.
+/// Maximum number of remembered networks: searching them costs next to nothing.
 const MOST: usize = 64;
 
-/// Networks from which floods came, and when in milliseconds, the latest last.
+/// Networks that have flooded, with the time in milliseconds, the latest last.
 #[derive(Debug, Default)]
 pub struct Flooders(RefCell<VecDeque<(IpAddr, u64)>>);
 
 impl Flooders {
-    /// A flood came from there.
+    /// Notes a flood from this address.
     pub(super) fn add(&self, address: IpAddr, now: u64) {
         let (network, mut known) = (network(address), self.0.borrow_mut());
         known.retain(|(other, since)| *other != network && now < since + PAUSE_MS);
@@ -26,7 +27,7 @@ impl Flooders {
         known.push_back((network, now));
     }
 
-    /// How long a connection from there waits.
+    /// How long a connection from this address waits.
     pub(super) fn pause(&self, address: IpAddr, now: u64) -> Option<Duration> {
         let (network, known) = (network(address), self.0.borrow());
         let (_, since) = known.iter().find(|(other, _)| *other == network)?;
@@ -34,7 +35,7 @@ impl Flooders {
     }
 }
 
-/// What belongs to one client: with IPv6 it is given a whole /64 (RFC 6177 section 2).
+/// The network of one client: with IPv6 a client gets a whole /64 (RFC 6177 section 2).
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

@@ -1,4 +1,4 @@
-//! The head of an answer, as the library takes it.
+//! The head of a response in the library's types.
 
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, Response, StatusCode};
@@ -24,7 +24,7 @@ pub(super) fn of(thread: &ProtocolThread, request: &Request, reply: &Reply) -> R
     whole(reply.status, fields)
 }
 
-/// Status and fields of an answer to something that is no request.
+/// Status and fields of the response to an invalid request.
 pub(super) fn of_refusal(thread: &ProtocolThread, reply: &Reply) -> Response<()> {
     let mut fields = common(thread, reply.dated);
     reply.fields.blocks().into_iter().for_each(|block| add_lines(block, &mut fields));
@@ -32,7 +32,7 @@ pub(super) fn of_refusal(thread: &ProtocolThread, reply: &Reply) -> Response<()>
     whole(reply.status, fields)
 }
 
-/// An interim answer with the fields of `lines`.
+/// An interim response with the fields of `block`.
 pub(super) fn interim(status: u16, block: &[u8]) -> Response<()> {
     let mut fields = HeaderMap::new();
     add_lines(block, &mut fields);
@@ -59,7 +59,7 @@ fn whole(status: u16, fields: HeaderMap) -> Response<()> {
     response
 }
 
-/// Adds the fields of whole lines. What can't be a field does not pass.
+/// Adds the fields of complete lines. Invalid fields are dropped.
 fn add_lines(block: &[u8], fields: &mut HeaderMap) {
     for (name, value) in lines(block) {
         let name = HeaderName::from_bytes(name.as_bytes());

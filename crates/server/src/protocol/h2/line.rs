@@ -1,8 +1,8 @@
 //! The bytes of a connection, as the library reads and writes them.
 //!
-//! The library has every frame of content written out by itself. Here frames are collected in a buffer of the thread, and
-//! leave together when it is full or the turn is over ([`H2Socket::poll_leave`]). A connection keeps the buffer only while its
-//! client does not take what is in it.
+//! The library flushes every DATA frame separately. Here frames are collected in a buffer of the thread, and are sent
+//! together when it is full or the turn is over ([`H2Socket::poll_leave`]). A connection keeps the buffer only while
+//! its client does not take its content.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use crate::context::stats::Counter;
 use crate::protocol::ProtocolThread;
 use crate::protocol::buffers::BATCH_BYTES;
 
-/// So much is read at once of a client that is new, or has just wasted our time: a few frames.
+/// Bytes read at once from a client that is new, or has just sent useless frames: a few frames.
 const WARY_BYTES: usize = 1024;
 
-/// So many frames without use in half of that are no accident: the others of the thread come first, then.
+/// This many useless frames in half of these bytes are no accident: then other connections of the thread go first.
 const MUCH_WASTE: u32 = 6;
 
 /// Both directions of a connection.
@@ -30,28 +30,28 @@ const MUCH_WASTE: u32 = 6;
 pub(super) struct H2Socket {
     /// The socket.
     pub(super) stream: ClientStream,
-    /// What came before anybody knew that it is HTTP/2.
+    /// Bytes that were read before the protocol was known.
     begun: Bytes,
-    /// What the library has written and the socket has not taken, and how much of that has left.
+    /// Bytes that the library has written and the socket has not taken, and how many of them have been sent.
     out: Vec<u8>,
     left: usize,
-    /// What the client does.
+    /// Observes the client's frames.
     pub(super) watch: Watch,
-    /// It does too much of something.
+    /// The flood that was found.
     pub(super) flood: Option<Flood>,
-    /// Nothing is left to be read in this turn.
+    /// Nothing is left to read in this turn.
     is_dry: bool,
-    /// Little is read at once: nothing has come yet, or not much of use.
+    /// Small reads: nothing, or little of use, has arrived yet.
     is_wary: bool,
-    /// Bytes that have been read since that was found out.
+    /// Bytes read since the last judgement.
     unjudged: usize,
-    /// Nothing is read until the others of the thread have had their turn.
+    /// Nothing is read until other connections of the thread have had their turn.
     pub(super) gives_way: bool,
-    /// Some of what has been read in this turn had come before the handshake was over: somebody may have copied it.
+    /// Some of this turn's input is early data: it may be a replay.
     pub(super) early: bool,
-    /// The same of what is no whole frame yet, or no whole head.
+    /// The same for an incomplete frame or head.
     torn_early: bool,
-    /// When the client last took something, in ticks of the thread's clock.
+    /// When the client last took bytes, in ticks of the thread's clock.
     pub(super) moved: u64,
 }
 
@@ -74,23 +74,23 @@ impl H2Socket {
         }
     }
 
-    /// A new turn: there may be something to read again.
+    /// Starts a new turn: there may be something to read again.
     pub(super) fn begin_turn(&mut self) {
         self.is_dry = false;
         self.early = self.torn_early;
     }
 
-    /// Bytes that may be written before the next of them have to leave.
+    /// Bytes that may be written before some must be sent.
     pub(super) fn room(&self) -> usize {
         BATCH_BYTES.saturating_sub(self.out.len() - self.left)
     }
 
-    /// Bytes that wait in it.
+    /// Bytes waiting in the buffer.
     pub(super) fn held(&self) -> u64 {
         (self.begun.len() + self.out.capacity()) as u64 + self.stream.held()
     }
 
-    /// Whether the client has taken everything.
+    /// Whether all bytes have been sent.
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.stream.is_flushed()
     }
@@ -107,7 +107,7 @@ impl H2Socket {
         let before = buffer.filled().len();
         let most = if self.is_wary { WARY_BYTES } else { usize::MAX }.min(buffer.remaining());
         if self.begun.is_empty() {
-            // Not into the library's buffer: all of that would have to be written to first.
+            // Not into the library's buffer, which would have to be zeroed first.
             let mut input = thread.buffers.input.borrow_mut();
             let most = most.min(input.len());
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut input[..most]) else {
@@ -126,7 +126,7 @@ impl H2Socket {
         self.early |= is_early;
         self.torn_early = (is_early || self.torn_early) && self.watch.is_torn();
         if self.flood.is_some() {
-            // What has come of it is not even looked at.
+            // The received bytes are not even parsed.
             buffer.set_filled(before);
             return Poll::Pending;
         }
@@ -134,7 +134,7 @@ impl H2Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// So many bytes have been read: is it worth to read more before the others have their turn?
+    /// After `read` more bytes: decides whether to read more before other connections have their turn.
     fn judge(&mut self, read: usize) {
         self.unjudged += read;
         if self.unjudged >= WARY_BYTES / 2 {
@@ -163,7 +163,7 @@ impl H2Socket {
         Poll::Ready(Ok(written))
     }
 
-    /// Ready when everything that was written has left.
+    /// Ready when everything that was written has been sent.
     pub(super) fn poll_leave(
         &mut self,
         thread: &ProtocolThread,
@@ -186,7 +186,7 @@ impl H2Socket {
     }
 }
 
-/// The line, in the hands of the library.
+/// The socket, as the library uses it.
 #[derive(Debug)]
 pub(super) struct Wire(pub(super) Rc<Connection>);
 
@@ -223,12 +223,12 @@ impl AsyncWrite for Wire {
         true
     }
 
-    /// Everything leaves when the turn is over.
+    /// Everything is sent when the turn is over.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// As the connection sees fit.
+    /// The connection decides when to shut down.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,22 +1,25 @@
-//! HTTP/2 (RFC 9113): frames, compression of fields and states of requests are the `h2` crate's, the rest is here.
+//! HTTP/2 (RFC 9113): the `h2` crate implements frames, field compression and stream states, this module the rest.
 //!
-//! One task drives a connection. In a turn it has the library read what has come, answers on the spot what can be - files and
-//! pages that are ready - gives the library content of the most urgent answers, as far as the client has room for it, and has
-//! all of that leave together. A request that has to wait has a task of its own until its answer is there.
+//! One task drives a connection. In a turn it makes the library read, responds at once where it can - with files and
+//! pages that are ready -, passes content of the most urgent responses to the library, as far as the client has room
+//! for it, and sends all of that together. A request that has to wait gets a task of its own until its response is
+//! ready.
 //!
 //! ```text
 //!   socket -> line -> library -> request -> answer ready? --yes--> head to the library, content to the outbox
 //!               ^        ^                        \--no--> exchange: content in, PHP ... --> the same
 //!               |        |                                                                     |
-//!             batch <- frames <------------- outbox: who writes next <-------------------------+
+//!             batch <- frames <------------- outbox: what to send <----------------------------+
 //! ```
 //!
-//! - [`connection`]: what all of them know of each other; [`line`]: its bytes; [`watch`]: floods, and what the library does not
-//!   tell; [`flooders`]: who has sent them; [`driver`]: the turns;
-//! - [`request`], [`head`], [`content`]: from the library's values to ours and back; [`exchange`]: requests that wait;
-//! - [`outbox`], [`priority`]: who writes next; [`unread`]: the end of requests that are answered before their content has come.
+//! - [`connection`]: their shared state; [`line`]: its bytes; [`watch`]: floods, and what the library does not
+//!   report; [`flooders`]: addresses that have flooded; [`driver`]: the turns;
+//! - [`request`], [`head`], [`content`]: convert between the library's values and ours; [`exchange`]: requests that
+//!   wait;
+//! - [`outbox`], [`priority`]: which response is sent next; [`unread`]: the end of requests that get their response
+//!   before their content has arrived.
 //!
-//! The library's own limits are set in [`driver`].
+//! [`driver`] sets the library's own limits.
 
 mod connection;
 mod content;
@@ -37,7 +40,7 @@ pub use connection::Connection;
 pub use driver::serve;
 pub use flooders::Flooders;
 
-/// Whether `start`, the first bytes of a connection, are those of HTTP/2; `None`: too few of them are there.
+/// Whether `start`, the first bytes of a connection, is HTTP/2; `None`: too few bytes.
 pub(super) fn is_preface(start: &[u8]) -> Option<bool> {
     // No method is called PRI (RFC 9113 section 3.4).
     let known = &watch::PREFACE[..4];

@@ -1,8 +1,8 @@
-//! Answers that are being sent: who writes next.
+//! Responses in progress: which one is sent next.
 //!
-//! The library sends what it is given in turns, one frame of each answer. So it is given only what leaves at once: content for
-//! which the client has room (RFC 9113 section 5.2), of the most urgent answer first, as much as the line takes. Nothing of a
-//! slow answer is in memory that was not there before: files are read when it is their turn.
+//! The library sends what it gets in turns, one frame of each response. So it gets only what can be sent at once:
+//! content for which the client has room (RFC 9113 section 5.2), of the most urgent response first, as much as the
+//! socket takes. A slow response needs no additional memory: files are read when it is their turn.
 
 use std::cmp::Reverse;
 use std::rc::Weak;
@@ -19,50 +19,50 @@ use crate::context::budget::REQUEST_BYTES;
 use crate::protocol::ProtocolThread;
 use crate::serve::Exchange;
 
-/// Bytes given to the library at once: a frame as every client takes it.
+/// Bytes passed to the library at once: a frame size that every client accepts.
 const PIECE_BYTES: u64 = 16 * 1024;
 
-/// An answer that is being sent.
+/// A response in progress.
 pub(super) struct OutgoingResponse {
     /// Number of its stream.
     pub(super) id: u32,
-    /// Where its content goes.
+    /// Sends its content.
     pub(super) send: SendStream<Piece>,
-    /// What is left of that.
+    /// Its unsent content.
     pub(super) content: UnsentContent,
-    /// How urgent it is.
+    /// Its priority.
     pub(super) priority: Priority,
-    /// What is recorded at its end; `None`: it has been.
+    /// Recorded at its end; `None`: it was already recorded.
     pub(super) exchange: Option<Box<Exchange>>,
-    /// The request's content has not ended: the connection of the stream, which is to be reset.
+    /// If the request's content has not ended: the connection, whose stream will be reset.
     pub(super) unread: Option<Weak<Connection>>,
     /// Its status.
     pub(super) status: u16,
-    /// How long its head took.
+    /// Time until its head was sent.
     pub(super) first_byte: Duration,
     /// Bytes of content that were sent.
     sent: u64,
-    /// When it had its last turn, if it takes turns.
+    /// When it had its last turn, if it is incremental.
     turn: u64,
-    /// It has nothing to send in this round, or no room.
+    /// It has nothing to send in this round, or the client has no room.
     held: bool,
     /// Since when the client has had no room for it.
     stalled: Option<u64>,
 }
 
-/// What became of a turn.
+/// The result of a turn.
 enum SendTurn {
-    /// So many bytes were given to the library.
+    /// Number of bytes passed to the library.
     Gave(usize),
-    /// It has to wait for its maker or the client.
+    /// It waits for its maker or the client.
     Held,
-    /// All of it was given to the library.
+    /// All of it was passed to the library.
     Done(usize),
-    /// It can't go on.
+    /// It can't continue.
     Failed,
 }
 
-/// Answers that are being sent.
+/// All responses in progress.
 #[derive(Default)]
 pub(super) struct Outbox {
     answers: Vec<OutgoingResponse>,
@@ -92,7 +92,7 @@ impl OutgoingResponse {
         }
     }
 
-    /// Gives the library its next piece.
+    /// Passes its next piece to the library.
     fn go(&mut self, cx: &mut Context<'_>, room: usize, now: u64) -> SendTurn {
         let there = match self.content.poll_there(cx) {
             Poll::Pending => return SendTurn::Held,
@@ -119,13 +119,13 @@ impl OutgoingResponse {
         }
     }
 
-    /// How much of what is there the client has room for.
+    /// How much of the available content the client has room for.
     fn capacity(&mut self, there: u64, room: usize) -> Option<usize> {
         let wanted = there.min(PIECE_BYTES).min(room as u64) as usize;
         self.send.reserve_capacity(wanted);
         let capacity = self.send.capacity().min(wanted);
         if capacity == 0 {
-            // Others shall have what the connection has room for.
+            // Leaves the connection's room to others.
             self.send.reserve_capacity(0);
         }
         Some(capacity).filter(|capacity| *capacity > 0)
@@ -145,7 +145,7 @@ impl OutgoingResponse {
 }
 
 impl Outbox {
-    /// Adds an answer.
+    /// Adds a response.
     pub(super) fn push(&mut self, answer: OutgoingResponse) {
         self.answers.push(answer);
     }
@@ -155,7 +155,7 @@ impl Outbox {
         self.answers.is_empty()
     }
 
-    /// Gives the library up to about `room` bytes. Returns how many, and counts the end of an answer for one.
+    /// Passes up to about `room` bytes to the library. Returns how many; the end of a response counts as one.
     pub(super) fn write(&mut self, thread: &ProtocolThread, cx: &mut Context<'_>, room: usize) -> usize {
         let now = thread.clock.ticks();
         self.answers.iter_mut().for_each(|answer| answer.held = false);
@@ -185,7 +185,8 @@ impl Outbox {
         given
     }
 
-    /// Whose turn it is: by urgency; then those that are of use only as a whole, one after the other; then the others by turns.
+    /// The next response: by urgency; then the ones that are not incremental, in sequence; then the incremental ones
+    /// in turns.
     fn next(&self) -> Option<usize> {
         let can_go = self.answers.iter().enumerate().filter(|(_, answer)| !answer.held);
         let key = |answer: &OutgoingResponse| {
@@ -194,21 +195,21 @@ impl Outbox {
         can_go.max_by_key(|(_, answer)| Reverse(key(answer))).map(|(index, _)| index)
     }
 
-    /// The client has cancelled the request of this number.
+    /// The client has cancelled the request on this stream.
     pub(super) fn cancel(&mut self, thread: &ProtocolThread, id: u32) {
         if let Some(index) = self.answers.iter().position(|answer| answer.id == id) {
             self.answers.swap_remove(index).end(thread, false);
         }
     }
 
-    /// The client has changed its mind about the request of this number.
+    /// The client has changed the priority of this stream.
     pub(super) fn reorder(&mut self, id: u32, priority: Priority) {
         if let Some(answer) = self.answers.iter_mut().find(|answer| answer.id == id) {
             answer.priority = priority;
         }
     }
 
-    /// Bytes of memory that they take.
+    /// Their memory, bytes.
     pub(super) fn in_memory(&self) -> usize {
         let bytes = |answer: &OutgoingResponse| REQUEST_BYTES as usize + answer.content.in_memory();
         self.answers.iter().map(bytes).sum()
@@ -219,7 +220,7 @@ impl Outbox {
         self.answers.iter().filter_map(|answer| answer.stalled).min()
     }
 
-    /// Ends those for which it has had no room since `tick`, and returns how many there were.
+    /// Ends responses for which the client has had no room since `tick`, and returns their number.
     pub(super) fn end_stalled(&mut self, thread: &ProtocolThread, tick: u64) -> usize {
         let (stalled, others): (Vec<OutgoingResponse>, Vec<OutgoingResponse>) =
             std::mem::take(&mut self.answers)

@@ -1,13 +1,13 @@
-//! Who writes next (RFC 9218): what a client says about a request, and what is assumed where it says nothing.
+//! Priorities (RFC 9218): what a client says about a request, and the default.
 
 use crate::message::reply::Fields;
 
-/// How urgent an answer is.
+/// The priority of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Priority {
-    /// 0, first, to 7.
+    /// From 0, the first, to 7.
     pub(super) urgency: u8,
-    /// Whether a part of it is of use: it takes turns with others of its kind.
+    /// Whether parts of it are useful: it takes turns with other incremental responses.
     pub(super) incremental: bool,
 }
 
@@ -19,7 +19,7 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Reads `u=1, i`, a dictionary of RFC 9651, as far as it is understood; `None`: it is none.
+    /// Reads `u=1, i`, a dictionary of RFC 9651, as far as it is known; `None`: it is invalid.
     pub(super) fn parse(value: &[u8]) -> Option<Priority> {
         let mut priority = Priority::default();
         for member in std::str::from_utf8(value).ok()?.split(',').map(str::trim) {
@@ -27,7 +27,7 @@ impl Priority {
             let member = member.split(';').next().unwrap_or(member).trim_end();
             match member.split_once('=').unwrap_or((member, "?1")) {
                 ("u", urgency) => {
-                    // What is out of bounds is as if it were not there (section 4.1).
+                    // Values out of bounds are ignored (section 4.1).
                     let urgency = urgency.parse().ok().filter(|urgency| *urgency <= 7);
                     priority.urgency = urgency.unwrap_or(priority.urgency);
                 }
@@ -39,8 +39,8 @@ impl Priority {
         Some(priority)
     }
 
-    /// What an answer with these fields is worth to a browser: without scripts and styles it shows nothing, without images
-    /// it shows most.
+    /// The default priority of a response with these fields: a browser shows nothing without scripts and styles, and
+    /// most without images.
     pub(super) fn of_type(fields: &Fields) -> Priority {
         let content_type = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let Some((_, value)) = content_type else { return Priority::default() };

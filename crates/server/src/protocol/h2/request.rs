@@ -1,4 +1,4 @@
-//! From a request of the library to a [`Request`].
+//! Converts a request of the library to a [`Request`].
 
 use http::HeaderMap;
 use http::header::COOKIE;
@@ -9,10 +9,10 @@ use millrace_wire::head::{Limits, Parts, Refusal};
 use super::connection::Connection;
 use crate::message::Request;
 
-/// The request that `parts` are. `has_content`: something follows.
+/// The request in `parts`. `has_content`: content follows.
 ///
 /// # Errors
-/// It breaks a rule that the library does not know.
+/// It breaks a rule that the library does not check.
 pub(super) fn read(
     connection: &Connection,
     plan: &Plan,
@@ -40,7 +40,7 @@ pub(super) fn read(
     }
 }
 
-/// Cookies may come as several fields (RFC 9113 section 8.2.3); all others expect one.
+/// Cookies may arrive in several fields (RFC 9113 section 8.2.3); applications expect one.
 fn joined_cookies(fields: &HeaderMap) -> Option<Vec<u8>> {
     let mut cookies = fields.get_all(COOKIE).iter();
     let mut joined = cookies.next()?.as_bytes().to_vec();

@@ -21,7 +21,7 @@ const END_HEADERS: u8 = 4;
 /// SETTINGS_INITIAL_WINDOW_SIZE.
 const WINDOW: u16 = 4;
 
-/// A frame that has come.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 struct FrameSeen {
     kind: u8,
@@ -35,7 +35,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client says first: it takes so much of each answer.
+/// A client's first bytes: it has room for this much of each response.
 fn greeting(window: u32) -> Vec<u8> {
     let setting = [&WINDOW.to_be_bytes()[..], &window.to_be_bytes()].concat();
     [PREFACE.as_slice(), &frame(SETTINGS, 0, 0, &setting)].concat()
@@ -55,7 +55,7 @@ fn more(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
 }
 
-/// The frames that are there whole.
+/// The complete frames.
 fn frames(mut bytes: &[u8]) -> Vec<FrameSeen> {
     let mut frames = Vec::new();
     while bytes.len() >= 9 {
@@ -68,10 +68,10 @@ fn frames(mut bytes: &[u8]) -> Vec<FrameSeen> {
     frames
 }
 
-/// The answer on a stream.
+/// The response on a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct StreamAnswer {
-    /// 0: one that has no number in HPACK's static table.
+    /// 0: a status without an index in HPACK's static table.
     status: u16,
     content: Vec<u8>,
     is_whole: bool,
@@ -99,7 +99,7 @@ fn answers(bytes: &[u8]) -> BTreeMap<u32, StreamAnswer> {
     answers
 }
 
-/// What the client has when the answers on these streams are whole.
+/// The received bytes when the responses on these streams are complete.
 async fn until(client: &MemoryClient, streams: &[u32]) -> Vec<u8> {
     let is_whole = |bytes: &[u8]| {
         let answers = answers(bytes);
@@ -108,7 +108,7 @@ async fn until(client: &MemoryClient, streams: &[u32]) -> Vec<u8> {
     client.wait(is_whole).await
 }
 
-/// The codes of the GOAWAY frames that have come.
+/// The codes of the received GOAWAY frames.
 fn goodbyes(bytes: &[u8]) -> Vec<u32> {
     let codes = frames(bytes).into_iter().filter(|frame| frame.kind == GOAWAY);
     codes.map(|frame| u32::from_be_bytes(frame.payload[4..8].try_into().unwrap())).collect()

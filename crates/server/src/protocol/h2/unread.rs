@@ -1,9 +1,9 @@
-//! The end of a request that is answered before its content has come.
+//! The end of a request that gets its response before its content has arrived.
 //!
-//! The server may end the stream right behind the answer (RFC 9113 section 8.1): `RST_STREAM` with `NO_ERROR`. Clients that read both
-//! at once forget the answer for that: curl 7.88 reports a stream error instead of the status. So the stream stays open for a
-//! moment. The library passes over what comes of the content, and gives the client no more room for it; the client reads the
-//! answer and stops by itself, or is stopped then.
+//! The server may end the stream directly after the response (RFC 9113 section 8.1): `RST_STREAM` with `NO_ERROR`.
+//! Clients that read both at once then drop the response: curl 7.88 reports a stream error instead of the status. So
+//! the stream stays open for a moment. The library skips arriving content and gives the client no more room for it;
+//! the client reads the response and stops by itself, or is stopped then.
 
 use std::rc::Weak;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use h2::SendStream;
 use super::connection::Connection;
 use super::content::Piece;
 
-/// How long a client is given to see the answer before the reset.
+/// How long a client may take to read the response before the reset.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// So many pauses at most, if the client does not take the answer.
+/// Maximum number of pauses, if the client does not take the response.
 const MOST_PAUSES: u32 = 10;
 
-/// Streams of a connection that wait for that at once; the next ones are reset without a pause.
+/// Maximum number of a connection's streams that wait for this; further ones are reset at once.
 pub(super) const MOST_WAITING: usize = 16;
 
-/// The answer has been given away. `unread`: the connection, if the request's content has not ended: the stream is reset when the
-/// client has had time to read the answer.
+/// The response was passed to the library. `unread`: the connection, if the request's content has not ended: the
+/// stream is reset when the client has had time to read the response.
 pub(super) fn end(stream: SendStream<Piece>, unread: Option<Weak<Connection>>) {
     let Some(connection) = unread else { return };
-    // Where there is no room for a connection it shall end soon.
+    // A shed connection must end soon.
     if !connection.upgrade().is_some_and(|connection| !connection.is_shed() && connection.begin_reset()) {
         return;
     }

@@ -1,22 +1,21 @@
-//! Looks at the frames that a client sends (RFC 9113 section 4.1) on their way to the library, which tells nobody about most of
-//! them: it counts those that ask for nothing, and notes which requests are cancelled and which priorities are changed.
-//! A value without clock and socket.
+//! Observes a client's frames (RFC 9113 section 4.1) on their way to the library, which reports few of them: counts
+//! useless frames, and notes cancelled requests and changed priorities. A value without clock and socket.
 
 use super::priority::Priority;
 
-/// What every connection begins with: `PRI * HTTP/2.0 ...`
+/// The first bytes of every connection: `PRI * HTTP/2.0 ...`
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const HEAD_BYTES: usize = 9;
 
-/// A PRIORITY_UPDATE longer than this says nothing that is understood.
+/// A longer PRIORITY_UPDATE contains nothing that is understood, bytes.
 const MOST_UPDATE: usize = 64;
 
-/// What a request earns: so many frames belong to it.
+/// Number of frames that belong to a request.
 const PER_REQUEST: u32 = 4;
-/// Bytes of an answer that earn a frame: clients acknowledge them by WINDOW_UPDATE.
+/// Bytes of responses that justify one frame: clients acknowledge them by WINDOW_UPDATE.
 const BYTES_PER_FRAME: u64 = 1024;
-/// Bytes of content in a frame from which on it is no waste.
+/// A frame with at least this many bytes of content is useful.
 const USEFUL_BYTES: u32 = 16;
 
 mod kind {
@@ -32,21 +31,21 @@ mod flag {
     pub(super) const END_HEADERS: u8 = 0x4;
 }
 
-/// A client that sends too much of what costs it nothing.
+/// A client sends too much of what costs it nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flood {
-    /// Frames that ask for nothing.
+    /// Useless frames.
     Frames,
-    /// Requests that it cancels.
+    /// Cancelled requests.
     Resets,
 }
 
-/// How much a client may waste: so much at once, a tenth of it more each second.
+/// A token bucket: a maximum at once, and a tenth of it per second.
 #[derive(Debug)]
 struct Allowance {
     most: u32,
     left: u32,
-    /// Milliseconds of the thread's clock at which it was last refilled.
+    /// When it was last refilled, milliseconds on the thread's clock.
     since: u64,
 }
 
@@ -67,7 +66,7 @@ impl Allowance {
         self.left = self.left.saturating_add(count).min(self.most);
     }
 
-    /// Takes one; false if there is none.
+    /// Takes a token; false if there is none.
     fn spend(&mut self) -> bool {
         let before = self.left;
         self.left = before.saturating_sub(1);
@@ -75,34 +74,34 @@ impl Allowance {
     }
 }
 
-/// Where in the bytes of a client it is.
+/// The position in a client's byte stream.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Bytes of the preface that have not come.
+    /// Bytes of the preface still to come.
     preface_left: usize,
-    /// The head of the next frame, as far as it has come.
+    /// The received part of the next frame's header.
     head: [u8; HEAD_BYTES],
     filled: usize,
-    /// Bytes of the present frame's payload that have not come.
+    /// Bytes of the current frame's payload still to come.
     payload_left: usize,
-    /// Payload of a PRIORITY_UPDATE, as far as it has come.
+    /// The received payload of a PRIORITY_UPDATE.
     update: Option<Vec<u8>>,
-    /// In the middle of a request's head: more has to come.
+    /// In the middle of a request's head: more must follow.
     in_fields: bool,
     frames: Allowance,
     resets: Allowance,
-    /// Frames without use and cancelled requests since somebody asked.
+    /// Useless frames and cancelled requests since the last call.
     wasted: u32,
-    /// Bytes of answers that have not earned a frame yet.
+    /// Bytes of responses that have not justified a frame yet.
     written: u64,
-    /// Requests that were cancelled since somebody asked.
+    /// Requests cancelled since the last call.
     cancelled: Vec<u32>,
-    /// Priorities that were changed since somebody asked.
+    /// Priorities changed since the last call.
     reordered: Vec<(u32, Priority)>,
 }
 
 impl Watch {
-    /// A connection of which nothing has come, with these allowances.
+    /// A new connection with these allowances.
     pub(super) fn new(frames: u32, resets: u32, now: u64) -> Watch {
         Watch {
             preface_left: PREFACE.len(),
@@ -120,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// Looks at bytes that have come.
+    /// Parses received bytes.
     ///
     /// # Errors
     /// It is a flood.
@@ -156,24 +155,24 @@ impl Watch {
         Ok(())
     }
 
-    /// Bytes of answers have been written.
+    /// Counts written bytes of responses.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes as u64;
         self.frames.earn((self.written / BYTES_PER_FRAME).min(u64::from(u32::MAX)) as u32);
         self.written %= BYTES_PER_FRAME;
     }
 
-    /// Whether a request's head has begun and not ended.
+    /// Whether the head of a request is incomplete.
     pub(super) fn is_in_fields(&self) -> bool {
         self.in_fields
     }
 
-    /// Whether a frame, or a request's head, has begun and not ended.
+    /// Whether a frame, or the head of a request, is incomplete.
     pub(super) fn is_torn(&self) -> bool {
         self.in_fields || self.payload_left > 0 || self.filled > 0
     }
 
-    /// How many frames have come since the last call that ask for nothing, or cancel a request.
+    /// Number of useless frames and cancelled requests since the last call.
     pub(super) fn take_wasted(&mut self) -> u32 {
         std::mem::take(&mut self.wasted)
     }
@@ -205,7 +204,7 @@ impl Watch {
             }
             kind::CONTINUATION => {
                 self.in_fields = flags & flag::END_HEADERS == 0;
-                // The library bounds how many there are of them in a head.
+                // The library limits their number per head.
                 if length == 0 {
                     self.waste()?;
                 }
@@ -233,7 +232,7 @@ impl Watch {
         if self.frames.spend() { Ok(()) } else { Err(Flood::Frames) }
     }
 
-    /// RFC 9218 section 7.1: the number of the request, and the field's value.
+    /// RFC 9218 section 7.1: the stream's number, and the field's value.
     fn end_update(&mut self) {
         let Some(update) = self.update.take() else { return };
         if let Some((stream, value)) = update.split_first_chunk::<4>() {
@@ -264,7 +263,7 @@ mod tests {
         watch
     }
 
-    /// How many times `bytes` may come at once.
+    /// How often `bytes` may arrive at once.
     fn most(watch: &mut Watch, bytes: &[u8]) -> (usize, Flood) {
         (0..).find_map(|count| watch.see(bytes, 0).err().map(|flood| (count, flood))).unwrap()
     }

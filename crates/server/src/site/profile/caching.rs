@@ -1,4 +1,4 @@
-//! What an application's pages depend on, and from that and a site's settings the rules that the page cache asks.
+//! What an application's pages depend on; with a site's settings this gives the rules of the page cache.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use millrace_pages::Rules;
 use millrace_pages::rules::{Bounds, Lifetimes, Paths, Patterns, VaryCookies};
 use millrace_settings::plan::{self, CacheMode};
 
-/// What an application's pages depend on. Patterns are those of the settings `cache.bypass_cookies`, `cache.bypass_paths`
-/// and so on: `*` at an end of a name stands for anything; a path stands for what is below it too, and with `*` in front
-/// for that at any depth. What holds whatever the application - arguments and cookies of statistics, sessions of PHP - is
-/// known to [`Rules::profile`].
+/// What an application's pages depend on. Patterns are as in the settings `cache.bypass_cookies`,
+/// `cache.bypass_paths` and so on: `*` at an end of a name matches anything; a path includes everything below it, and
+/// with `*` in front at any depth. [`Rules::profile`] contains what applies to all applications: arguments and
+/// cookies of statistics, sessions of PHP.
 #[derive(Debug)]
 pub struct Caching {
-    /// Cookies that make a page somebody's own.
+    /// Cookies that make a page personal.
     pub bypass_cookies: &'static [&'static str],
-    /// Arguments of the query that ask for something that is nobody else's, or that does something.
+    /// Arguments of the query that request something personal, or that trigger an action.
     pub bypass_arguments: &'static [&'static str],
-    /// Paths whose pages are somebody's own, or that do something.
+    /// Paths whose pages are personal, or that trigger an action.
     pub bypass_paths: &'static [&'static str],
     /// Paths of feeds.
     pub feeds: &'static [&'static str],
     /// Paths of sitemaps.
     pub sitemaps: &'static [&'static str],
-    /// Paths of the API that everybody may read.
+    /// Paths of the API that all visitors may read.
     pub apis: &'static [&'static str],
-    /// What in a page betrays that it holds a token which is good for some hours only.
+    /// Texts that indicate a token which is valid for only some hours.
     pub nonce_marks: &'static [&'static str],
-    /// The application says `Vary: Cookie` of every page, and only [`bypass_cookies`](Self::bypass_cookies) matter to it. Where
-    /// that is not known, a page that says so differs by all cookies but the harmless ones.
+    /// The application sends `Vary: Cookie` with every page, and only [`bypass_cookies`](Self::bypass_cookies) matter
+    /// to it. If that is unknown, such a page varies by all cookies except harmless ones.
     pub vary_by_known_cookies: bool,
-    /// Nothing is known of the application: PHP sees each request as it came.
+    /// The application is unknown: PHP gets unchanged requests.
     pub faithful: bool,
 }
 
 impl Caching {
-    /// The rules for a site; `None`: nothing is kept, or it has no scripts whose answers could be.
+    /// The rules for a site; `None`: nothing is cached, or it has no cacheable scripts.
     pub fn rules(&self, site: &plan::Site) -> Option<Rules> {
         let plan = &site.cache;
         let mut rules = match plan.mode {
@@ -60,7 +60,7 @@ impl Caching {
         Some(rules)
     }
 
-    /// What holds for the application where an answer says nothing.
+    /// The application's rules for responses that say nothing.
     fn profile(&self, plan: &plan::SiteCache) -> Rules {
         let mut rules = Rules::profile();
         rules.bypass_cookies.extend(self.bypass_cookies);
@@ -71,7 +71,7 @@ impl Caching {
         rules.rest_paths = Paths::new(self.apis);
         rules.nonce_marks = self.nonce_marks.iter().map(|mark| Box::from(*mark)).collect();
         if self.vary_by_known_cookies {
-            // Whoever has one of them goes around anyway; whoever has none sees what everybody sees.
+            // A visitor with one of them bypasses the cache; one without them sees what all see.
             let mut telling = Patterns::new(self.bypass_cookies);
             telling.extend(&plan.bypass_cookies);
             telling.extend(&plan.key_cookies);
@@ -276,7 +276,7 @@ mod tests {
         {
             assert_eq!(rules.is_harmless(name), harmless, "{}", name.escape_ascii());
         }
-        // The page that is kept for its value is made with it.
+        // The page that is stored for its value is made with it.
         let mut shown = Vec::new();
         millrace_pages::ask::write_fill_cookies(&rules, b"_ga=1; CookieConsent=yes; _gid=2", &mut shown);
         assert_eq!(shown, b"CookieConsent=yes");

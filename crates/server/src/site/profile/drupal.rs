@@ -1,5 +1,5 @@
-//! Drupal 7 and later, and Backdrop, which comes of Drupal 7. The endings are those that Drupal's own `.htaccess` refuses; 7 has no folder `core`, and Backdrop keeps
-//! its files in `files` in the root.
+//! Drupal 7 and later, and Backdrop, which is based on Drupal 7. The endings are the ones that Drupal's own
+//! `.htaccess` refuses; 7 has no folder `core`, and Backdrop keeps its files in `files` in the root.
 
 use millrace_settings::plan::PhpPool;
 
@@ -30,7 +30,7 @@ pub(super) static PROFILE: Profile = Profile {
         "yaml", "yml",
     ],
     caching: Caching {
-        // A session for http, one for https; NO_CACHE is set by those modules that follow Pressflow.
+        // A session for http, one for https; modules that follow Pressflow set NO_CACHE.
         bypass_cookies: &["SESS*", "SSESS*", "NO_CACHE"],
         bypass_arguments: &["token", "form_token", "_format"],
         bypass_paths: &[
@@ -69,13 +69,13 @@ pub(super) static PROFILE: Profile = Profile {
     },
     doors: &["/admin", "/update.php", "/core/rebuild.php", "*/user/login", "*/user/reset"],
     pools: &[
-        // What nobody waits for: cron by its URL, webhooks of payment services.
+        // Requests without a waiting client: cron by its URL, webhooks of payment services.
         PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["/cron", "/cron.php", "/core/cron.php", "/xmlrpc.php", "/payment/notify"],
             ..PoolRule::ANY
         },
-        // A session: who is logged in, or has a cart.
+        // A session: the visitor is logged in or has a cart.
         PoolRule { pool: PhpPool::ADMIN, by_session: true, cookies: &["SESS*", "SSESS*"], ..PoolRule::ANY },
         PoolRule {
             pool: PhpPool::ADMIN,
@@ -102,7 +102,8 @@ pub(super) static PROFILE: Profile = Profile {
             ..PoolRule::ANY
         },
     ],
-    // Drupal Commerce: the form that adds to the cart is on the product's own page, and can't be told by its path.
+    // Drupal Commerce: the form that adds to the cart is on the product's own page, and can't be recognised by its
+    // path.
     buying: &[PoolRule { paths: &["*/cart", "*/checkout"], ..PoolRule::ANY }],
     reading: &[],
 };

@@ -1,4 +1,4 @@
-//! Plain PHP, and what no application wants served.
+//! Plain PHP, and files that should never be served for any application.
 
 use super::{Caching, Profile};
 
@@ -16,7 +16,7 @@ pub(super) static PROFILE: Profile = Profile {
     doors: &[],
 };
 
-/// Secrets, sources and left-overs that lie in the roots of real sites, whatever the application: whole names, in order.
+/// Secrets, sources and leftovers in the roots of real sites, whatever the application: whole names, in order.
 pub(super) const NAMES: &[&str] = &[
     "access_log",
     "auth.json",
@@ -53,8 +53,8 @@ pub(super) const NAMES: &[&str] = &[
     "yarn.lock",
 ];
 
-/// What follows the last dot of such names, in order: keys and where they are stored, databases, logs, settings, sources of
-/// programs that don't run here, left-overs.
+/// Extensions of such files, in order: keys and key stores, databases, logs, settings, sources of programs that don't
+/// run here, leftovers.
 pub(super) const ENDINGS: &[&str] = &[
     "accdb",
     "asp",
@@ -113,17 +113,17 @@ pub(super) const ENDINGS: &[&str] = &[
     "twig",
 ];
 
-/// What is put behind the name of a copy, in order: what is copied is under the same rules.
+/// Extensions of copies, in order: the same rules apply to what was copied.
 const COPIES: &[&str] = &["7z", "bz2", "gz", "lz4", "rar", "tar", "xz", "zip", "zst"];
 
-/// Archives that hold a folder.
+/// Archives of a folder.
 const ARCHIVES: &[&str] = &["tar", "tbz", "tbz2", "tgz", "txz", "tzst"];
 
-/// What the name of a whole site's back-up has in it.
+/// Words in the name of a whole site's backup.
 const BACKUPS: &[&str] =
     &["backup", "bkp", "database", "dump", "htdocs", "httpdocs", "public_html", "wwwroot", "wp-content"];
 
-/// What it may be called besides.
+/// Further names of such backups.
 const SITES: &[&str] = &[
     "archive",
     "db",
@@ -145,7 +145,7 @@ const SITES: &[&str] = &[
     "www",
 ];
 
-/// Whether a file's name says that no visitor should have it. `name` is lower case.
+/// Whether a file's name says that visitors should not have it. `name` is lower case.
 pub(super) fn is_secret(name: &[u8]) -> bool {
     let name = original(name);
     name.ends_with(b"~") || is_in(NAMES, name) || ending(name).is_some_and(|ending| is_in(ENDINGS, ending))
@@ -163,7 +163,7 @@ pub(super) fn is_backup(name: &[u8]) -> bool {
                 || BACKUPS.iter().any(has))
 }
 
-/// A name without what copying, compressing and rotating put behind it: `error.log.2.gz`, `dump.sql-2026-01-31.zip`.
+/// A name without the suffixes of copying, compressing and rotating: `error.log.2.gz`, `dump.sql-2026-01-31.zip`.
 fn original(mut name: &[u8]) -> &[u8] {
     while let Some(at) = name.iter().rposition(|byte| matches!(byte, b'.' | b'-')) {
         let (stem, last) = (&name[..at], &name[at + 1..]);
@@ -197,9 +197,9 @@ const NOTHING: Caching = Caching {
     faithful: true,
 };
 
-/// Whether a file's name says that it holds PHP source. `name` is lower case.
+/// Whether a file's name says that it contains PHP source. `name` is lower case.
 ///
-/// Asked about files that are not run: `x.php.bak`, `x.php~`, `x.phtml`, `#x.php#`, `x.phps`.
+/// Used for files that are not run: `x.php.bak`, `x.php~`, `x.phtml`, `#x.php#`, `x.phps`.
 pub(super) fn is_php_source(name: &[u8]) -> bool {
     memchr::memmem::find_iter(name, b".ph")
         .any(|at| [&b"p"[..], b"t", b"ar"].iter().any(|rest| name[at + 3..].starts_with(rest)))

@@ -1,4 +1,5 @@
-//! What Millrace knows about an application, a file an application. Data only; the rules that use it are in `route`.
+//! What Millrace knows about applications, one file per application. Data only; `route` contains the rules that use
+//! it.
 
 mod caching;
 mod drupal;
@@ -11,32 +12,32 @@ use millrace_settings::plan;
 /// The rules of an application.
 #[derive(Debug)]
 pub struct Profile {
-    /// Folders where visitors' files land: nothing in them is ever run. Segments, `*` at the end of one stands for anything;
-    /// found at any depth, or only from the root if the first is empty.
+    /// Folders for visitors' files: nothing in them ever runs. Segments, `*` at the end of one matches anything;
+    /// found at any depth, or only in the root if the first is empty.
     pub uploads: &'static [&'static [&'static str]],
-    /// Folders, written likewise, whose files only scripts hand out.
+    /// Folders, in the same notation, whose files only scripts hand over.
     pub private: &'static [&'static [&'static str]],
-    /// Scripts that people know by another path: that path, and where they are.
+    /// Scripts that people know by another path: that path, and the real one.
     pub moved: &'static [(&'static str, &'static str)],
     /// File names that are never served, besides those of [`generic`]: whole names, lower case.
     pub never_served_names: &'static [&'static str],
     /// File name beginnings that are never served, lower case.
     pub never_served_prefixes: &'static [&'static str],
-    /// What follows the last dot of a name that is never served, lower case.
+    /// Extensions of files that are never served, lower case.
     pub never_served_endings: &'static [&'static str],
-    /// What the page cache has to know.
+    /// What the page cache needs to know.
     pub caching: Caching,
-    /// Which requests run in another pool than that of visitors; the first rule that fits counts.
+    /// Which requests run in another pool than the visitors'; the first match counts.
     pub pools: &'static [PoolRule],
-    /// Steps on the way to an order: they go before what others only look at. Their `pool` does not count.
+    /// Steps on the way to an order: they go before requests that only read. Their `pool` is not used.
     pub buying: &'static [PoolRule],
-    /// Requests that look like such steps, and that pages make for everybody who reads them.
+    /// Requests that look like such steps, but that pages make for all readers.
     pub reading: &'static [PoolRule],
-    /// Paths of log-ins, and of pages for those who are logged in: requests for them by others come last of all.
+    /// Paths of logins, and of pages for logged-in visitors: other visitors' requests for them have the lowest rank.
     pub doors: &'static [&'static str],
 }
 
-/// Requests that run in this pool. Of each list that is not empty one has to be met.
+/// Requests that run in this pool. Each list that is not empty must match.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolRule {
     /// The pool's name.
@@ -45,12 +46,12 @@ pub struct PoolRule {
     pub paths: &'static [&'static str],
     /// Methods.
     pub methods: &'static [&'static str],
-    /// Cookies, `*` at either end for anything.
+    /// Cookies, `*` at either end matches anything.
     pub cookies: &'static [&'static str],
-    /// Arguments of the query or of a short form: a name or `name=value`, `*` at either end for anything.
+    /// Arguments of the query or of a short form: a name or `name=value`, `*` at either end matches anything.
     pub arguments: &'static [&'static str],
-    /// The application knows visitors by sessions of PHP alone: one with something in it will do for the pool `admin`. Otherwise
-    /// it takes a log-in.
+    /// The application knows visitors only by PHP sessions: a session with data is enough for the pool `admin`.
+    /// Otherwise a login is needed.
     pub by_session: bool,
 }
 
@@ -74,7 +75,7 @@ impl Profile {
 
     /// Whether a visitor may have a file with this path, whatever it contains.
     ///
-    /// `path` is normalised. Scripts that are run are not asked about.
+    /// `path` is normalised. Not used for scripts that run.
     pub fn secrecy(&self, path: &[u8]) -> Secrecy {
         let hidden = |segment: &[u8]| segment.first() == Some(&b'.') && segment != b".well-known";
         if path.split(|b| *b == b'/').any(hidden) || lies_in(self.private, path) {
@@ -86,7 +87,7 @@ impl Profile {
             return Secrecy::Open;
         }
         let mut room = [0u8; 255];
-        // No file has so long a name, so there is nothing to hide: it may be a page of the front controller.
+        // No file has such a long name, so there is nothing to hide: it may be a page of the front controller.
         let Some(name) = lower_case(name, &mut room) else { return Secrecy::Open };
         if generic::is_php_source(name) || name.starts_with(b"wp-config") || self.is_named_by_prefix(name) {
             return Secrecy::Closed;
@@ -102,16 +103,16 @@ impl Profile {
         }
     }
 
-    /// Whether a script with this path may be run; one of a library only if `is_allowed`.
+    /// Whether a script with this path may run; a library's script only if `is_allowed`.
     pub fn lets_run(&self, path: &[u8], is_allowed: impl FnOnce() -> bool) -> bool {
         if memchr::memrchr(b'/', path) == Some(0) {
-            // In the root itself, as front controllers are.
+            // In the root itself, like front controllers.
             return !self.never_runs(path);
         }
         !lies_in(self.uploads, path) && !self.never_runs(path) && (!is_of_library(path) || is_allowed())
     }
 
-    /// Whether a script with this path must not be run, though it could be: it holds secrets and has nothing to say.
+    /// Whether a script with this path must not run although it could: it contains secrets and outputs nothing.
     fn never_runs(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&[]);
         let hidden = path.split(|b| *b == b'/').any(|s| s.first() == Some(&b'.') && s != b".well-known");
@@ -128,13 +129,13 @@ impl Profile {
 pub enum Secrecy {
     /// They may.
     Open,
-    /// Its name says that they should not: they may if the site's settings say so.
+    /// Its name says that they should not: they may if the site's settings allow it.
     Named,
     /// They may not: it is hidden, private, a script's source.
     Closed,
 }
 
-/// Whether a file lies below one of these folders.
+/// Whether a file is below one of these folders.
 fn lies_in(folders: &[&[&str]], path: &[u8]) -> bool {
     if folders.is_empty() {
         return false;
@@ -151,7 +152,7 @@ fn lies_in(folders: &[&[&str]], path: &[u8]) -> bool {
     folders.iter().any(|folder| (0..segments.len().saturating_sub(folder.len())).any(|at| is_at(folder, at)))
 }
 
-/// Whether a script lies in a folder of libraries, as Composer and npm make them: others include it, no visitor asks for it but to
+/// Whether a script is in a library folder of Composer or npm: other scripts include it; visitors request it only to
 /// find a hole (CVE-2017-9841).
 fn is_of_library(path: &[u8]) -> bool {
     let mut segments = path.split(|b| *b == b'/');
@@ -159,7 +160,7 @@ fn is_of_library(path: &[u8]) -> bool {
     segments.any(|s| s.eq_ignore_ascii_case(b"vendor") || s.eq_ignore_ascii_case(b"node_modules"))
 }
 
-/// `None`: longer than a file name can be.
+/// `None`: longer than any file name.
 fn lower_case<'a>(name: &[u8], room: &'a mut [u8; 255]) -> Option<&'a [u8]> {
     let room = room.get_mut(..name.len())?;
     room.copy_from_slice(name);
@@ -171,7 +172,7 @@ fn lower_case<'a>(name: &[u8], room: &'a mut [u8; 255]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// Of a WordPress.
+    /// For WordPress.
     fn secrecy(path: &str) -> Secrecy {
         Profile::of(plan::Profile::WordPress).secrecy(path.as_bytes())
     }
@@ -302,7 +303,7 @@ mod tests {
         );
     }
 
-    /// The data keeps to the grammar of the settings that it stands beside.
+    /// The data follows the grammar of the corresponding settings.
     #[test]
     fn what_pages_depend_on_is_well_formed() {
         let check = |setting: &str, patterns: &[&str]| {

@@ -1,4 +1,4 @@
-//! WordPress and what is built on it.
+//! WordPress and applications built on it.
 
 use millrace_settings::plan::PhpPool;
 
@@ -13,8 +13,8 @@ pub(super) static PROFILE: Profile = Profile {
     never_served_endings: &["wpress"],
     caching: Caching {
         bypass_cookies: &[
-            // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which everybody has who
-            // has seen the login form.
+            // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which all visitors
+            // have who have seen the login form.
             "wordpress_logged_in_*",
             "wordpress_sec_*",
             "wp-postpass_*",
@@ -33,7 +33,7 @@ pub(super) static PROFILE: Profile = Profile {
             "wp_scrape_*",
             "_wpnonce",
             "doing_wp_cron",
-            // The comment that waits for approval, shown to who wrote it.
+            // The comment that waits for approval, shown to its author.
             "unapproved",
             "moderation-hash",
             // WooCommerce and Easy Digital Downloads.
@@ -71,7 +71,7 @@ pub(super) static PROFILE: Profile = Profile {
             "*/wc-api",
         ],
         feeds: &["*/feed", "*/wp-rss.php", "*/wp-rss2.php", "*/wp-atom.php", "*/wp-rdf.php"],
-        // WordPress's own, and those of plugins: /sitemap_index.xml, /post-sitemap.xml.
+        // WordPress's own, and plugins': /sitemap_index.xml, /post-sitemap.xml.
         sitemaps: &["*/wp-sitemap*", "*/sitemap*", "*sitemap.xml"],
         // In a field's value, a URL, or a script.
         nonce_marks: &["nonce", "Nonce"],
@@ -81,7 +81,8 @@ pub(super) static PROFILE: Profile = Profile {
     },
     doors: &["*/wp-admin", "*/wp-login.php"],
     pools: &[
-        // What nobody waits for. Not `doing_wp_cron`: with ALTERNATE_WP_CRON visitors have that in their URL.
+        // Requests without a waiting client. Not `doing_wp_cron`: with ALTERNATE_WP_CRON visitors have it in their
+        // URL.
         PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["*/wp-cron.php", "*/xmlrpc.php", "*/wp-mail.php", "*/wp-trackback.php", "*/wc-api"],
@@ -89,20 +90,20 @@ pub(super) static PROFILE: Profile = Profile {
         },
         // Of payment services.
         PoolRule { pool: PhpPool::BACKGROUND, arguments: &["wc-api", "edd-listener"], ..PoolRule::ANY },
-        // What open tabs and queues send by themselves.
+        // Requests that open tabs and queues send automatically.
         PoolRule {
             pool: PhpPool::BACKGROUND,
             paths: &["*/wp-admin/admin-ajax.php"],
             arguments: &["action=heartbeat", "action=as_async_request_queue_runner"],
             ..PoolRule::ANY
         },
-        // Who is logged in, wherever he is.
+        // Logged-in visitors, on any path.
         PoolRule {
             pool: PhpPool::ADMIN,
             cookies: &["wordpress_logged_in_*", "wordpress_sec_*"],
             ..PoolRule::ANY
         },
-        // Plugins have their visitors call these: search, filters, forms, the cart.
+        // Plugins' visitors call these: search, filters, forms, the cart.
         PoolRule {
             pool: PhpPool::FRONT,
             paths: &[
@@ -114,7 +115,7 @@ pub(super) static PROFILE: Profile = Profile {
             ..PoolRule::ANY
         },
         PoolRule { pool: PhpPool::ADMIN, paths: &["*/wp-admin", "*/wp-login.php"], ..PoolRule::ANY },
-        // With a password of its own instead of a cookie: apps, other systems.
+        // With an application password instead of a cookie: apps, other systems.
         PoolRule {
             pool: PhpPool::ADMIN,
             methods: PoolRule::CHANGING,
@@ -146,7 +147,7 @@ pub(super) static PROFILE: Profile = Profile {
             ..PoolRule::ANY
         },
     ],
-    // WooCommerce's scripts ask for the cart on every page of the catalogue, also for a reader who has none.
+    // WooCommerce's scripts request the cart on every page of the catalogue, also for readers without one.
     reading: &[
         PoolRule { arguments: &["wc-ajax=get_refreshed_fragments"], ..PoolRule::ANY },
         PoolRule {

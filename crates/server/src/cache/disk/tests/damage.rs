@@ -1,10 +1,10 @@
-//! Torn files, changed files, files of others.
+//! Torn files, changed files, foreign files.
 
 use std::io::Write;
 
 use super::*;
 
-/// Three entries in one segment, and a purge of another.
+/// Three entries in one segment, and a purge of another entry.
 fn three(name: &str) -> (Stage, Disk) {
     let stage = Stage::new(name);
     let disk = stage.open();
@@ -16,7 +16,7 @@ fn three(name: &str) -> (Stage, Disk) {
     (stage, disk)
 }
 
-/// Those that are there are as they were. How many.
+/// Checks that the loaded entries are undamaged; returns their number.
 fn sound(shelf: &Shelf) -> usize {
     let found = (0..3).filter_map(|number| Some((number, shelf.has(&number.to_string())?)));
     found.map(|(number, found)| assert_eq!(found, (content(number), false))).count()

@@ -1,10 +1,10 @@
-//! Start, end, death, and what fits.
+//! Start, end, kill, and limits of size.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::*;
 
-/// Loads what is in the folder, with a disk that stays open.
+/// Loads the folder, with a disk that stays open.
 fn load(stage: &Stage, shelf: &Arc<Shelf>) -> Disk {
     let disk = stage.open_into(limits(16 << 20), shelf);
     assert!(disk.is_on());
@@ -186,7 +186,7 @@ fn what_memory_still_has_is_written_again() {
         store(&disk, &name, &body, &[number]);
         written(&disk, number + 1);
     }
-    // What is written again is still covered by what comes now.
+    // Entries that are written again are still covered by later purges.
     disk.purge(&[hard(100)], || ());
     let found = stage.after_kill();
     for number in (0..1_000_u64).step_by(50).filter(|number| *number != 100) {
@@ -226,7 +226,7 @@ fn many_starts_make_a_bounded_number_of_files() {
     }
     let purges = files(&stage.folder(), ".purges");
     assert!(purges.len() <= 6, "{purges:?}");
-    // Old purges still count for old entries.
+    // Old purges still apply to old entries.
     let disk = load(&stage, &Arc::new(Shelf::default()));
     disk.purge(&[hard(3)], || ());
     disk.close();

@@ -1,5 +1,5 @@
-//! With real files. A server that is killed is one whose folder is copied while it runs: what `write` has taken is
-//! there, and nothing else.
+//! Uses real files. To simulate a killed server, the tests copy its folder while it runs: data that `write` has taken
+//! is there, and nothing else.
 
 mod damage;
 mod life;
@@ -20,7 +20,7 @@ use millrace_wire::encoding::Coding;
 use super::*;
 use crate::context::log::tests::{Dir, plan, texts};
 
-/// The shelf's time.
+/// The shelf's clock.
 const NOW: Millis = 1_000_000_000;
 const ORIGIN: u64 = 17;
 
@@ -28,9 +28,9 @@ const ORIGIN: u64 = 17;
 #[derive(Default)]
 struct Shelf {
     entries: Mutex<BTreeMap<Vec<u8>, Kept>>,
-    /// Keys in the order in which they came.
+    /// Keys in the order of their arrival.
     order: Mutex<Vec<String>>,
-    /// As many entries fit; 0: all.
+    /// Maximum number of entries; 0: no limit.
     room: usize,
     loaded: Mutex<bool>,
     changed: Condvar,
@@ -51,7 +51,7 @@ impl Shelf {
         assert!(*loaded, "the loader does not end");
     }
 
-    /// What came under this key: the content, and whether it is stale by a soft purge.
+    /// The entry under this key: its content, and whether it is stale by a soft purge.
     fn has(&self, key: &str) -> Option<(String, bool)> {
         let entries = lock(&self.entries);
         let kept = entries.get(key.as_bytes())?;
@@ -91,11 +91,11 @@ impl MemoryStore for Shelf {
     }
 }
 
-/// A log that can be read, and a folder that goes with the test.
+/// A log that can be read, and a folder that is deleted with the test.
 struct Stage {
     dir: Dir,
     log: Log,
-    /// Beside the folder for pages, and what is copied.
+    /// The parent of the folder for pages and of its copies.
     base: PathBuf,
 }
 
@@ -109,7 +109,7 @@ impl Stage {
     fn new(name: &str) -> Stage {
         let dir = Dir::new(&format!("disk-{name}"));
         let log = Log::open(&plan(&dir.path("error.log"))).unwrap();
-        // In memory where that is possible: these folders are closed properly thousands of times.
+        // In memory if possible: these folders are closed properly thousands of times.
         let memory = Path::new("/dev/shm");
         let base = match memory.is_dir() {
             true => memory.join(format!("millrace-disk-{name}-{}", std::process::id())),
@@ -132,7 +132,7 @@ impl Stage {
         self.open_into(limits, &Arc::new(Shelf::default()))
     }
 
-    /// A start: the shelf gets what there is.
+    /// A start: the shelf gets the stored entries.
     fn open_into(&self, limits: DiskLimits, shelf: &Arc<Shelf>) -> Disk {
         let disk = Disk::open(&self.folder(), limits, &self.log);
         disk.load(shelf);
@@ -145,7 +145,7 @@ impl Stage {
         self.after_kill_and(|_| {})
     }
 
-    /// The same, after something has happened to the copy of the folder.
+    /// The same, after `what` has changed the copy of the folder.
     fn after_kill_and(&self, what: impl FnOnce(&Copied)) -> Arc<Shelf> {
         let copied = Copied::of(&self.folder(), self.base.join("copy"));
         what(&copied);
@@ -158,18 +158,18 @@ impl Stage {
         shelf
     }
 
-    /// Everything that was logged.
+    /// All log messages.
     fn told(&self) -> Vec<String> {
         self.log.close();
         texts(&self.dir.path("error.log"))
     }
 }
 
-/// A copy of a folder; goes when it is dropped.
+/// A copy of a folder; deleted on drop.
 struct Copied(PathBuf);
 
 impl Copied {
-    /// Death comes at one moment, a copy takes a while: it is taken again until nothing has changed meanwhile.
+    /// A kill happens at one moment, a copy takes time: it is repeated until nothing has changed meanwhile.
     fn of(folder: &Path, to: PathBuf) -> Copied {
         loop {
             fs::create_dir(&to).unwrap();
@@ -184,7 +184,7 @@ impl Copied {
         }
     }
 
-    /// The files whose names end so, the oldest first.
+    /// The files with this suffix, the oldest first.
     fn files(&self, end: &str) -> Vec<PathBuf> {
         files(&self.0, end)
     }
@@ -215,7 +215,7 @@ fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Everything is written at once.
+/// Limits under which all is written at once.
 fn limits(bytes: u64) -> DiskLimits {
     DiskLimits { settle: Duration::ZERO, least_fresh: 0, ..DiskLimits::new(bytes) }
 }
@@ -240,7 +240,7 @@ fn store(disk: &Disk, key: &str, body: &str, tags: &[u64]) {
     disk.stored(key.as_bytes(), kept(body, tags), disk.stamp(), ORIGIN);
 }
 
-/// Waits until the writer has nothing left to do.
+/// Waits until the writer has nothing to do.
 fn written(disk: &Disk, entries: u64) {
     wait_for(|| disk.usage().written >= entries);
 }
@@ -270,7 +270,7 @@ fn key(path: &str) -> String {
     format!("shop\0http\0shop.test\0{path}\0")
 }
 
-/// Content of a length that is not that of others.
+/// Content of a unique length.
 fn content(number: usize) -> String {
     format!("page {number} ").repeat(10 + number % 7)
 }

@@ -1,8 +1,8 @@
-//! Any order of storing, purging, ending, dying and starting, against a list of all that happened.
+//! Random sequences of stores, purges, ends, kills and starts, compared with a list of all events.
 
 use super::*;
 
-/// Small numbers by a seed: what failed fails again.
+/// Small pseudo-random numbers from a seed: a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {
@@ -14,10 +14,10 @@ impl Dice {
     }
 }
 
-/// All that happened, in order. What a fill brings is as old as its beginning.
+/// All events, in order. The result of a fill is as old as the fill's beginning.
 #[derive(Default)]
 struct Past {
-    /// Of each page the moment when its last fill began, and its version.
+    /// For each page the time when its last fill began, and its version.
     last: BTreeMap<u64, (usize, usize)>,
     purges: Vec<(usize, Purge, Hardness)>,
     moment: usize,
@@ -25,7 +25,7 @@ struct Past {
 
 const PAGES: u64 = 12;
 
-/// Tags of a page: one of its own, one of a few, one of all.
+/// Tags of a page: one of its own, one shared with a few pages, one shared by all.
 fn tags(page: u64) -> [u64; 3] {
     [1_000 + page, page % 3, 999]
 }
@@ -36,7 +36,7 @@ impl Past {
         self.moment
     }
 
-    /// What has to be found of a page.
+    /// The expected entry of a page.
     fn expected(&self, page: u64) -> Option<(String, bool)> {
         let (begun, version) = *self.last.get(&page)?;
         let path = key(&format!("/{page}"));
@@ -92,7 +92,7 @@ fn live(seed: u64) {
         match dice.below(12) {
             0..=3 => running.push((dice.below(PAGES), past.next(), disk.stamp())),
             4..=6 => {
-                // The fill that began first ends first, as the store sees to it.
+                // The fill that began first ends first, as the store guarantees.
                 if !running.is_empty() {
                     let (page, begun, stamp) = running.remove(0);
                     let version = past.next();

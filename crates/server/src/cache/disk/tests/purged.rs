@@ -97,7 +97,7 @@ fn more_purges_than_a_file_holds() {
     for round in 0..200 {
         let purges: Vec<_> = (1..=50).map(|tag| hard(round * 10 + tag)).collect();
         disk.purge(&purges, || ());
-        // Entries make the writer look after the folder.
+        // Entries make the writer tidy the folder.
         store(&disk, &format!("c{round}"), "page", &[]);
     }
     written(&disk, 202);

@@ -1,4 +1,4 @@
-//! A disk that is full, slow, or refuses.
+//! A disk that is full, slow, or returns errors.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn a_writer_that_hangs_costs_entries_and_holds_nobody_up() {
     let shelf = Arc::new(Shelf::default());
     let disk = stage.open_into(DiskLimits { queue_bytes: 100_000, ..limits(1 << 20) }, &shelf);
     let body = "x".repeat(10_000);
-    // The writer hangs when it asks memory what it still has of the oldest segment.
+    // The writer hangs when it asks memory for the pages of the oldest segment.
     let held = lock(&shelf.entries);
     let (mut slowest, mut number) = (Duration::ZERO, 0_u64);
     while disk.usage().dropped < 20 {
@@ -56,7 +56,7 @@ fn if_a_purge_cannot_be_written_nothing_comes_back() {
     assert!(applied && files(&stage.folder(), ".pages").is_empty());
     in_the_way.iter().for_each(|path| fs::remove_dir(path).unwrap());
 
-    // Entries that may be concerned are refused; those that began later are not.
+    // Entries that the purge may cover are refused; later ones are not.
     disk.stored(b"c", kept("old", &[1]), begun, ORIGIN);
     store(&disk, "d", "new", &[1]);
     wait_for(|| disk.usage().written == 3 || disk.usage().dropped > 0);
@@ -70,7 +70,7 @@ fn if_a_purge_cannot_be_written_nothing_comes_back() {
     assert!(told.iter().any(|line| line.contains("cannot write a purge")), "{told:?}");
 }
 
-/// Where the second half of the next test finds itself.
+/// Environment variable with the folder for the second half of the next test.
 const LIMITED: &str = "MILLRACE_TEST_LIMITED";
 
 /// A file size limit stands for a full disk: the system refuses to write more.
@@ -79,7 +79,7 @@ fn a_full_disk_costs_entries_and_is_told_once() {
     if std::env::var_os(LIMITED).is_some() {
         return full_disk();
     }
-    // A limit can't be taken back, and the signal that comes with it would end this process.
+    // A limit can't be removed again, and its signal would end this process.
     let test = "cache::disk::tests::trouble::a_full_disk_costs_entries_and_is_told_once";
     let this = std::env::current_exe().unwrap();
     let shell = format!("trap '' XFSZ; ulimit -f 64; exec '{}' --exact {test} --nocapture", this.display());
@@ -90,7 +90,7 @@ fn a_full_disk_costs_entries_and_is_told_once() {
 
 fn full_disk() {
     let stage = Stage::new("full");
-    // A segment is far larger than the system lets a file become: 32 or 64 KB, as the shell counts.
+    // A segment is far larger than the limit: 32 or 64 KB, depending on the shell's unit.
     let disk = stage.open_with(limits(16 << 20));
     let body = "x".repeat(5_000);
     for number in 0..40 {

@@ -1,9 +1,9 @@
-//! Published concurrency limits on the same machine, so that ours is kept only while it wins over them.
+//! Published concurrency limits on the same machine: ours is kept only while it beats them.
 
 use super::super::concurrency_limit::{ConcurrencyLimit, PoolSample};
 use super::{CAPACITY, Crowd, Machine, PAGE, SLOW, Script, Tally};
 
-/// Says how many may run at once.
+/// Sets how many may run at once.
 pub trait Limiter {
     fn limit(&self) -> usize;
     fn look(&mut self, now: u64, seen: &PoolSample);
@@ -31,8 +31,8 @@ impl Limiter for Fixed {
     fn look(&mut self, _: u64, _: &PoolSample) {}
 }
 
-/// Additive increase, multiplicative decrease (D. Chiu and R. Jain, 1989) by a bound of the service time, as in Netflix's
-/// concurrency-limits (`AIMDLimit`): its bound has to be known beforehand, here twice a page.
+/// Additive increase, multiplicative decrease (D. Chiu and R. Jain, 1989) by a bound of the service time, as in
+/// Netflix's concurrency-limits (`AIMDLimit`): its bound must be known beforehand, here twice the time of a page.
 struct Aimd {
     limit: f64,
     late: bool,
@@ -93,7 +93,7 @@ impl Limiter for Gradient {
     }
 }
 
-/// Goodput and mean service time of a page in an overload, then goodput of scripts that wait for a service.
+/// Goodput and mean service time of pages in an overload, then goodput of scripts that wait for a service.
 fn measure(limiter: impl Fn() -> Box<dyn Limiter>) -> [f64; 3] {
     let mut machine = Machine::with(16, limiter());
     let crowd = Crowd::Open(CAPACITY * 5.0);
@@ -120,7 +120,7 @@ fn ours_wins_over_published_limits() {
     ];
     for (name, limiter) in others {
         let [other_pages, other_service, other_slow] = measure(limiter);
-        // Worse in one of them, and better in none by more than chance.
+        // Worse in one figure, and better in none by more than chance.
         let worse = other_pages < pages * 0.95 || other_service > service * 1.5 || other_slow < slow * 0.9;
         let better = other_pages > pages * 1.03 || other_service < service * 0.9 || other_slow > slow * 1.03;
         assert!(
