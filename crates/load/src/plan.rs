@@ -34,7 +34,7 @@ pub struct Plan {
     pub accept_encoding: String,
     /// After how long a request has failed.
     pub timeout: Duration,
-    /// Threads; `None`: one a core, and more where descriptors are short.
+    /// Threads; `None`: one per core, and more where descriptors are short.
     pub threads: Option<usize>,
     /// Whether responses must equal the reference responses.
     pub sameness: bool,

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 /// A run: complete, or so far.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The request and the target of the test.
+    /// The options and the target of the run.
     pub description: Description,
     /// The stages of the load, in order, as far as they have begun; rounds are stages too.
     pub stages: Vec<Stage>,
@@ -31,7 +31,7 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// The request and the target of the test.
+/// The options and the target of the run.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The command line.

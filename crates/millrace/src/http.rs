@@ -1,6 +1,6 @@
 //! A small HTTP client for two jobs: asking a running server on its admin address, and filling in WordPress's own forms.
 //!
-//! It speaks HTTP/1.0, one request a connection.
+//! It speaks HTTP/1.0, one request per connection.
 
 use millrace_settings::plan::Address;
 use millrace_wire::response::{Collector, Response};

@@ -27,8 +27,9 @@
 //!
 //! - the entries (a dense slab of fixed slots), one for each stored variant of a page, each mark "uncacheable" (hit
 //!   for miss) and each list of Vary fields of a page with variants; and their keys;
+//! - the index from key hash to slot, the table of tags with their generations, the ghosts of S3-FIFO, the running fills,
+//!   the prefix bans;
 //! - all memory of each stored [`Page`], as [`Page::bytes`] returns it, and the [`Terms`].
-//! - of each [`Page`] that it stores all that [`Page::bytes`] says, and the [`Terms`].
 //!
 //! A `Page` is immutable except for codings added later, and shared by `Arc`: a connection that sends it keeps it
 //! alive after its eviction. Such pages no longer count; they belong to their connections. When memory is short, the

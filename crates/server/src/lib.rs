@@ -1,4 +1,4 @@
-//! The path of a request, a folder a room.
+//! The path of a request, one folder per room.
 //!
 //! ```text
 //!  client -> accept -> protocol -> serve -> route -> Route
@@ -9,9 +9,9 @@
 //!  client <--------------+- Reply <----------+
 //! ```
 //!
-//! One event loop a core, each with its own listening sockets; a connection lives and dies on one of them. Nothing behind
-//! [`protocol`] knows a protocol, `files`, `cache` and `php` don't know each other. A room uses only rooms that come after it
-//! on the path; ARCHITECTURE.md lists which, and `tests/rooms.rs` holds the code against that list.
+//! One event loop per core, each with its own listening sockets; a connection stays on one of them. Nothing behind
+//! [`protocol`] knows a protocol; `files`, `cache` and `php` don't know each other. A room uses only rooms that come
+//! after it on the path; ARCHITECTURE.md lists which, and `tests/rooms.rs` compares the code with that list.
 
 pub mod engine;
 

@@ -1,13 +1,14 @@
-//! The rooms of this crate know only what ARCHITECTURE.md says that they may: its list of arrows is held against the `use` lines.
+//! The rooms of this crate use only what ARCHITECTURE.md permits: this test compares its list of arrows with the
+//! `use` lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What one room uses, by name.
+/// The rooms that a room uses, by name.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// Most arrows that there may be.
+/// Maximum number of arrows.
 const MOST: usize = 60;
 
 #[test]
@@ -105,7 +106,7 @@ fn files_that_use(room: &str, used: &str) -> Vec<PathBuf> {
     files(&source().join(room)).into_iter().filter(uses).collect()
 }
 
-/// The modules of this crate that some code names, in `use` lines or elsewhere.
+/// The modules of this crate that the code names, in `use` lines or elsewhere.
 fn uses_of(code: &str) -> BTreeSet<String> {
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).fold(
         String::new(),
@@ -126,7 +127,7 @@ fn uses_of(code: &str) -> BTreeSet<String> {
     uses
 }
 
-/// The first name of each member of a list in braces, which has been opened already.
+/// The first name of each member of a list in braces, after the opening brace.
 fn first_names(list: &str) -> Vec<String> {
     let (mut names, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, sign) in list.char_indices() {

@@ -1,5 +1,6 @@
-//! Within a crate a type name means one thing: no two structs, enums, traits or aliases have the same name, but for a list with
-//! reasons. Tests may repeat names. And no constant has another value in tests: no code of the product asks whether it is tested.
+//! Within a crate a type name means one thing: no two structs, enums, traits or aliases have the same name, except
+//! for a list with reasons. Tests may repeat names. And no constant has another value in tests: no code of the
+//! product asks whether it is tested.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 const TWINS: [(&str, &str, &str); 1] =
     [("server", "Connection", "HTTP/1.1 and HTTP/2 each have one, and no other room sees either")];
 
-/// What stands before an item that only tests have.
+/// The line before an item that only tests have.
 const TEST_ONLY: &str = "#[cfg(test)]";
 
 /// Where each type of a crate is defined, by name.
@@ -88,7 +89,7 @@ fn definitions(source: &Path) -> Definitions {
     definitions
 }
 
-/// The types that a file defines outside of its modules for tests.
+/// The types that a file defines outside of its test modules.
 fn defined(text: &str) -> Vec<String> {
     let (mut names, mut lines) = (Vec::new(), text.lines());
     while let Some(line) = lines.next() {
@@ -125,7 +126,7 @@ fn without_visibility(code: &str) -> &str {
     }
 }
 
-/// The files of the product below a folder: without those of modules that only tests have.
+/// The files of the product below a folder, without modules that only tests have.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut tests) = (all_files(folder), Vec::new());
     for file in &files {
@@ -143,7 +144,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Modules in files of their own that only tests have.
+/// Modules in separate files that only tests have.
 fn test_modules(code: &str) -> impl Iterator<Item = &str> {
     code.split(TEST_ONLY).skip(1).filter_map(|rest| {
         without_visibility(rest.trim_start().lines().next()?).strip_prefix("mod ")?.strip_suffix(';')

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootC
 
 use crate::plan::Certificates;
 
-/// How connections are encrypted; one a thread, so that no lock is shared.
+/// How connections are encrypted; one per thread, so that no lock is shared.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,

@@ -23,7 +23,7 @@ pub struct Document {
     pub format: String,
     /// Version of Millrace that wrote it.
     pub version: String,
-    /// The request and the target of the test.
+    /// The options and the target of the run.
     pub description: JsonDescription,
     /// Why it ended.
     pub outcome: JsonOutcome,
@@ -46,7 +46,7 @@ pub struct Document {
     pub notes: Vec<String>,
 }
 
-/// The request and the target of the test.
+/// The options and the target of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JsonDescription {
     /// The command line, a word each.

@@ -56,8 +56,8 @@ pub struct Ways {
 /// Gives the calling thread its own descriptor table, with a runtime and the connections to other threads; `room`:
 /// the limit of connections on the other side.
 ///
+/// # Errors
 /// No descriptors or memory are available.
-/// No descriptors or memory can be had.
 pub fn secede(room: &Arc<ConnectionLimits>) -> io::Result<(LocalRuntime, Ways)> {
     let before = open_here();
     let runtime = runtime()?;

@@ -83,8 +83,8 @@ impl EventLoop {
 /// Starts the event loops of the plan, and then `crowd` crowd loops, which together pass on as many connections as
 /// `room` allows.
 ///
+/// # Errors
 /// No thread, runtime or descriptor is available.
-/// No thread, runtime or descriptor can be had.
 pub fn start(
     process: &Arc<Service>,
     terms: &Arc<Swapped<Option<Terms>>>,

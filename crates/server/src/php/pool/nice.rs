@@ -1,6 +1,5 @@
-//! The niceness of workers, for when the processor is short: background work yields to visitors' requests, and
-//! visitors' requests yield to requests of people who work at the site, who otherwise could not even see what is
-//! wrong.
+//! The niceness of workers, for when the processor is short: background work yields to visitors' requests, and these
+//! yield to requests of the site's staff, so that they can see what is wrong.
 //!
 //! A process may always raise its niceness, but lower it only with a privilege (CAP_SYS_NICE, RLIMIT_NICE). Without
 //! that, a worker with raised niceness runs no request with a lower one any more; another worker does.

@@ -13,8 +13,8 @@ pub(super) static PROFILE: Profile = Profile {
     never_served_endings: &["wpress"],
     caching: Caching {
         bypass_cookies: &[
-            // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which all visitors
-            // have who have seen the login form.
+            // WordPress itself (wp-includes/default-constants.php). Not `wordpress_test_cookie`, which every visitor
+            // to the login form gets.
             "wordpress_logged_in_*",
             "wordpress_sec_*",
             "wp-postpass_*",
