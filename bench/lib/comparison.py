@@ -18,21 +18,26 @@ ROWS = [
     ('`echo "Hello World"`, CPU per request', "hello.php", "µs"),
     ("WordPress page, uncached, CPU per request", "WordPress, uncached", "ms"),
     ("memory per idle connection", "memory of an idle connection", "KB"),
-    ("a crowd: pages within TIMEOUT, as a share of the capacity (more is better)", "pages a second at", "share"),
-    ("a crowd: visitors with neither a page nor a refusal after TIMEOUT", "no response in", ""),
+    ("a crowd: pages served within TIMEOUT, as a share of the capacity (more is better)", "pages a second at", "share"),
+    ("a crowd: visitors with an error response (5xx)", "responses 5xx", ""),
+    ("a crowd: visitors that wait TIMEOUT in vain", "no response in", ""),
 ]
 NAMES = {"nginx as installed": "nginx + php-fpm, as installed", "nginx tuned": "nginx + php-fpm, tuned"}
 HEAD = """
-Measured on DATE in one run, by `bench/rivals`, on one machine: MACHINE The server had one core, and the load tester the other. The figures are medians;
-lower is better unless the row says otherwise. [The result file](bench/results/FILE) has every round and all configurations.
+Measured on DATE in one run of `bench/rivals`, the server on one core and the load tester on the other; medians. Lower is better unless the row says
+otherwise. [The result file](bench/results/FILE) has every round and all configurations. The machine and the versions:
+MACHINE
 
 """
 TAIL = """
-nginx as installed has Debian's settings and a `fastcgi_cache`, which compresses each hit. nginx tuned stores compressed pages in a second cache layer,
-keeps files open, and has more PHP processes; before the crowd, it bounds the queue to 100 requests. Apache stores compressed pages with
-mod_cache_disk, and Varnish has nginx behind it, which compresses; both pass PHP to php-fpm. FrankenPHP runs in Caddy in classic mode, because
-WordPress does not run in its worker mode, and has no page cache. The crowd is five times as many visitors as the server has capacity for, on both cores,
-for an uncached WordPress page; each gives up after TIMEOUT. Millrace and nginx tuned refuse the surplus with a 503.
+nginx as installed has Debian's settings and a `fastcgi_cache`, which compresses each hit. nginx tuned stores compressed pages in a second cache layer
+and keeps files open. Apache stores compressed pages with mod_cache_disk. Varnish has nginx behind it, which compresses; it stores pages with gzip only,
+and decompresses them for other clients. All four pass PHP to php-fpm. FrankenPHP runs in Caddy, in classic mode, because WordPress is not written for
+its worker mode; it has no page cache.
+
+The crowd is five times as many visitors as the server has capacity for, on both cores. Each wants an uncached WordPress page, and gives up after
+TIMEOUT. PHP has at most 16 workers, processes or threads (nginx as installed: 5). Millrace refuses visitors that would wait longer than two seconds;
+nginx tuned has a limit of 100 requests; for the others, php-fpm's queue is the limit (511 requests), and FrankenPHP has none.
 """
 
 
@@ -82,7 +87,7 @@ def block(name, text, found):
     for title, row, unit in ROWS:
         values = next(values for what, values in found if what.startswith(row))
         lines.append(f"| {title} | " + " | ".join(shown(values[column], unit) for column in columns) + " |")
-    machine = text.splitlines()[2]
+    machine = text.splitlines()[2] + "\n" + re.search("^Apache/.*", text, re.M)[0]
     seconds = re.search(r"no response in ([0-9]+) s", text)[1] + " s"
     filled = HEAD.replace("DATE", name[:10]).replace("MACHINE", machine).replace("FILE", name) + "\n".join(lines) + "\n" + TAIL
     return filled.replace("TIMEOUT", seconds) + "\n"

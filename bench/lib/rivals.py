@@ -95,13 +95,14 @@ class Place:
         return self.kind == "pages"
 
     def fpm(self, stack, pool=()):
-        """php-fpm, a static pool unless `pool` says otherwise, and the directive that passes requests to it."""
-        process = stack.enter_context(rig.PhpFpm(self.home, self.ini, self.workers, prefix=self.prefix, pool=pool))
+        """php-fpm, a static pool unless `pool` says otherwise, and the directive that passes requests to it. Its queue is as long as by default."""
+        process = stack.enter_context(rig.PhpFpm(self.home, self.ini, self.workers, prefix=self.prefix, pool=[*pool, "listen.backlog=511"]))
         return process, f"{rig.FASTCGI} fastcgi_pass unix:{process.socket};"
 
     def server(self, name, front, processes, configuration):
         """The server for the record."""
-        return caches.Cache(name, front.port, processes, configuration, self.home, None)
+        shown = configuration.replace(rig.program("millrace"), "millrace")  # MILLRACE may be anywhere on this machine
+        return caches.Cache(name, front.port, processes, shown, self.home, None)
 
 
 def pages(name, page, stack):
