@@ -24,20 +24,21 @@ ROWS = [
 ]
 NAMES = {"nginx as installed": "nginx + php-fpm, as installed", "nginx tuned": "nginx + php-fpm, tuned"}
 HEAD = """
-Measured on DATE in one run of `bench/rivals`, the server on one core and the load tester on the other; medians. Lower is better unless the row says
-otherwise. [The result file](bench/results/FILE) has every round and all configurations. The machine and the versions:
+Measured on DATE in one run of `bench/rivals`, the server on one core and the load tester on the other; medians. Lower is better unless the row
+says otherwise. [The result file](bench/results/FILE) has every round and all configurations. The machine and the versions:
 MACHINE
 
 """
 TAIL = """
-nginx as installed has Debian's settings and a `fastcgi_cache`, which compresses each hit. nginx tuned stores compressed pages in a second cache layer
-and keeps files open. Apache stores compressed pages with mod_cache_disk. Varnish has nginx behind it, which compresses; it stores pages with gzip only,
-and decompresses them for other clients. All four pass PHP to php-fpm. FrankenPHP runs in Caddy, in classic mode, because WordPress is not written for
-its worker mode; it has no page cache.
+nginx as installed has Debian's settings and a `fastcgi_cache`, which compresses each hit. nginx tuned stores compressed pages in a second cache
+layer and keeps files open. Apache stores compressed pages with mod_cache_disk. Varnish has nginx behind it, which compresses; it stores pages with
+gzip only, and decompresses them for other clients. All four pass PHP to php-fpm. FrankenPHP runs in Caddy, in classic mode, because WordPress is not
+written for its worker mode; it has no page cache.
 
 The crowd is five times as many visitors as the server has capacity for, on both cores. Each wants an uncached WordPress page, and gives up after
-TIMEOUT. PHP has at most 16 workers, processes or threads (nginx as installed: 5). Millrace refuses visitors that would wait longer than two seconds;
-nginx tuned has a limit of 100 requests; for the others, php-fpm's queue is the limit (511 requests), and FrankenPHP has none.
+TIMEOUT. PHP has at most 16 workers, processes or threads (nginx as installed: 5). Millrace refuses visitors that would wait longer than two seconds.
+nginx tuned has a limit of 100 requests; for nginx as installed and Varnish, php-fpm's queue of 511 requests is the limit. With Apache, which has
+128 threads, and with FrankenPHP, all others wait.
 """
 
 
@@ -87,7 +88,7 @@ def block(name, text, found):
     for title, row, unit in ROWS:
         values = next(values for what, values in found if what.startswith(row))
         lines.append(f"| {title} | " + " | ".join(shown(values[column], unit) for column in columns) + " |")
-    machine = text.splitlines()[2] + "\n" + re.search("^Apache/.*", text, re.M)[0]
+    machine = "\n".join([text.splitlines()[2], *re.findall("^(?:Apache/|FrankenPHP).*", text, re.M)])
     seconds = re.search(r"no response in ([0-9]+) s", text)[1] + " s"
     filled = HEAD.replace("DATE", name[:10]).replace("MACHINE", machine).replace("FILE", name) + "\n".join(lines) + "\n" + TAIL
     return filled.replace("TIMEOUT", seconds) + "\n"
