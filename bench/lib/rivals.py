@@ -1,12 +1,14 @@
-"""The servers that bench/rivals compares: nginx + php-fpm as installed and as an expert configures it, Apache, Varnish, Millrace.
+"""The servers that bench/rivals compares: nginx + php-fpm as installed and as an expert configures it, Apache, Varnish, FrankenPHP, Millrace.
 
 Each starts in a `Place`: "pages" (a page that PHP makes and the server caches, hello.php, a file of 3 KB) or "wordpress" (uncached).
 A place on one core is for CPU a request; a place on all cores is for the crowd.
 """
 
 import os
+import re
 import shutil
 import tempfile
+import types
 from pathlib import Path
 
 import caches
@@ -16,7 +18,7 @@ from measure import rig
 
 import peers  # noqa: E402  (measure has put tests/support where it is found)
 
-MILLRACE = "Millrace"
+MILLRACE, FRANKENPHP = "Millrace", "FrankenPHP"
 HELLO_WORKERS, WORDPRESS_WORKERS, CROWD_WORKERS = 4, 2, 16
 # An expert bounds the queue: this many requests in PHP or waiting for it, the others are refused with 503. At 50 pages a second it is 2 s of work,
 # as long as Millrace lets visitors wait.
@@ -42,6 +44,41 @@ INNER = """upstream inner { server unix:HOME/inner.sock; keepalive 16; }
 server { listen unix:HOME/inner.sock; server_name bench.test; root ROOT; gzip on; gzip_vary on; gzip_min_length 1100; gzip_proxied any; gzip_comp_level 6;
 BROTLI location / { FRONT BUFFERS fastcgi_pass unix:SOCKET; } }
 """
+# What FrankenPHP's directive php_server does, in Caddy's own directives. FrankenPHP runs in classic mode, as its manual has it for WordPress: in worker
+# mode one process of WordPress would serve request after request, and WordPress keeps a request's state in globals. It has no page cache.
+CADDYFILE = """{
+	admin off
+	auto_https off
+	persist_config off
+	storage file_system HOME/caddy
+	servers {
+		timeouts {
+			idle 10m
+		}
+	}
+}
+http://:PORT {
+	bind 127.0.0.1
+	root * ROOT
+	route {
+		GZIP
+		@folder {
+			file {path}/index.php
+			not path */
+		}
+		redir @folder {path}/ 308
+		@index file {
+			try_files {path} {path}/index.php index.php
+			split_path .php
+		}
+		rewrite @index {file_match.relative}
+		@php path *.php
+		php @php ROOT THREADS THREADS
+		file_server
+	}
+}
+"""
+PROGRAM = None  # bench/rivals says where FrankenPHP is
 
 
 class Place:
@@ -58,13 +95,14 @@ class Place:
         return self.kind == "pages"
 
     def fpm(self, stack, pool=()):
-        """php-fpm, a static pool unless `pool` says otherwise, and the directive that passes requests to it."""
-        process = stack.enter_context(rig.PhpFpm(self.home, self.ini, self.workers, prefix=self.prefix, pool=pool))
+        """php-fpm, a static pool unless `pool` says otherwise, and the directive that passes requests to it. Its queue is as long as by default."""
+        process = stack.enter_context(rig.PhpFpm(self.home, self.ini, self.workers, prefix=self.prefix, pool=[*pool, "listen.backlog=511"]))
         return process, f"{rig.FASTCGI} fastcgi_pass unix:{process.socket};"
 
     def server(self, name, front, processes, configuration):
         """The server for the record."""
-        return caches.Cache(name, front.port, processes, configuration, self.home, None)
+        shown = configuration.replace(rig.program("millrace"), "millrace")  # MILLRACE may be anywhere on this machine
+        return caches.Cache(name, front.port, processes, shown, self.home, None)
 
 
 def pages(name, page, stack):
@@ -154,6 +192,22 @@ def varnish(name, place, stack):
     return place.server(name, process, [process, origin, pool], shown)
 
 
+def frankenphp(name, place, stack):
+    """FrankenPHP in Caddy: as many threads as php-fpm has processes. Visitors wait for a thread without a limit, the default."""
+    port = rig.free_port()
+    ini = place.home / "frankenphp.ini"  # without php-fpm's extensions: FrankenPHP's PHP has its own in it
+    ini.write_text("".join(line for line in place.ini.read_text().splitlines(True) if not line.startswith("extension=")))
+    values = {"HOME": place.home, "PORT": port, "ROOT": place.root, "THREADS": place.workers, "GZIP": "" if place.cached else "encode gzip"}
+    text = re.sub("|".join(values), lambda found: str(values[found[0]]), CADDYFILE)
+    (place.home / "Caddyfile").write_text(text)
+    environment = {**os.environ, "PHPRC": str(ini), "PHP_INI_SCAN_DIR": "", "GODEBUG": "cgocheck=0"}  # the last as in its container images
+    process = rig.Process([*place.prefix, PROGRAM, "run", "--config", place.home / "Caddyfile"], place.home / "frankenphp.log", env=environment)
+    stack.enter_context(process)
+    process.await_up(lambda: rig.serves(port), 30)
+    built = (PROGRAM.parent / "built").read_text()
+    return place.server(name, types.SimpleNamespace(port=port), [process], f"# {built}{text}\n# php.ini\n{ini.read_text()}")
+
+
 def millrace(name, place, stack):
     """Millrace: for CPU a request on one thread with a fixed number of workers, before a crowd as installed with 16 workers at most."""
     if place.cached:
@@ -168,7 +222,7 @@ def millrace(name, place, stack):
     return place.server(name, process, [process], server.configuration)
 
 
-STARTS = {"nginx as installed": installed, "nginx tuned": tuned, "Apache": apache, "Varnish": varnish, MILLRACE: millrace}
+STARTS = {"nginx as installed": installed, "nginx tuned": tuned, "Apache": apache, "Varnish": varnish, FRANKENPHP: frankenphp, MILLRACE: millrace}
 # Whose word caches.HIT takes for a hit.
 SAYS = {"nginx as installed": "nginx", "nginx tuned": "nginx"}
 
