@@ -5,7 +5,7 @@
 //!   control thread                    supervisor                               processes
 //!   Pool::renew ── Prepare ─────────> starts a second host, has it fork ─────> new host, workers that wait
 //!       │ Ok, or why PHP did not start <── READY, STARTED
-//!   Renewal::commit ── Commit ──────> idle workers are those of the new host;  old idle workers end at once,
+//!   Renewal::commit ── Commit ──────> the new host's workers become idle;      old idle workers end at once,
 //!       │                             no request begins in the old PHP         the others when they have finished,
 //!       │ <───────────────────────────                                         the old host with the last of them
 //!   (dropped ── Cancel ─────────────> the new host ends)

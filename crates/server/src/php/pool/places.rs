@@ -54,7 +54,7 @@ pub struct Ticket {
     id: u64,
 }
 
-/// What a browser that must wait is told.
+/// The instructions for a browser that must wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPlace {
     /// Value of its cookie.
@@ -250,7 +250,7 @@ impl Places {
         if self.arrived.is_empty() {
             self.first = number;
         }
-        // A browser that was late, or the time of another clock reading, may be earlier than all others.
+        // The arrival of a late browser, or one by another event loop's clock, may precede all others.
         while number < self.first {
             self.arrived.push_front(0);
             self.first -= 1;
