@@ -8,7 +8,7 @@
 //!                   └──── PHP ── cache ── hit ─── Ready
 //!      │                            ├────── miss ── Page: one run of PHP for all waiting requests
 //!                                          └────── Script: content in, PHP for this request alone
-//!   Exchange ── waits for what is not Ready: hand-over of files, compression
+//!   Exchange ── waits for what is not Ready: files that scripts hand over, compression
 //!   leave ───── the site's own header fields, on every response
 //! ```
 //!

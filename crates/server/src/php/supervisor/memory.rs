@@ -14,7 +14,7 @@ use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 use crate::context;
 
-/// Minimum interval between two equal log entries, milliseconds.
+/// Minimum interval between two log entries, milliseconds.
 const LOG_MS: u64 = 60_000;
 /// A worker that has run fewer requests may still grow.
 const GROWN: u64 = 10;
