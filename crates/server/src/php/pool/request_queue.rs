@@ -174,7 +174,7 @@ impl<T> RequestQueue<T> {
         found
     }
 
-    /// A request was served within `took` milliseconds.
+    /// A request was served in `took` milliseconds.
     pub fn served(&mut self, now: u64, took: f64) {
         self.now = now;
         let waiting = self.waiters.len();
