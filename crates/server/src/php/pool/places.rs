@@ -12,8 +12,8 @@
 //!
 //! A request without a place is behind all places. Some browsers never come back. So a place counts as the probability
 //! that its browser comes back: the share of browsers that came back after waiting for as long as this one will have
-//! waited when it is due ([`ReturnRates`]). A browser that is [`LATE_MS`] late does not count until it comes back; when it is
-//! [`GRACE_MS`] late, its place is forgotten.
+//! waited when it is due ([`ReturnRates`]). A browser that is [`LATE_MS`] late does not count until it comes back; when
+//! it is [`GRACE_MS`] late, its place is forgotten.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
