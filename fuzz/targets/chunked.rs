@@ -1,5 +1,5 @@
-//! Chunked content: torn at any place it gives the same bytes or the same refusal; what we write we read again.
-//! The first byte of the input chooses how it is torn.
+//! Chunked content: however the input is split, the decoder returns the same bytes or the same error; and it reads what
+//! we write. The first byte of the input chooses the split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(decode(&coded, step), Ok((input.to_vec(), coded.len(), true)));
 });
 
-/// The content, the bytes taken, and whether the end was reached; fed `step` bytes at a time.
+/// The content, the number of bytes consumed, and whether the end was reached; fed `step` bytes at a time.
 fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Malformed> {
     let mut decoder = ChunkedDecoder::default();
     let (mut content, mut taken) = (Vec::new(), 0);

@@ -1,6 +1,5 @@
-//! What an application at the other end of FastCGI sends, or what a client makes us send it: records torn at any place
-//! give the same answer, its head is found once, and what is given on obeys the rules. The input's first byte chooses
-//! how it is torn.
+//! Records from a FastCGI application, and records that we send for a client: however they are split, the response is
+//! the same, its head is found once, and the result obeys the rules. The first byte of the input chooses the split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -71,7 +70,7 @@ fn read(input: &[u8], step: usize) -> Answer {
     }
 }
 
-/// The head is the same whether it comes at once or in pieces.
+/// The head is the same whether it arrives at once or in pieces.
 fn head(input: &[u8], step: usize) {
     let whole = CgiHead::parse(input, 0);
     let mut known = 0;

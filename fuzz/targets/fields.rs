@@ -1,4 +1,4 @@
-//! Field values that a static file is answered by: `Range`, `Accept-Encoding` and the `If-*` fields. The input is
+//! Field values that decide how a static file is served: `Range`, `Accept-Encoding` and the `If-*` fields. The input is
 //! lines `name: value`; the first two bytes are the length of the file.
 #![no_main]
 

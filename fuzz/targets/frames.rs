@@ -1,5 +1,5 @@
-//! What a PHP worker or host sends, should its memory be broken: frames torn at any place give the same frames, and
-//! what is given on obeys the rules. The input's first byte chooses how it is torn.
+//! Frames from a PHP worker or host with corrupt memory: however they are split, the frames are the same, and the
+//! result obeys the rules. The first byte of the input chooses the split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Everything but content as text, the content as one, and how it ended.
+/// All frames but content as text, the content in one piece, and the error at the end.
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
     frames: Vec<String>,
@@ -30,7 +30,7 @@ struct Answer {
     broken: Option<FrameError>,
 }
 
-/// Reads one answer after the other, as a server does that gets `step` bytes at a time.
+/// Reads one response after the other, as a server that receives `step` bytes at a time.
 fn read(input: &[u8], step: usize) -> Answer {
     let mut decoder = FrameDecoder::default();
     decoder.begin();

@@ -1,5 +1,5 @@
-//! Request heads: whatever comes, a head that is taken obeys the rules, and it makes no difference in how many pieces
-//! it comes or what was read before it.
+//! Request heads: an accepted head obeys the rules, whatever the input, in however many pieces it arrives, and whatever
+//! was read before it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -68,7 +68,7 @@ fn check_rules(head: &Head, limits: &Limits) {
     }
 }
 
-/// What is taken whole is waited for when it is torn, and a head that was used before holds nothing of it.
+/// A head that is accepted whole is waited for when it is split, and a reused head retains nothing of its earlier use.
 fn check_pieces(input: &[u8], length: usize, head: &Head, limits: &Limits) {
     let mut again = head.clone();
     for torn in [length - 1, length / 2, length.saturating_sub(3), 1, 0] {

@@ -1,4 +1,5 @@
-//! What a page and a style sheet need: each part once, of the page's own origin, as it can stand in a request, and not without end.
+//! Resources of a page and a style sheet: each once, from the page's own origin, valid in a request, and limited in
+//! number.
 #![no_main]
 
 use std::collections::HashSet;

@@ -1,5 +1,5 @@
-//! Files that scenarios come from: whatever is in them, there is a scenario that can be run, or a problem with its line. The first byte of
-//! the input chooses the kind of file.
+//! Files that contain scenarios: whatever the input, the result is a scenario that can be run, or a problem with its
+//! line. The first byte of the input chooses the kind of file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Operations on the store of the page cache, compared with a simple reference: the model of the crate's own tests. The
-//! input is a row of numbers of four bytes.
+//! input is a sequence of four-byte numbers.
 #![no_main]
 
 #[path = "../../crates/pages/tests/model/mod.rs"]

@@ -1,6 +1,6 @@
-//! What stands in the files of the page cache, should a disk or a stranger have changed it: nothing panics, what is
-//! read has the form of what we write, and what we write is read again as it was. The input's first byte chooses
-//! whether the bytes are a record as they are, the payload of one, or the payload of a sound record that is damaged.
+//! Records in the files of the page cache, changed by a faulty disk or an attacker: nothing panics, a valid record has
+//! the form in which we write it, and what we write reads back unchanged. The first byte of the input chooses whether
+//! the bytes are a record, its payload, or the payload of a valid record that is then damaged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -51,7 +51,7 @@ fn purge(bytes: &[u8]) {
     let _ = history.state(bytes, &[], stamp.saturating_sub(1));
 }
 
-/// One byte of a sound record is another: it is no record.
+/// A valid record with one changed byte is invalid.
 fn damaged(at: usize, bytes: &[u8]) {
     let Ok(entry) = StoredEntry::read(bytes) else { return };
     let (key, stamp, origin) = (entry.key, entry.stamp, entry.origin);

@@ -1,5 +1,5 @@
-//! HTTP/1 responses: torn at any place they are the same responses, or the same refusal. The first byte of the input chooses how
-//! they are torn.
+//! HTTP/1 responses: however they are split, they are the same responses, or the same error. The first byte of the
+//! input chooses the split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -26,7 +26,7 @@ fn collect(input: &[u8], step: usize, is_head: bool) -> Result<Response, Malform
     collector.end()
 }
 
-/// Statuses, content, how many responses are complete, whether one has begun.
+/// Statuses, content, number of complete responses, and whether another one has begun.
 type Seen = (Vec<u16>, Vec<u8>, usize, bool);
 
 fn read(input: &[u8], step: usize, is_head: bool) -> Result<Seen, Malformed> {

@@ -1,5 +1,5 @@
-//! What the page cache decides: a request, and what an application answers to it. The input is text: flags, a target, the
-//! request's field lines, an empty line, a status, the answer's field lines, an empty line, what the script said.
+//! The decisions of the page cache on a request and an application's response. The input is text: flags, a target, the
+//! request's field lines, an empty line, a status, the response's field lines, an empty line, the script's orders.
 #![no_main]
 
 use std::sync::LazyLock;

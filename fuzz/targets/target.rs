@@ -1,5 +1,4 @@
-//! Request targets to paths: no path leaves the root or holds what a path must not hold, and a path that is clean
-//! stays as it is.
+//! Request targets to paths: no path leaves the root or contains anything invalid, and a clean path stays unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
         );
     }
 
-    // Encoded again, it comes out the same: nothing is decoded twice.
+    // Encoded again, the path is the same: nothing is decoded twice.
     let encoded: Vec<u8> = path
         .iter()
         .flat_map(|b| if *b == b'/' { vec![*b] } else { format!("%{b:02X}").into_bytes() })

@@ -50,7 +50,7 @@ const MOST_NAMES: usize = 100;
 pub struct Acme {
     challenges: Arc<challenges::Challenges>,
     board: board::Board,
-    /// Notified when another set-up is in force.
+    /// Notified when another setup is in force.
     changed: Notify,
     /// Whether the keeper runs.
     kept: AtomicBool,

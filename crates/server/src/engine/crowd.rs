@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A descriptor means nothing in another table. So a crowd loop must not drop anything with a descriptor that it has
-//! not opened itself: the control thread keeps old set-ups until no crowd loop uses them. Event loops are woken
+//! not opened itself: the control thread keeps old setups until no crowd loop uses them. Event loops are woken
 //! through descriptors, too, their eventfds, and so is the thread that waits for signals: a crowd loop keeps all
 //! existing eventfds, because it wakes the loops to which it passes connections, and gets no signals.
 

@@ -83,7 +83,7 @@ struct Server {
     listeners: BTreeMap<Address, ActiveListener>,
     /// Maximum number of descriptors of the process.
     descriptors: u64,
-    /// Set-ups that were in force. A crowd loop must not be the last to drop one, because it would close the wrong
+    /// Setups that were in force. A crowd loop must not be the last to drop one, because it would close the wrong
     /// descriptors.
     retired: Vec<Arc<Setup>>,
     started: SystemTime,

@@ -1,4 +1,4 @@
-//! A host process: the program `millrace-php`, started with a control socket and a scoreboard, and what it says.
+//! A host process: the program `millrace-php`, started with a control socket and a scoreboard, and its messages.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, Read};
@@ -27,15 +27,15 @@ use super::start_error::PhpStartError;
 
 /// Name of the program.
 pub const PROGRAM: &str = "millrace-php";
-/// With this in front of its name an environment variable is for the program's scripts.
+/// Prefix of environment variables that the program passes to its scripts.
 const VARIABLE: &str = "MILLRACE_ENV_";
-/// A longer line on the host's standard error is cut.
+/// Maximum length of a line of the host's standard error; a longer one is cut.
 const LINE_BYTES: usize = 8 << 10;
 
 /// A running host.
 #[derive(Debug)]
 pub struct Host {
-    /// What it shares with its workers and us.
+    /// The memory that it shares with its workers and the server.
     pub scoreboard: Arc<Scoreboard>,
     /// When it was started.
     pub since: Instant,
@@ -43,22 +43,22 @@ pub struct Host {
     child: Child,
 }
 
-/// Its standard error, which its workers share: it can outlive the host.
+/// A host's standard error, which its workers share: it can outlive the host.
 #[derive(Debug)]
 pub struct Errors {
     pipe: ChildStderr,
-    /// A line whose end has not come.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
 }
 
-/// What a host said when PHP was up.
+/// A host's report that PHP is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// `8.2.29`
     pub php_version: String,
 }
 
-/// Slots of a scoreboard: besides the workers that serve there are those that have been closed and are about to end.
+/// Number of slots of a scoreboard: besides the serving workers, closed workers that are about to end have slots.
 pub fn slots(settings: &plan::Php) -> usize {
     settings.workers * 2 + EXTRA + 4
 }
@@ -67,7 +67,7 @@ impl Host {
     /// Starts the program; PHP is up when it says READY.
     ///
     /// # Errors
-    /// It is not found or can't be started, and what to do.
+    /// The program is not found or can't be started, and what to do.
     pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), PhpStartError> {
         let program = program(settings.program.as_deref())?;
         let launch = || {
@@ -77,7 +77,7 @@ impl Host {
             let mut command = Command::new(&program);
             command.args(arguments(settings));
             command.args(confinement(settings, injected.directory()));
-            // Not as arguments, which everybody on the machine can read.
+            // Not as arguments: every user of the machine can read these.
             command.envs(settings.env.0.iter().map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let given = vec![
@@ -103,10 +103,10 @@ impl Host {
         self.child.id()
     }
 
-    /// Has a worker forked for a slot; returns the server's end of its socket.
+    /// Makes the host fork a worker for a slot; returns the server's end of its socket.
     ///
     /// # Errors
-    /// No descriptor is left, or the host does not keep up (`WouldBlock`), or is gone.
+    /// No descriptor is left, the host is too slow (`WouldBlock`), or it is gone.
     pub fn spawn(&self, slot: u32) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -125,34 +125,34 @@ impl Host {
         Ok(ours)
     }
 
-    /// Asks where the worker of a slot is: TRACED answers, if there is one.
+    /// Asks for the backtrace of a slot's worker: TRACED responds, if there is one.
     ///
     /// # Errors
-    /// The host does not keep up (`WouldBlock`), or is gone.
+    /// The host is too slow (`WouldBlock`), or is gone.
     pub fn trace(&self, slot: u32) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         send(&self.control, &control::trace(slot), flags)?;
         Ok(())
     }
 
-    /// Has the worker of a slot, whose time is up, got out of what it waits for; programs among that are ended, `at_last`
-    /// they are killed.
+    /// Makes the host interrupt the system call of a worker whose time limit is over; programs that the worker waits
+    /// for are terminated, or killed if `at_last`.
     pub fn let_go(&self, slot: u32, at_last: bool) {
-        // If the host is gone or hangs, the worker is killed when its grace is over.
+        // If the host is gone or hangs, the worker is killed at the end of its grace period.
         let message = control::let_go(slot, at_last);
         let _ = send(&self.control, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Tells it to end when its workers have.
+    /// Tells the host to end after its workers.
     pub fn retire(&self) {
-        // If it is gone or hangs: whoever retires it waits for its end, and kills it when that does not come.
+        // If it is gone or hangs: the caller waits for its end and then kills it.
         let _ = send(&self.control, &control::retire(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Takes the next message, if one is there; false: none is. `bytes` is where it is put.
+    /// Receives the next message into `bytes`; `None`: there is none.
     ///
     /// # Errors
-    /// The host has gone, or says what is no message.
+    /// The host has gone, or has sent invalid data.
     pub fn receive<'b>(&self, bytes: &'b mut Vec<u8>) -> io::Result<Option<Message<'b>>> {
         bytes.resize(CONTROL_MAX, 0);
         let length = loop {
@@ -169,22 +169,22 @@ impl Host {
             .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))
     }
 
-    /// Has it go on if a signal has stopped it: a script may send one.
+    /// Continues the host if a signal has stopped it: a script may send one.
     pub fn go_on(&self) {
         let Ok(pid) = i32::try_from(self.pid()) else { return };
         let Some(pid) = Pid::from_raw(pid) else { return };
         if let Ok(Some(_)) = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
-            // It may have ended meanwhile.
+            // It may have ended.
             let _ = kill_process(pid, Signal::CONT);
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end for that long, then kills it; how it ended by itself, if it did.
+    /// Waits for its end for up to `patience`, then kills it; returns its exit status if it ended by itself.
     pub fn end(mut self, patience: Duration) -> Option<ExitStatus> {
         let began = Instant::now();
         loop {
@@ -196,7 +196,7 @@ impl Host {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        // It may have ended in this moment; the wait tells.
+        // It may have ended just now; the wait below tells.
         let _ = self.child.kill();
         let _ = self.child.wait();
         None
@@ -209,7 +209,7 @@ impl Errors {
         self.pipe.as_fd()
     }
 
-    /// Gives each whole line that has come to `log`; false at the end.
+    /// Passes each complete line to `log`; false at the end.
     pub fn read(&mut self, mut log: impl FnMut(&str)) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -246,7 +246,7 @@ fn tell(line: &[u8], log: &mut impl FnMut(&str)) {
     }
 }
 
-/// Where the program is: as set, else beside the server's own program, else in PATH.
+/// The program's path: from the settings, otherwise beside the server's own program, otherwise in PATH.
 fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
     if let Some(path) = setting {
         return Ok(path.to_owned());
@@ -283,7 +283,7 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
     arguments
 }
 
-/// What its workers may do and keep: options of php/c/main.c.
+/// Restrictions of its workers: options of php/c/main.c.
 fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     arguments.extend(match settings.sandbox {
@@ -314,7 +314,7 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     arguments
 }
 
-/// How a process ended, in words.
+/// How a process ended, as text.
 pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (_, Some(signal)) => {

@@ -1,5 +1,5 @@
-//! The PHP files of ours that a worker runs before a site's script. They are part of the server's program and are
-//! written to a directory where PHP, which may run as another user, can read but not write them.
+//! Millrace's PHP files that a worker runs before a site's script. They are part of the server's program. The server
+//! writes them to a directory where PHP, which may run as another user, can read but not change them.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,12 @@ use millrace_settings::plan::Profile;
 
 use super::start_error::PhpStartError;
 
-/// Each file of `php/inject` by its name there.
+/// Files of `php/inject`, each with its name there.
 macro_rules! files {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../../php/inject/", $name)))),*] };
 }
 
-/// The first one is run; it takes in the others.
+/// The first one is run; it includes the others.
 const WORDPRESS: &[(&str, &str)] = files![
     "wordpress.php"
     "wordpress/bar.php"
@@ -38,7 +38,7 @@ const WORDPRESS: &[(&str, &str)] = files![
 ];
 const PREFIX: &str = "millrace-php-";
 
-/// The files where they can be run. Removed with this value.
+/// The injected files on disk. Dropping this value removes them.
 #[derive(Debug)]
 pub struct Injected {
     directory: PathBuf,
@@ -46,10 +46,10 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// Writes them to a new directory.
+    /// Writes the files to a new directory.
     ///
     /// # Errors
-    /// Where that is not possible, and what to do.
+    /// The directories where this is not possible, and what to do.
     pub fn write() -> Result<Arc<Injected>, PhpStartError> {
         let mut problems = Vec::new();
         for base in bases() {
@@ -73,14 +73,14 @@ impl Injected {
             }
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
             io::Write::write_all(&mut file, text.as_bytes())?;
-            // The umask may have taken away what the PHP user needs.
+            // The umask may have removed rights that the PHP user needs.
             file.set_permissions(fs::Permissions::from_mode(0o644))?;
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
         }
         Ok(injected)
     }
 
-    /// The file for an application: its path.
+    /// The path of the file for an application.
     pub fn path(&self, profile: Profile) -> Option<&[u8]> {
         match profile {
             Profile::WordPress => Some(self.wordpress.as_os_str().as_bytes()),
@@ -88,12 +88,12 @@ impl Injected {
         }
     }
 
-    /// Where they are.
+    /// The directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Removes them; what still refers to them finds nothing.
+    /// Removes the files.
     pub fn remove(&self) {
         remove_files(&self.directory);
     }
@@ -105,15 +105,15 @@ impl Drop for Injected {
     }
 }
 
-/// Where they may be: systemd's directory for the service, those for what lives as long as the machine or the user's
-/// session - a temporary directory is swept after some days - and then the temporary directory all the same.
+/// Possible parent directories: systemd's directory for the service, directories that last until the machine's or the
+/// user's session ends - a temporary directory is cleaned after some days - and finally the temporary directory.
 fn bases() -> Vec<PathBuf> {
     let mut bases: Vec<PathBuf> =
         std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from).into_iter().collect();
     if rustix::process::geteuid().is_root() {
         bases.push("/run".into());
     } else {
-        // Closed to others, but then PHP runs as the same user.
+        // Closed to other users, but then PHP runs as the same user.
         bases.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
     }
     bases.push(std::env::temp_dir());
@@ -121,7 +121,7 @@ fn bases() -> Vec<PathBuf> {
     bases
 }
 
-/// A directory that nobody had before us: in a shared temporary directory a name is not enough.
+/// Creates a directory that did not exist: in a shared temporary directory, an existing one may belong to an attacker.
 fn new_directory(base: &Path) -> io::Result<PathBuf> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -135,7 +135,7 @@ fn new_directory(base: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Removes a directory of ours, but nothing that is not ours.
+/// Removes one of our directories with our files; a directory with other files stays.
 fn remove_files(directory: &Path) {
     for (name, _) in WORDPRESS {
         let _ = fs::remove_file(directory.join(name));
@@ -144,7 +144,7 @@ fn remove_files(directory: &Path) {
     let _ = fs::remove_dir(directory);
 }
 
-/// Removes what servers left that were killed.
+/// Removes the directories of servers that were killed.
 fn remove_stale(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let me = rustix::process::geteuid().as_raw();
@@ -182,7 +182,7 @@ mod tests {
         assert!(!path.exists() && !path.parent().unwrap().exists());
     }
 
-    /// What the first file takes in is there, and nothing else is carried along.
+    /// The files that the first one includes are present, and there are no others.
     #[test]
     fn all_files_are_known() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../php/inject");
@@ -200,7 +200,7 @@ mod tests {
     fn leftovers_of_the_dead_are_removed() {
         let base = std::env::temp_dir().join(format!("millrace-inject-test-{}", std::process::id()));
         fs::create_dir(&base).unwrap();
-        // No process has this number: it is above the kernel's limit.
+        // No process has this ID: it is above the kernel's limit.
         let stale = base.join(format!("{PREFIX}4194999-0"));
         fs::create_dir(&stale).unwrap();
         fs::write(stale.join("wordpress.php"), "old").unwrap();

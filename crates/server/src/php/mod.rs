@@ -1,36 +1,38 @@
-//! PHP: pools of worker processes, and the talk with one of them.
+//! PHP: pools of worker processes, and the communication with a worker.
 //!
 //! ```text
-//!   event loop                        pool (one a distinct [php])            processes
+//!   event loop                        pool (one per distinct [php])          processes
 //!   ----------                        ---------------------------            ---------
 //!   dispatch ── acquire ────────────> idle workers, waiters, limits
 //!    │                                      ▲ │ │ wake
 //!    │                                      │ └─│── REQUEST of a waiter ───> worker
 //!    │ REQUEST ─────────────────────────────│───│─────────────────────────> worker
 //!    │ HEAD BODY END <──────────────────────│───│────────────────────────── worker
-//!    ├─ all of it came at once: Reply       │   ▼
+//!    ├─ complete at once: Reply             │   ▼
 //!    ├─ else: Stream, a task pumps     supervisor thread ── SPAWN, RETIRE ─> host ── fork ─> worker
 //!    └─ release ────────────────────────────┘        ▲───── STARTED, EXITED ── host
 //! ```
 //!
-//! - [`pool`]: what event loops and supervisor share, under one lock, and who may touch what; there [`pool::waiters`]:
-//!   requests that wait for a worker, a value without clock and sockets; [`pool::growth`]: how many workers there are;
-//! - [`supervisor`]: the pool's own thread: it starts and restarts the host, has workers forked and ended, ends what
-//!   takes too long, and looks after workers that nobody waits for any more;
-//! - [`renewal`]: a new PHP takes over from the one that runs;
-//! - [`trace`]: where a worker is when it takes long, and was when it crashed; [`crashes`]: requests that kill theirs;
+//! - [`pool`]: what event loops and supervisor share, under one lock, and the rules for its use; in it
+//!   [`pool::waiters`]: requests that wait for a worker, a value without clock and sockets; [`pool::growth`]: how many
+//!   workers there are;
+//! - [`supervisor`]: the pool's own thread: it starts and restarts the host, orders workers' forks and ends, enforces
+//!   time limits, and reads workers whose client has gone;
+//! - [`renewal`]: a new PHP replaces the current one;
+//! - [`trace`]: where a slow worker is, and where a crashed one was; [`crashes`]: requests that kill their workers;
 //! - [`loopback`]: scripts that wait for their own site;
-//! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP file it is given;
-//! - [`runner`]: the entry of this room: workers of our own, or [`fastcgi`]: php-fpm's; [`start_error`]: why they do not start;
+//! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP files that it gets;
+//! - [`runner`]: the entry of this room: our own workers, or [`fastcgi`]: php-fpm's; [`start_error`]: why they do not
+//!   start;
 //! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
-//! - [`dispatch`]: the steps of a request, over a [`transport`]: [`exchange`] with workers of our own, or [`fastcgi`];
+//! - [`dispatch`]: the steps of a request, over a [`transport`]: [`exchange`] with our own workers, or [`fastcgi`];
 //! - [`job`]: what it needs to know of a request's site, and of the workers that run it;
-//! - [`variables`]: what `$_SERVER` will hold; [`answer`]: frames to fields and content; [`stream`]: long answers; [`coder`]:
-//!   their compression;
-//! - [`waiting_room`]: what browsers get that have to wait longer;
+//! - [`variables`]: the contents of `$_SERVER`; [`answer`]: frames to fields and content; [`stream`]: long responses;
+//!   [`coder`]: their compression;
+//! - [`waiting_room`]: the page for browsers that must wait longer;
 //! - [`status`]: for people.
 
-// A worker moves between lists, leases and channels all the time: as a pointer.
+// A worker often moves between lists, leases and channels: as a pointer.
 #![expect(clippy::vec_box)]
 
 mod answer;

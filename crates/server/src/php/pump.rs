@@ -1,5 +1,6 @@
-//! The task that moves a long answer from its maker into a [`Pipe`]: by way of memory, and of the disk when its client is
-//! slow. It gives the maker up at the end of the answer, and goes on until the client has taken all.
+//! The task that moves a long response from its maker into a [`Pipe`]: through memory, and through the disk if its
+//! client is slow. It releases the maker at the end of the content, and continues until the client has taken
+//! everything.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,43 +15,43 @@ use crate::context::budget::Holding;
 use crate::context::stats::Counter;
 use crate::php::PhpThread;
 
-/// So long a script is held up, all in all, before what it makes goes to disk.
+/// Total time for which a script is held up before its content goes to disk.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Bytes read from disk at once.
 const PIECE: u64 = 256 << 10;
 
-/// Who makes content.
+/// A source of content.
 pub trait ContentMaker {
-    /// Has what has come of it taken into `pipe`; true when that was all.
+    /// Moves available content into `pipe`; true at its end.
     ///
     /// # Errors
-    /// The maker has gone, or sends nonsense.
+    /// The maker has gone, or has sent invalid data.
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>>;
 
-    /// Whether what it has made is less than it meant to, though it has come to an end: the client is to know that.
+    /// Whether the content is incomplete although the maker has ended: the client must learn of it.
     fn is_cut(&self) -> bool {
         false
     }
 
-    /// It is not listened to any more.
+    /// The pump releases the maker.
     fn end(self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd);
 }
 
-/// Why a maker is not listened to any more.
+/// Why a pump releases its maker.
 #[derive(Debug)]
 pub enum MakerEnd {
-    /// It has made all.
+    /// It has made all content.
     Whole,
-    /// It has gone before that, or sent nonsense.
+    /// It has gone before the end, or has sent invalid data.
     Lost(io::Error),
-    /// The client has all that was announced.
+    /// The client has as much content as was announced.
     Enough,
     /// The client has gone.
     Unwanted,
 }
 
-/// A stream that begins with `content`; a local task goes on with `maker`.
+/// A stream that begins with `content`; a local task continues with the content of `maker`.
 pub fn start(
     thread: &Rc<PhpThread>,
     maker: impl ContentMaker + 'static,
@@ -75,36 +76,36 @@ pub fn start(
 struct Pump<M: ContentMaker> {
     thread: Rc<PhpThread>,
     pipe: Rc<Pipe>,
-    /// Who makes the content, until its end.
+    /// The source of the content, until its end.
     maker: Option<M>,
-    /// Whether that was the end of all of it.
+    /// Whether the content is complete.
     whole: bool,
-    /// What is on disk.
+    /// The part that is on disk.
     spool: Option<Spooled>,
-    /// For how long the script may yet be held up without use of the disk.
+    /// For how long the script may still be held up before the disk is used.
     patience: Duration,
-    /// The disk took no more.
+    /// The disk accepts no more.
     refused: bool,
-    /// What of it is in memory: it is taken from that for connections.
+    /// The part in memory, counted against the memory budget of connections.
     held: Holding,
 }
 
-/// A part of an answer on disk.
+/// A part of a response on disk.
 struct Spooled {
     thread: Rc<PhpThread>,
     file: Spool,
-    /// Bytes written, and how many of them have been read again.
+    /// Bytes written, and how many of them have been read back.
     written: u64,
     read: u64,
 }
 
-/// What a pump has waited for.
+/// What ended a pump's wait.
 enum Event {
-    /// Something was taken, or nobody takes any more, or there is enough to be moved.
+    /// The client has taken content or has gone, or there is content to move.
     Moved,
     /// The maker has made all.
     Made,
-    /// It won't.
+    /// The maker has failed.
     Lost(io::Error),
 }
 
@@ -145,7 +146,7 @@ impl<M: ContentMaker> Pump<M> {
         }
     }
 
-    /// Gives the maker up.
+    /// Releases the maker.
     fn part(&mut self, why: MakerEnd) {
         self.thread.clock.read();
         if let Some(maker) = self.maker.take() {
@@ -154,7 +155,7 @@ impl<M: ContentMaker> Pump<M> {
         }
     }
 
-    /// Brings to the front what comes next.
+    /// Fills the front with the next content.
     async fn refill(&mut self) -> io::Result<()> {
         if let Some(spool) = &mut self.spool {
             if spool.read < spool.written {
@@ -169,12 +170,12 @@ impl<M: ContentMaker> Pump<M> {
         Ok(())
     }
 
-    /// Whether the tail is to go to disk now.
+    /// Whether the tail must go to disk now.
     fn has_to_spill(&self) -> bool {
         self.pipe.is_tail_full() && self.maker.is_some() && self.patience.is_zero() && self.may_spill()
     }
 
-    /// Whether there is disk space for the tail: of all of it, and of the half that one answer may take.
+    /// Whether there is disk space for the tail: within the total, and within the half that one response may use.
     fn may_spill(&self) -> bool {
         let most = self.thread.plan().server.spool_bytes;
         let tail = self.pipe.tail().borrow().len() as u64;
@@ -183,7 +184,7 @@ impl<M: ContentMaker> Pump<M> {
         !self.refused && own + tail <= most / 2 && all() + tail <= most
     }
 
-    /// Moves the tail to disk. If that takes none, the script has to wait for its client.
+    /// Moves the tail to disk. If the disk does not accept it, the script must wait for its client.
     async fn spill(&mut self) {
         let tail = self.pipe.tail().take();
         self.pipe.goes_to_disk();
@@ -204,7 +205,7 @@ impl<M: ContentMaker> Pump<M> {
             self.thread.stats.add(Counter::PhpSpooled, 1);
             self.spool = Some(Spooled { thread: self.thread.clone(), file, written: 0, read: 0 });
         }
-        // It has just been made.
+        // It was created above.
         self.spool.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -216,7 +217,7 @@ impl<M: ContentMaker> Pump<M> {
         ));
     }
 
-    /// Takes in what the maker makes, as long as there is room.
+    /// Receives content from the maker while there is room.
     async fn wait(&mut self) -> Event {
         self.pipe.set_short(self.thread.process.budget.is_full());
         let may_spill = self.may_spill();
@@ -268,7 +269,7 @@ impl<M: ContentMaker> Pump<M> {
 }
 
 impl Spooled {
-    /// Adds `bytes`, or gives them back.
+    /// Appends `bytes`, or returns them with the error.
     async fn put(&mut self, bytes: Vec<u8>) -> Result<(), (Vec<u8>, io::Error)> {
         let length = bytes.len() as u64;
         let (bytes, written) = self.file.write(bytes, self.written).await;
@@ -286,7 +287,7 @@ impl Spooled {
         Ok(content)
     }
 
-    /// All has been read: its disk space is given back.
+    /// Everything has been read: frees the disk space.
     fn clear(&mut self) -> io::Result<()> {
         if self.written > 0 {
             self.file.clear()?;

@@ -1,4 +1,4 @@
-//! The entry of this room: who runs a site's scripts.
+//! The entry of this room: the services that run a site's scripts.
 
 use std::future::pending;
 use std::ops::Deref;
@@ -22,28 +22,28 @@ use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::{Script, Site, WorkerKind};
 
-/// How long a refusal takes. A client that asks again at once - a load tester, a crawler - would else keep the server busy with
-/// refusals alone; a person does not notice it.
+/// Delay of a refusal. Otherwise a client that asks again at once - a load tester, a crawler - would keep the server
+/// busy with refusals alone; people do not notice the delay.
 const REFUSAL: Duration = Duration::from_millis(20);
 
-/// A site, and who runs its scripts.
+/// A site, with the services that run its scripts.
 #[derive(Debug)]
 pub struct SiteWorkers {
     /// The site.
     pub site: Arc<Site>,
-    /// Who runs its scripts; `None`: it has no PHP.
+    /// Runs its scripts; `None`: it has no PHP.
     pub service: Option<Arc<PhpService>>,
-    /// Who runs its worker script; `None`: it has none.
+    /// Runs its worker script; `None`: it has none.
     pub persistent: Option<Arc<PhpService>>,
 }
 
 impl SiteWorkers {
-    /// Who makes its pages: the front controller's workers.
+    /// The service that makes its pages: the front controller's workers.
     pub fn pages_service(&self) -> Option<&Arc<PhpService>> {
         self.persistent.as_ref().or(self.service.as_ref())
     }
 
-    /// The pool of its workers of this kind; `None`: it has none.
+    /// The service with its workers of this kind; `None`: it has none.
     pub fn service_of(&self, kind: WorkerKind) -> Option<&PhpService> {
         match kind {
             WorkerKind::Ordinary => self.service.as_deref(),
@@ -60,28 +60,28 @@ impl Deref for SiteWorkers {
     }
 }
 
-/// Who runs the scripts of all sites whose `[php]` settings are equal. Dropping it retires it.
+/// Runs the scripts of all sites with equal `[php]` settings. Dropping it retires it.
 #[derive(Debug)]
 pub enum PhpService {
-    /// Workers of our own.
+    /// Millrace's own workers.
     Workers(Arc<WorkerSet>),
-    /// php-fpm, or whatever else speaks FastCGI.
+    /// php-fpm, or another program that speaks FastCGI.
     FastCgi(Backends),
 }
 
-/// Runs a script and returns its answer as soon as its fields are known; 502, 503, 504 where that fails. Dropping the
-/// future tells the script that its client has gone.
+/// Runs a script and returns its response as soon as its header fields are known; 502, 503, 504 on failure. Dropping
+/// the future tells the script that its client has gone.
 pub async fn run(
     thread: &Rc<PhpThread>,
     site: &Arc<SiteWorkers>,
     request: &mut Request,
     script: &Script,
 ) -> Reply {
-    // Whoever drops the future has gone.
+    // The client's departure drops this future.
     run_while(thread, site, request, script, pending()).await.unwrap_or_else(|| plain(503))
 }
 
-/// The same; `None` if `gone` became ready before somebody had the request. It is not looked at any more after that.
+/// The same; `None` if `gone` became ready before the request had a worker. After that, `gone` is ignored.
 pub async fn run_while(
     thread: &Rc<PhpThread>,
     site: &Arc<SiteWorkers>,
@@ -93,7 +93,7 @@ pub async fn run_while(
         Some(PhpService::Workers(workers)) => {
             Dispatcher::new(thread, workers.shared()).run(site, request, script, gone).await
         }
-        // In a place of its own: a connection's future is not to be as large as both.
+        // Boxed: otherwise a connection's future would be as large as both.
         Some(PhpService::FastCgi(backends)) => {
             Box::pin(Dispatcher::new(thread, backends.shared()).run(site, request, script, gone)).await
         }
@@ -107,10 +107,10 @@ pub async fn run_while(
 }
 
 impl PhpService {
-    /// Starts it. Workers are up then; php-fpm need not be.
+    /// Starts the service. Then workers are up; php-fpm need not be.
     ///
     /// # Errors
-    /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
+    /// PHP did not start: the reason, if possible in PHP's own words, and what to do next.
     pub fn start(
         settings: &plan::Php,
         log: &Log,
@@ -119,7 +119,7 @@ impl PhpService {
         PhpService::start_with(settings, log, on_purge, WorkerTimes::default())
     }
 
-    /// The same with other times than the product's.
+    /// The same with times other than the product's.
     pub(super) fn start_with(
         settings: &plan::Php,
         log: &Log,
@@ -151,7 +151,7 @@ impl PhpService {
         }
     }
 
-    /// A new configuration replaces it: what is idle ends now, the rest when it has finished.
+    /// A new configuration replaces the service: idle workers end now, the others when they have finished.
     pub fn retire(&self) {
         match self {
             PhpService::Workers(workers) => workers.retire(),
@@ -159,7 +159,7 @@ impl PhpService {
         }
     }
 
-    /// The server ends: waits for running requests for up to `grace`. Those at php-fpm end with their clients.
+    /// Shuts down: waits for running requests for up to `grace`. Requests at php-fpm end with their clients.
     pub fn stop(&self, grace: Duration) {
         match self {
             PhpService::Workers(workers) => workers.stop(grace),
@@ -167,10 +167,11 @@ impl PhpService {
         }
     }
 
-    /// Starts another PHP with the same settings, to take over from the one that runs. php-fpm is somebody else's to reload.
+    /// Starts a new PHP with the same settings, to replace the current one. php-fpm is reloaded by its own
+    /// administrator.
     ///
     /// # Errors
-    /// PHP did not start: why. The pool is as it was.
+    /// PHP did not start: the reason. The pool is unchanged.
     pub fn renew(&self) -> Result<Renewal, PhpStartError> {
         match self {
             PhpService::Workers(workers) => workers.renew(),
@@ -181,14 +182,14 @@ impl PhpService {
         }
     }
 
-    /// Takes the place of `other`, whose settings were others.
+    /// Takes the place of `other`, which has other settings.
     pub fn succeed(&self, other: &PhpService) {
         if let (PhpService::Workers(workers), PhpService::Workers(other)) = (self, other) {
             workers.succeed(other);
         }
     }
 
-    /// How it is; `name` is what people know it by.
+    /// Its status; `name` is its name for people.
     pub fn status(&self, name: &str) -> PhpStatus {
         match self {
             PhpService::Workers(workers) => workers.status(name),
@@ -196,7 +197,7 @@ impl PhpService {
         }
     }
 
-    /// Whether a request that nobody waits for may run.
+    /// Whether capacity is free for a request without a client.
     pub fn is_at_leisure(&self) -> bool {
         match self {
             PhpService::Workers(workers) => workers.is_at_leisure(),

@@ -6,22 +6,24 @@ use std::path::PathBuf;
 
 use super::host::PROGRAM;
 
-/// PHP of a site does not start: when the server starts, or at a reload, which leaves the old pools as they are. The text says what the user can do.
+/// PHP of a site does not start: at the start of the server, or at a reload, which then leaves the old pools unchanged.
+/// The text says what the user can do.
 #[derive(Debug)]
 pub enum PhpStartError {
     /// No file descriptor is left for the pool.
     Descriptors(io::Error),
-    /// The system gives the pool no thread.
+    /// The system refuses the pool's thread.
     Thread(io::Error),
     /// The pool's thread has ended.
     ThreadEnded,
-    /// The files that Millrace adds to sites can't be written to any of these folders.
+    /// The injected files can't be written to any of these folders.
     Files(Vec<(PathBuf, io::Error)>),
     /// The program `millrace-php` is not found.
     NoProgram,
     /// This program can't be started.
     Program(PathBuf, io::Error),
-    /// The program was started, but PHP or its workers were not ready: why, in PHP's own words where it had any.
+    /// The program was started, but PHP or its workers did not become ready: the reason, if possible in PHP's own
+    /// words.
     Failed(String),
     /// The server or the pool is shutting down.
     Ending,

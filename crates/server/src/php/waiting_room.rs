@@ -14,7 +14,7 @@ use crate::message::request::{PLACE_COOKIE, Request, Scheme};
 use crate::php::PhpThread;
 use crate::site::{Script, Site};
 
-/// The page, if the site has none of its own.
+/// The page, if the site has no page of its own.
 const PAGE: &str = include_str!("waiting_room/page.html");
 
 /// The texts of the page in one language.
@@ -24,7 +24,7 @@ struct Words {
     title: &'static str,
     /// Why the page is not there.
     busy: &'static str,
-    /// The expected wait; `{}` stands for the number.
+    /// The expected wait; `{}` is replaced by the number.
     seconds: &'static str,
     minutes: &'static str,
     /// The page reloads itself.
@@ -90,8 +90,8 @@ const WORDS: [Words; 6] = [
     },
 ];
 
-/// The response to a request for which there was no worker: a place in the waiting room if a browser asks for a page,
-/// otherwise `reply` unchanged.
+/// The response to a request that was refused: a place in the waiting room if a browser asks for a page, otherwise
+/// `reply` unchanged.
 pub fn seat(
     thread: &Rc<PhpThread>,
     site: &SiteWorkers,

@@ -1,17 +1,18 @@
-//! The pipeline: from a [`Request`](crate::message::Request) to a [`Reply`](crate::message::Reply), the same for all protocols.
+//! The pipeline: from a [`Request`](crate::message::Request) to a [`Reply`](crate::message::Reply), the same for all
+//! protocols.
 //!
 //! ```text
 //!   respond ── ACME, rules of the site, PURGE
 //!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
 //!                   └──── PHP ── cache ── hit ─── Ready
-//!                                          ├────── miss ── Page: one run of PHP for all who wait
+//!      │                            ├────── miss ── Page: one run of PHP for all waiting requests
 //!                                          └────── Script: content in, PHP for this request alone
-//!   Exchange ── waits for what is not Ready: hand-over of files, compression
-//!   leave ───── the site's own header fields, on every answer
+//!   Exchange ── waits for what is not Ready: files that scripts hand over, compression
+//!   leave ───── the site's own header fields, on every response
 //! ```
 //!
-//! What is ready is answered without leaving the connection's loop; the rest becomes an [`Exchange`].
+//! A response that is ready is sent without leaving the connection's loop; the rest becomes an [`Exchange`].
 
 mod exchange;
 mod handover;
@@ -35,7 +36,7 @@ use handover::hand_over;
 use crate::message::Reply;
 use crate::site::Site;
 
-/// The one place where a site's own header fields are added: where a reply leaves the pipeline.
+/// The only place where a site's own header fields are added: where a reply leaves the pipeline.
 pub fn leave(site: &Site, mut reply: Reply) -> Reply {
     if !std::mem::replace(&mut reply.has_site_fields, true) {
         reply.fields.push_block(&site.header_lines);

@@ -1,4 +1,4 @@
-//! The PHP pools of a set-up that is being made.
+//! The PHP services of a setup that is being built.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::Setup;
 use crate::context::log::Log;
 use crate::php::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
 
-/// Collects the pools of a plan's sites: one for all sites whose settings are equal. Those of the set-up in force are taken
-/// over where their settings are still the same, but with a new PHP: the files that the old one was started with may have
-/// changed. Nothing of the old set-up is touched until `finish` and the commit of what that returns; dropped before, all
-/// that was started ends.
+/// Collects the PHP services of a plan's sites: one for all sites with equal settings. A service of the setup in force
+/// is reused if its settings are unchanged, but with a new PHP: the files that the old PHP was started with may have
+/// changed. The old setup is untouched until `finish` and the commit of its result; if this value is dropped before,
+/// everything that it started ends.
 pub struct PhpServices<'a> {
     old: Option<&'a Setup>,
     log: &'a Log,
@@ -22,7 +22,7 @@ pub struct PhpServices<'a> {
 }
 
 impl<'a> PhpServices<'a> {
-    /// None yet; `old` is the set-up in force.
+    /// Without services; `old` is the setup in force.
     pub fn new(old: Option<&'a Setup>, log: &'a Log, on_purge: OnPurge) -> PhpServices<'a> {
         let sites = old.iter().flat_map(|old| &old.workers);
         let both = |s: &Arc<SiteWorkers>| {
@@ -34,18 +34,18 @@ impl<'a> PhpServices<'a> {
         PhpServices { old, log, on_purge, known, started: Vec::new(), renewed: Vec::new() }
     }
 
-    /// The pool of a site; `None`: it has no PHP.
+    /// The service of a site; `None`: it has no PHP.
     ///
     /// # Errors
-    /// PHP does not start: why.
+    /// PHP does not start: the reason.
     pub fn get(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         self.of(site, site.php.as_ref())
     }
 
-    /// The pool of its persistent workers; `None`: it has none.
+    /// The service with its persistent workers; `None`: it has none.
     ///
     /// # Errors
-    /// PHP does not start: why.
+    /// PHP does not start: the reason.
     pub fn persistent(&mut self, site: &plan::Site) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         self.of(site, site.persistent.as_ref())
     }
@@ -84,7 +84,7 @@ impl<'a> PhpServices<'a> {
         Ok(service)
     }
 
-    /// All pools are there: those that wait to take over.
+    /// All services are there: returns the renewals that are ready to take over.
     pub fn finish(mut self) -> Vec<Renewal> {
         self.started.clear();
         self.renewed.drain(..).map(|(_, renewal)| renewal).collect()

@@ -1,4 +1,4 @@
-//! What all threads share for serving sites, and what an event loop has for it.
+//! What all threads share for serving sites, and an event loop's own part of it.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -18,15 +18,15 @@ use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::site;
 
-/// The sites of a configuration, and who runs their scripts.
+/// The sites of a configuration, with the services that run their scripts.
 #[derive(Debug)]
 pub struct Setup {
     sites: site::SiteSetup,
-    /// In the plan's order, too.
+    /// In the plan's order.
     pub workers: Vec<Arc<SiteWorkers>>,
 }
 
-/// The set-up as one thread refers to it: counted without touching what other threads count.
+/// A thread's own reference to the setup: copying it does not touch the counter that threads share.
 pub type SharedSetup = Rc<Arc<Setup>>;
 
 impl Setup {
@@ -37,7 +37,7 @@ impl Setup {
         Arc::new(Setup { sites: site::SiteSetup::new(plan, sites), workers })
     }
 
-    /// Each pool once, with the first site that uses it.
+    /// Each PHP service once, with the first site that uses it.
     fn pools(&self) -> Vec<(&Arc<PhpService>, &SiteWorkers)> {
         let mut pools: Vec<(&Arc<PhpService>, &SiteWorkers)> = Vec::new();
         for site in &self.workers {
@@ -50,7 +50,7 @@ impl Setup {
         pools
     }
 
-    /// How its PHP pools are doing.
+    /// The status of its PHP services.
     pub fn pool_status(&self) -> Vec<PhpStatus> {
         let name = |service: &Arc<PhpService>, site: &SiteWorkers| {
             let name = site.name().unwrap_or("default");
@@ -63,7 +63,7 @@ impl Setup {
         self.pools().into_iter().map(|(service, site)| service.status(&name(service, site))).collect()
     }
 
-    /// Another set-up is in force: its pools that the new one does not have end when what they run has ended.
+    /// Another setup is in force: retires the services that the new one does not have.
     pub fn retire_pools(&self, new: &Setup) {
         let stay = new.pools();
         for (service, _) in self.pools() {
@@ -73,7 +73,7 @@ impl Setup {
         }
     }
 
-    /// Ends all pools; scripts that run may go on until then.
+    /// Ends all PHP services; running scripts may continue until then.
     pub fn stop_pools(&self, until: Instant) {
         for (service, _) in self.pools() {
             service.stop(until.saturating_duration_since(Instant::now()));
@@ -97,16 +97,16 @@ impl Deref for Setup {
 /// What all threads share for serving sites.
 #[derive(Debug)]
 pub struct Service {
-    /// What they share for everything.
+    /// What they share for everything else.
     pub process: Arc<Process>,
     setup: Arc<Swapped<Setup>>,
-    /// The configuration of that.
+    /// The plan of the setup in force.
     pub plan: Arc<Swapped<Plan>>,
     /// Stored pages of all sites.
     pub cache: Arc<PageCache>,
-    /// Large contents of requests that are being received.
+    /// Large request contents that are being received.
     pub uploads: Uploads,
-    /// Certificates that come by themselves.
+    /// Certificates that are obtained automatically.
     pub acme: Arc<Acme>,
 }
 
@@ -114,7 +114,7 @@ impl Service {
     /// Opens the page cache and starts PHP for the sites of `plan`; see [`build`].
     ///
     /// # Errors
-    /// PHP does not start: why, and what to do.
+    /// PHP does not start: the reason, and what to do.
     pub fn start(
         plan: Plan,
         process: Arc<Process>,
@@ -139,12 +139,12 @@ impl Service {
         Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme })
     }
 
-    /// The set-up in force.
+    /// The setup in force.
     pub fn setup(&self) -> Arc<Setup> {
         self.setup.get()
     }
 
-    /// Puts a new set-up in force; each thread takes it over before its next request.
+    /// Puts a new setup in force; each thread switches to it before its next request.
     pub fn replace_setup(&self, setup: Arc<Setup>) {
         self.plan.replace(setup.plan.clone());
         self.setup.replace(setup);
@@ -159,27 +159,27 @@ impl Deref for Service {
     }
 }
 
-/// What an event loop has for serving sites. Handed down the path of a request; never crosses to another thread.
+/// An event loop's part for serving sites. Passed along the path of a request; never crosses to another thread.
 #[derive(Debug)]
 pub struct ServeThread {
-    /// What it has for everything.
+    /// Its part for everything else.
     pub context: Rc<Context>,
     /// What all threads share.
     pub service: Arc<Service>,
     /// Its open-file cache.
     pub files: files::OpenFileCache,
-    /// For the page cache.
+    /// Its part of the page cache.
     pub pages: Rc<CacheThread>,
-    /// For PHP.
+    /// Its part of PHP.
     pub php: Rc<PhpThread>,
-    /// For the normalised path of the request that is being routed.
+    /// Buffer for the normalised path of the request that is being routed.
     pub(super) path: RefCell<Vec<u8>>,
     setup: RefCell<SharedSetup>,
     generation: Cell<u64>,
 }
 
 impl ServeThread {
-    /// Of thread `index` of so many `loops`; `passes_on`: it answers only what is ready.
+    /// For thread `index` of `loops`; `passes_on`: it responds only to requests that need no waiting.
     pub fn new(index: usize, loops: usize, service: Arc<Service>, passes_on: bool) -> Rc<ServeThread> {
         let generation = Cell::new(service.setup.generation());
         let setup = service.setup();
@@ -196,7 +196,7 @@ impl ServeThread {
         })
     }
 
-    /// The set-up in force. A request keeps the one it began with.
+    /// The setup in force. A request keeps the setup with which it began.
     pub fn setup(&self) -> SharedSetup {
         let generation = self.service.setup.generation();
         if self.generation.replace(generation) != generation {

@@ -11,28 +11,28 @@ use crate::context::Process;
 use crate::php::{OnPurge, PhpStartError, Renewal, SiteWorkers};
 use crate::site::Site;
 
-/// A set-up that is not in force yet.
+/// A setup that is not in force yet.
 pub struct Built {
-    /// The set-up.
+    /// The setup.
     pub setup: Arc<Setup>,
-    /// What is to take over from PHP pools of the old one that stay.
+    /// New PHPs for services that it reuses from the old setup.
     renewals: Vec<Renewal>,
 }
 
 impl Built {
-    /// The set-up is in force: its pools take over.
+    /// The setup is in force: the new PHPs take over.
     pub fn commit(self) {
         self.renewals.into_iter().for_each(Renewal::commit);
     }
 }
 
-/// What TLS says of a site: the number of the policy by which its clients are asked for certificates.
+/// The number of the policy by which a site's clients are asked for certificates.
 pub type PolicyOf<'a> = &'a dyn Fn(&plan::Site) -> Option<u64>;
 
-/// Makes the sites of a plan. `https_port`: what stands behind a host where HTTPS is not on its usual port.
+/// Builds the sites of a plan. `https_port`: the text behind a host if HTTPS is not on its usual port.
 ///
 /// # Errors
-/// PHP does not start: why, and what to do.
+/// PHP does not start: the reason, and what to do.
 pub fn build(
     plan: Plan,
     policy_of: PolicyOf<'_>,
@@ -58,7 +58,7 @@ pub fn build(
     Ok(Built { setup: Setup::new(plan, workers), renewals: pools.finish() })
 }
 
-/// What a script's purge does.
+/// Carries out a script's purge.
 fn on_purge(process: &Process, cache: &Arc<PageCache>) -> OnPurge {
     let cache = cache.clone();
     let (log, stats) = (process.log.clone(), process.stats.clone());

@@ -1,5 +1,5 @@
-//! Certificates and their keys, and which of them a client gets: by the name that it asks for (RFC 6066 section 3), and among
-//! those of a name by what it can check.
+//! Certificates and their keys, and the choice for a client: by the name that it asks for (RFC 6066 section 3), and
+//! among several certificates for a name by the signatures that it can verify.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,25 +18,25 @@ use super::error::TlsError;
 use super::issued::{self, Issued};
 use super::{staple, terms};
 
-/// How long before it is made a self-signed certificate begins: clocks differ.
+/// How long before its creation a self-signed certificate becomes valid: clocks differ.
 const BEGINS_BEFORE: Duration = Duration::from_secs(24 * 3600);
 /// Its validity period. Clients reject certificates valid for more than 825 days, whatever their issuer.
 const LIFE: Duration = Duration::from_secs(824 * 24 * 3600);
 
-/// Names that a self-signed certificate has besides those of the sites.
+/// Names in a self-signed certificate besides the names of the sites.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 thread_local! {
-    /// The name that was last asked for. The library tells it nobody but who chooses the certificate.
+    /// The name that was last asked for. The library passes it only to the choice of the certificate.
     static ASKED: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
 }
 
-/// The name that the client asked for whose handshake has just gone on, if it was now.
+/// The name that the latest client asked for, if its handshake has just reached the choice of the certificate.
 pub(super) fn take_asked() -> Option<Box<str>> {
     ASKED.take()
 }
 
-/// The certificates in force. They can be exchanged while connections are made.
+/// The certificates in force. They can be replaced while clients connect.
 #[derive(Debug, Default)]
 pub struct Certificates {
     names: Mutex<Arc<Names>>,
@@ -44,20 +44,20 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// None yet, but what an authority has issued.
+    /// Only the certificates that an authority has issued.
     pub fn new(issued: Arc<Issued>) -> Certificates {
         Certificates { names: Mutex::default(), issued }
     }
 
-    /// Puts these in force, and those that an authority has issued behind them: for handshakes that begin from now on. The
-    /// first is for clients that ask for no name, or for one that nobody has; `own` for names that none of them has.
+    /// Puts these certificates in force for new handshakes, followed by the ones that an authority has issued. The
+    /// first is for clients that ask for no name, or for an unknown one; `own` for names that no certificate has.
     pub fn replace(&self, mut pairs: Vec<Pair>, own: Option<&Pair>) {
         pairs.extend(self.issued.pairs());
         let names = Names::of(pairs, own);
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
     }
 
-    /// Whether a client that asked for `asked` has a certificate that is for `host`, too.
+    /// Whether the certificate for clients that ask for `asked` is also for `host`.
     pub fn covers(&self, asked: &str, host: &str) -> bool {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let shown = names.of_name(asked).unwrap_or(&names.default);
@@ -85,10 +85,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Reads the files, in PEM: the certificate with its chain behind it, and its key.
+    /// Reads the files, in PEM: the certificate followed by its chain, and its key.
     ///
     /// # Errors
-    /// They can't be read, or hold something else, or don't belong together; with what to do.
+    /// They can't be read, have other content, or don't belong together; with what to do.
     pub fn load(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect)
@@ -102,10 +102,10 @@ impl Pair {
             .map_err(|why| TlsError::Files(certificate.to_owned(), key.to_owned(), Box::new(why)))
     }
 
-    /// Has the answer of the authority that is in this file sent along (OCSP), until the time that is returned.
+    /// Staples the OCSP response in this file; returns the time until which it is valid.
     ///
     /// # Errors
-    /// It can't be read, or is not fit to be sent: why.
+    /// The file can't be read, or the response may not be stapled: the reason.
     pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, TlsError> {
         let answer = std::fs::read(file).map_err(TlsError::StapleFile)?;
         let until = staple::good_until(&answer, &self.key.cert, now).map_err(TlsError::Staple)?;
@@ -116,7 +116,7 @@ impl Pair {
     /// A self-signed certificate for these names.
     ///
     /// # Errors
-    /// A name can't stand in a certificate.
+    /// A name is not possible in a certificate.
     pub fn self_signed(names: &[String]) -> Result<Pair, TlsError> {
         let all = names.iter().cloned().chain(LOCAL_NAMES.map(str::to_owned));
         let made = || {
@@ -130,10 +130,10 @@ impl Pair {
         Pair::new(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
     }
 
-    /// Reads a text in PEM that holds a key and its certificate with its chain.
+    /// Reads a text in PEM with a key, its certificate and its chain.
     ///
     /// # Errors
-    /// It holds something else, or they don't belong together.
+    /// It has other content, or the parts don't belong together.
     pub fn from_pem(text: &[u8]) -> Result<Pair, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text)
             .collect::<Result<_, _>>()
@@ -145,10 +145,11 @@ impl Pair {
         Pair::new(chain, key)
     }
 
-    /// A certificate that shows an authority that `name` is ours (RFC 8737 section 3). Nobody else could make sense of it.
+    /// A certificate that proves to an authority that `name` is ours (RFC 8737 section 3). It is of no use to other
+    /// clients.
     ///
     /// # Errors
-    /// The name can't stand in a certificate.
+    /// The name is not possible in a certificate.
     pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, TlsError> {
         let wrong = |why: String| TlsError::Challenge(name.to_owned(), why);
         let made = || {
@@ -175,7 +176,7 @@ impl Pair {
         &self.key.cert[0]
     }
 
-    /// As rustls takes it.
+    /// In the type of rustls.
     pub(super) fn key(&self) -> &Arc<CertifiedKey> {
         &self.key
     }
@@ -208,7 +209,7 @@ impl Names {
         let mut names = Names::default();
         let first: Vec<String> = pairs.first().map(|pair| pair.names.clone()).unwrap_or_default();
         for (number, pair) in pairs.into_iter().enumerate() {
-            // The same site's other kind of key comes beside the first.
+            // The default also gets the same site's certificate with the other kind of key.
             if number == 0 || (!first.is_empty() && pair.names == first) {
                 names.default.push(pair.key.clone());
             }
@@ -220,7 +221,7 @@ impl Names {
         if let Some(own) = own {
             names.fill_in(own);
         }
-        // What is cheaper for both ends comes first.
+        // The certificate that is cheaper for both ends comes first.
         for keys in names.by_name.values_mut().chain([&mut names.default]) {
             keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
         }
@@ -245,8 +246,8 @@ impl Names {
             keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
         };
         let of_name = name.and_then(|name| self.of_name(name));
-        // Where none fits, rustls finds that out by itself, and ends the handshake with `handshake_failure` (RFC 8446 section 6.2).
-        // Without any it would say `access_denied`, by which clients think of themselves, not of what they offer.
+        // If none fits, rustls finds this out itself and ends the handshake with `handshake_failure` (RFC 8446 section
+        // 6.2). Without any certificate it would send `access_denied`, which says nothing about the signature schemes.
         let any = || of_name.unwrap_or(&self.default).first().cloned();
         of_name.and_then(fits).or_else(|| fits(&self.default)).or_else(any)
     }
@@ -301,7 +302,7 @@ mod tests {
         let rsa = pair(&["a.example"], &rcgen::PKCS_RSA_SHA256);
         let wild = pair(&["*.b.example", "b.example"], &rcgen::PKCS_ECDSA_P256_SHA256);
         let keys = [&first, &rsa, &wild].map(|pair| pair.key.clone());
-        // RSA stands first in the configuration: who can check both still gets the cheaper one.
+        // RSA is first in the configuration: a client that can verify both still gets the cheaper one.
         let names = Names::of(vec![rsa, first, wild], None);
         for (name, schemes, which) in [
             (Some("a.example"), EC, 0),
@@ -313,7 +314,7 @@ mod tests {
             (Some("x.b.example"), RSA, 1),
             (None, EC, 0),
             (Some("else"), RSA, 1),
-            // None that it can check: the handshake is to fail by that, and not for want of a certificate.
+            // It can verify none: the handshake must fail for this reason, not because there is no certificate.
             (None, &[SignatureScheme::ED25519], 0),
             (Some("x.b.example"), &[SignatureScheme::ED25519], 2),
             (Some("else"), &[], 0),

@@ -1,4 +1,4 @@
-//! The client's end of TLS, for asking a certificate authority. It blocks: not for event loops.
+//! The client's end of TLS, for requests to a certificate authority. It blocks: not for event loops.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::error::TlsError;
 use super::terms;
 
-/// Where systems keep the certificates that they trust: Debian and its kin, Fedora, SUSE, Alpine and BSD.
+/// Files with the system's trusted certificates: on Debian and its derivatives, Fedora, SUSE, Alpine and BSD.
 const SYSTEM: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -32,10 +32,10 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// Those whose certificates are in `file`; without one those that the system trusts.
+    /// The authorities in `file`; without a file, the authorities that the system trusts.
     ///
     /// # Errors
-    /// There is no such file, or no certificate in it; with what to do.
+    /// There is no such file, or it has no certificate; with what to do.
     pub fn new(file: Option<&Path>) -> Result<Trust, TlsError> {
         let file = match file {
             Some(file) => file.to_owned(),
@@ -44,7 +44,7 @@ impl Trust {
         let mut roots = RootCertStore::empty();
         let all = CertificateDer::pem_file_iter(&file)
             .map_err(|error| TlsError::TrustUnreadable(file.clone(), error))?;
-        // A system's list has some that are too old to be understood: one suffices here.
+        // Some certificates in a system's list are too old to be parsed: one is enough here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {
             return Err(TlsError::TrustEmpty(file));
@@ -58,7 +58,7 @@ impl Trust {
     /// Speaks TLS over `socket` with `host`, an IPv6 address without brackets.
     ///
     /// # Errors
-    /// The name can't be one of a server. Whether the server is believed shows when something is read or written.
+    /// `host` can't be a server's name. Errors of the server's certificate appear at the first read or write.
     pub fn connect(&self, host: &str, socket: TcpStream) -> io::Result<impl io::Read + io::Write + use<>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;

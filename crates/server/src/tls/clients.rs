@@ -1,7 +1,8 @@
-//! Certificates of clients: whose count, and what is told of them.
+//! Client certificates: which ones are accepted, and what scripts learn of them.
 //!
-//! A site that asks for them has a [`Policy`], and so a configuration of rustls of its own, with session tickets of its own: who
-//! was let in by other authorities, or without a certificate, can't come back by a ticket of that time.
+//! A site that asks for client certificates has a [`Policy`] with its own rustls configuration and its own session
+//! tickets. So a client that was admitted by other authorities, or without a certificate, can't resume that session
+//! here.
 
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,11 +23,11 @@ use super::error::{ClientsError, TlsError};
 use super::terms::{self, ResumptionState};
 use crate::message::request::Certificate;
 
-/// How clients of some sites are checked.
+/// The check of some sites' clients.
 pub struct Policy {
-    /// As it is written.
+    /// The settings.
     pub(super) written: plan::Clients,
-    /// Equal for equal strictness and equal authorities, whatever file they are in.
+    /// Equal for equal strictness and equal authorities, even from different files.
     pub(super) number: u64,
     pub(super) config: Arc<ServerConfig>,
     pub(super) memory: ResumptionState,
@@ -45,10 +46,10 @@ impl Policy {
     }
 }
 
-/// What checks certificates as `clients` says, and the number of such a policy.
+/// The verifier for these settings, and the number of such a policy.
 ///
 /// # Errors
-/// The authorities can't be read, or none of them is one; with what to do.
+/// The authorities can't be read, or the file has none; with what to do.
 pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), TlsError> {
     build_verifier(clients).map_err(|why| TlsError::Clients(clients.ca.clone(), why))
 }
@@ -70,7 +71,7 @@ fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier
     Ok((verifier, number.finish()))
 }
 
-/// What scripts are told of a certificate that has been checked.
+/// What scripts learn of a certificate that was verified.
 pub(super) fn described(certificate: &CertificateDer<'_>) -> Certificate {
     let pem = pem(certificate);
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
@@ -88,7 +89,7 @@ pub(super) fn described(certificate: &CertificateDer<'_>) -> Certificate {
     }
 }
 
-/// As RFC 2253 writes it: the last part first.
+/// The name as in RFC 2253: the last part first.
 fn name(name: &X509Name<'_>) -> String {
     let mut parts: Vec<_> = name.iter_rdn().collect();
     parts.reverse();
@@ -112,7 +113,7 @@ fn name(name: &X509Name<'_>) -> String {
     text
 }
 
-/// What OpenSSL calls an attribute.
+/// OpenSSL's name of an attribute.
 fn short_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "2.5.4.3" => "CN",
@@ -134,7 +135,7 @@ fn short_name(oid: &str) -> Option<&'static str> {
     })
 }
 
-/// RFC 2253 section 2.4, and what is not ASCII by its bytes, as OpenSSL, and so Apache and nginx, do.
+/// Escapes as in RFC 2253 section 2.4, and non-ASCII characters by their bytes, as OpenSSL, Apache and nginx do.
 fn escape(value: &str, text: &mut String) {
     for (at, byte) in value.bytes().enumerate() {
         let is_end = at + 1 == value.len();
@@ -148,7 +149,7 @@ fn escape(value: &str, text: &mut String) {
     }
 }
 
-/// `Nov 22 06:00:00 2026 GMT`, as OpenSSL writes it.
+/// The time in OpenSSL's format: `Nov 22 06:00:00 2026 GMT`.
 fn time(time: ASN1Time) -> String {
     let time = time.to_datetime();
     let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -157,7 +158,7 @@ fn time(time: ASN1Time) -> String {
     format!("{month} {day:>2} {:02}:{:02}:{:02} {year} GMT", time.hour(), time.minute(), time.second())
 }
 
-/// RFC 7468.
+/// The certificate in PEM (RFC 7468).
 fn pem(certificate: &[u8]) -> String {
     let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in certificate.chunks(48) {

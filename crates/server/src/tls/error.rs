@@ -1,4 +1,4 @@
-//! Why there is no certificate, or no TLS.
+//! Errors of certificates and of TLS.
 
 use std::fmt;
 use std::io;
@@ -11,40 +11,40 @@ use x509_parser::nom;
 
 use super::staple::StapleError;
 
-/// A certificate can't be used, or connections can't be encrypted as the configuration says. It occurs at a start and at a reload, when
-/// files have changed, and when a certificate authority is asked. A server that runs goes on with what it has; the user corrects the
-/// file that the text names.
+/// A certificate can't be used, or connections can't be encrypted as the configuration says. This happens at a start or
+/// reload, when files have changed, and when a certificate authority is asked. A running server continues with what it
+/// has; the user corrects the file that the text names.
 #[derive(Debug)]
 pub enum TlsError {
-    /// The file of this (a certificate, its key), or something in it, can't be read.
+    /// The file of this kind (a certificate, its key), or something in it, can't be read.
     Unreadable(&'static str, PathBuf, pem::Error),
-    /// The file has no certificate in PEM.
+    /// The file contains no certificate in PEM.
     Empty(PathBuf),
-    /// What is wrong shows only in both files of a certificate together.
+    /// The two files of a certificate do not fit together.
     Files(PathBuf, PathBuf, Box<TlsError>),
-    /// A text that is to hold a key and its certificate has another of these.
+    /// A text for a key with its certificate contains an invalid item of this kind.
     Text(&'static str, pem::Error),
-    /// Such a text has no certificate.
+    /// Such a text contains no certificate.
     EmptyText,
-    /// The certificate is of another version than 3 (RFC 5280).
+    /// The certificate's version is not 3 (RFC 5280).
     Version(webpki::Error),
-    /// The certificate can't be taken apart.
+    /// The certificate can't be parsed.
     Parts(nom::Err<X509Error>),
     /// The key belongs to another certificate.
     OtherKey,
-    /// The key is of a kind that can't be used.
+    /// This kind of key is not supported.
     Key(rustls::Error),
-    /// None can be made for the names of the sites.
+    /// No self-signed certificate can be made for the names of the sites.
     SelfSigned(rcgen::Error),
-    /// None can be made that answers an authority's challenge for this name.
+    /// No certificate for an authority's challenge can be made for this name.
     Challenge(String, String),
-    /// The file of a certificate's OCSP response can't be read. The certificate is used without it.
+    /// The file with a certificate's OCSP response can't be read. The certificate is used without it.
     StapleFile(io::Error),
-    /// The OCSP response is not sent along. The certificate is used without it.
+    /// The OCSP response may not be stapled. The certificate is used without it.
     Staple(StapleError),
-    /// The file of the authorities of clients can't be used.
+    /// The file of the client certificates' authorities can't be used.
     Clients(PathBuf, ClientsError),
-    /// The file of the authorities that the server itself trusts can't be read.
+    /// The file of the authorities that the server trusts can't be read.
     TrustUnreadable(PathBuf, pem::Error),
     /// That file contains no usable certificate.
     TrustEmpty(PathBuf),
@@ -52,11 +52,11 @@ pub enum TlsError {
     NoTrust,
     /// The machine's cryptography does not work.
     Cryptography(rustls::Error),
-    /// It makes no keys for session tickets.
+    /// The cryptography library makes no keys for session tickets.
     Tickets(rustls::Error),
 }
 
-/// What is wrong with the file of the authorities of clients.
+/// An error of the file with the client certificates' authorities.
 #[derive(Debug)]
 pub enum ClientsError {
     /// It can't be read.

@@ -1,4 +1,4 @@
-//! What an authority says of a certificate (OCSP, RFC 6960), to be sent along with it: is it fit to be sent?
+//! OCSP responses (RFC 6960) of certificate authorities: checks whether a response may be stapled to its certificate.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,18 +11,18 @@ use x509_parser::time::ASN1Time;
 
 use super::terms;
 
-/// Clocks may differ by so much.
+/// Tolerated difference between clocks.
 const SLACK: Duration = Duration::from_secs(300);
 
 /// id-kp-OCSPSigning: 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: KeyUsage = KeyUsage::required(&[43, 6, 1, 5, 5, 7, 3, 9]);
 
-/// Why an OCSP response is not sent along.
+/// Why an OCSP response is not stapled.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StapleError {
     /// It is not an OCSP response in DER format.
     Format,
-    /// The certificate that it is for is invalid.
+    /// Our certificate is invalid.
     Certificate,
     /// It is for another certificate.
     OtherCertificate,
@@ -34,7 +34,7 @@ pub enum StapleError {
     Early,
     /// It has expired (nextUpdate).
     Expired,
-    /// The issuer has not signed it, and it brings no certificate of another signer.
+    /// It is not signed by the issuer, and contains no other signer's certificate.
     Unsigned,
     /// The issuer's certificate is invalid.
     Issuer(webpki::Error),
@@ -62,10 +62,10 @@ impl fmt::Display for StapleError {
     }
 }
 
-/// Until when an answer may be sent. `chain` is the certificate and those behind it.
+/// The time until which a response may be stapled. `chain` is the certificate, followed by its issuers.
 ///
 /// # Errors
-/// It may not: why.
+/// The reason why it may not.
 pub(super) fn good_until(
     answer: &[u8],
     chain: &[CertificateDer<'_>],
@@ -95,9 +95,9 @@ pub(super) fn good_until(
     Ok(single.next_update)
 }
 
-/// A BasicOCSPResponse (RFC 6960 section 4.2.1), in its parts.
+/// A BasicOCSPResponse (RFC 6960 section 4.2.1).
 struct BasicOcspResponse<'a> {
-    /// What is signed.
+    /// The signed bytes.
     signed: &'a [u8],
     /// AlgorithmIdentifier, without tag and length.
     algorithm: &'a [u8],
@@ -107,7 +107,7 @@ struct BasicOcspResponse<'a> {
     singles: Vec<Single<'a>>,
 }
 
-/// What it says of one certificate.
+/// The statement about one certificate.
 struct Single<'a> {
     serial: &'a [u8],
     /// Tag of CertStatus: 0 good, 1 revoked, 2 unknown.
@@ -119,7 +119,7 @@ struct Single<'a> {
 impl<'a> BasicOcspResponse<'a> {
     fn read(der: &'a [u8]) -> Option<BasicOcspResponse<'a>> {
         let mut response = Parts(Parts(der).next()?.content);
-        // Anything but "successful" has no more to say.
+        // Any other status than "successful" comes without a response.
         if response.next()?.content != [0] {
             return None;
         }
@@ -136,7 +136,7 @@ impl<'a> BasicOcspResponse<'a> {
         let mut data = Parts(signed.content);
         let mut part = data.next()?;
         if part.is_tagged(0) {
-            part = data.next()?; // behind the version comes who has answered
+            part = data.next()?; // the version is followed by the responder's name
         }
         let (_responder, _produced, list) = (part, data.next()?, data.next()?);
         let mut list = Parts(list.content);
@@ -184,7 +184,7 @@ impl<'a> Single<'a> {
         let this_update = time(parts.next()?.whole)?;
         let next_update = match parts.next().filter(|part| part.is_tagged(0)) {
             Some(next) => time(next.content)?,
-            // Newer answers are to be had all the time: for this one a day is much.
+            // The authority always has a newer one, so this one is used for a day at most.
             None => this_update + Duration::from_secs(24 * 3600),
         };
         Some(Single { serial, status: status.tag, this_update, next_update })
@@ -196,21 +196,21 @@ fn time(der: &[u8]) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).ok()?))
 }
 
-/// An integer is the same with and without zeros in front.
+/// Removes leading zeros, which don't change an integer.
 fn without_zeros(integer: &[u8]) -> &[u8] {
     &integer[integer.iter().take_while(|byte| **byte == 0).count()..]
 }
 
-/// The parts of a value in DER, one after the other.
+/// The elements of a DER value, in order.
 struct Parts<'a>(&'a [u8]);
 
-/// One of them.
+/// A DER element.
 struct Part<'a> {
     tag: u32,
     is_context_specific: bool,
     /// With its tag and length.
     whole: &'a [u8],
-    /// Without.
+    /// Without its tag and length.
     content: &'a [u8],
 }
 

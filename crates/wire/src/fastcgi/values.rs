@@ -1,5 +1,6 @@
-//! GET_VALUES (section 4.1): how many connections an application accepts at once. php-fpm responds without this value,
-//! and closes the connection.
+//! GET_VALUES (section 4.1): how many connections an application accepts at once. php-cgi reports this number (php-src
+//! sapi/cgi/cgi_main.c). php-fpm responds without it (`fpm_php_set_fcgi_mgmt_vars` in sapi/fpm/fpm/fpm_php.c is
+//! disabled); then PHP before 8.2.13 closes the connection, later versions keep it open (bug 76922, main/fastcgi.c).
 
 use super::request::split_length;
 use super::{GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, RecordHeader};

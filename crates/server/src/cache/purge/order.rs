@@ -12,7 +12,7 @@ use crate::site::{Site, SiteSetup};
 /// Maximum number of tags in one request.
 pub(super) const MOST_TAGS: usize = 256;
 
-/// A purge order, valid for the set-up with which it was read.
+/// A purge order, valid for the setup with which it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeOrder {
     /// What to purge: at least one thing.

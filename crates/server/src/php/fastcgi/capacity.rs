@@ -13,7 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::backends::FastcgiShared;
 use super::connection::{FastcgiStream, connect};
 
-/// A backend that does not respond to the query within this time does not support it.
+/// Maximum time for the response. php-fpm since 8.2.13 takes all of it: it responds without the number and keeps the
+/// connection open (bug 76922).
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of a response, bytes.
 const ANSWER_MAX: u64 = 4096;
@@ -79,7 +80,7 @@ pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
 async fn question(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin) -> Vec<u8> {
     let mut answer = Vec::new();
     if stream.write_all(&get_values()).await.is_ok() {
-        // Doesn't wait for a backend that keeps the connection open: the response is complete.
+        // Stops as soon as the number has arrived: a backend may keep the connection open.
         let mut stream = stream.take(ANSWER_MAX);
         while max_connections(&answer).is_none()
             && matches!(stream.read_buf(&mut answer).await, Ok(length) if length > 0)

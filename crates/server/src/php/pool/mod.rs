@@ -1,22 +1,22 @@
 //! A pool: what event loops and its supervisor share.
 //!
-//! Who holds the lock. All of [`WorkersState`] is under one mutex, held for a few moves of pointers and never over a system
-//! call that can wait. Event loops take it twice a request: to get a worker and to give it back. They take workers
-//! out of `idle` and put them back, count what runs in which pool, add and remove waiters, and raise `level`; everything else - seats, hosts,
-//! ending idle workers - is the supervisor's. Whoever wants something of the supervisor changes the state and then
-//! wakes it.
+//! The lock. All of [`WorkersState`] is under one mutex, held for a few moves of pointers and never during a system
+//! call that can wait. Event loops lock it twice per request: to get a worker and to give it back. They take workers
+//! out of `idle` and put them back, count the running requests of each pool, add and remove waiters, and raise
+//! `level`; everything else - seats, hosts, ending idle workers - belongs to the supervisor. A thread that needs the
+//! supervisor changes the state and then wakes it.
 //!
-//! Who owns a worker. At any time one of: `idle` here, a [`Lease`] (on its way to, with, or back from a request), the
-//! inbox for the supervisor, the supervisor (what nobody waits for any more). A worker that is dropped is closed, and
-//! its process ends.
+//! The owner of a worker. At any time one of: `idle` here, a [`Lease`] (on its way to, with, or back from a request),
+//! the supervisor's inbox, the supervisor (workers whose client has gone). Dropping a worker closes it, and its process
+//! ends.
 //!
-//! What is sent ahead. A process that sleeps between two requests costs two switches of the processor, so a worker
-//! whose scripts are quick gets the next waiters' requests while it is busy ([`WorkersState::offer_next`]): a few at a time, and
-//! none if somebody of another pool has a better right to the worker. The waiters keep their places in the queue. Who comes first has
-//! a request: its worker, by taking it when it comes to it ([`WorkersShared::place`] then gives it to the waiter), or another that
-//! is free before (`Waiters::next` takes the offer back). They are taken back, too, when the worker dies, ends or loses its
-//! host, and each when its waiter leaves or has waited too long. Of two that would do it at once, worker and server, a word
-//! of the scoreboard lets one win.
+//! Requests sent ahead. A process that sleeps between two requests costs two context switches. So a worker whose
+//! scripts are quick gets the next waiters' requests while it is busy ([`WorkersState::offer_next`]): a few at a time,
+//! and none if a waiter of another pool takes precedence. The waiters keep their places in the queue. The first worker
+//! that is free runs the request: either the one that has it and now takes it ([`WorkersShared::place`] then gives that
+//! worker to the waiter), or another one (`Waiters::next` withdraws the offer). Offers are also withdrawn when the
+//! worker dies, ends or loses its host, and one by one when the waiter leaves or has waited too long. If the worker
+//! takes a request while the server withdraws it, a word of the scoreboard decides.
 
 mod address_share;
 pub mod admission;
@@ -62,7 +62,7 @@ use pools::PoolId;
 pub use state::{Seat, ServiceStage, WorkersState};
 use waiters::Waiter;
 
-/// Longest pause before something is started again, milliseconds.
+/// Longest pause before a new attempt to start, milliseconds.
 const BACK_OFF_MS: u64 = 5_000;
 
 thread_local! {
@@ -70,14 +70,14 @@ thread_local! {
     static FRAMES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Times that are not settings. Tests hand in others.
+/// Times that are not settings. Tests pass their own.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerTimes {
-    /// A worker whose last request took at most so long, milliseconds, may get the next one before it is free.
+    /// A worker whose last request took at most this long, milliseconds, may get the next one before it is free.
     pub quick_ms: u64,
-    /// Pause before the memory of another worker is measured, milliseconds.
+    /// Interval at which the memory of one worker after the other is measured, milliseconds.
     pub look_ms: u64,
-    /// Pause between two decisions about how many workers there may be, milliseconds.
+    /// Interval between two decisions about the number of workers, milliseconds.
     pub decide_ms: u64,
 }
 
@@ -97,7 +97,7 @@ impl WorkerSet {
     /// Starts the host and the first workers; waits until PHP is up.
     ///
     /// # Errors
-    /// PHP did not start: why, in PHP's own words where it had any, and what to do next.
+    /// PHP did not start: the reason, if possible in PHP's own words, and what to do next.
     pub fn start(
         settings: &plan::Php,
         log: &Log,
@@ -125,14 +125,14 @@ impl WorkerSet {
     }
 
     /// A new configuration replaces this pool: idle workers end now, the others when they have finished. Requests
-    /// that still come are served. The host ends when the last one is through and the pool is dropped.
+    /// that still arrive are served. The host ends after the last one, when the pool is dropped.
     pub fn retire(&self) {
         self.shared.lock().stage.advance(ServiceStage::Retiring);
         self.shared.wake();
     }
 
-    /// The server ends: waits for running requests for up to `grace`, then kills their workers; blocks until all
-    /// processes of the pool have ended, some seconds longer than `grace` at most.
+    /// Shuts down: waits for running requests for up to `grace`, then kills their workers; blocks until all processes
+    /// of the pool have ended, at most some seconds longer than `grace`.
     pub fn stop(&self, grace: Duration) {
         let until = self.shared.since_epoch(Instant::now()) + grace.as_millis() as u64;
         let mut state = self.shared.lock();
@@ -168,13 +168,13 @@ pub struct WorkersShared {
     pub settings: plan::Php,
     /// Times that are not settings.
     pub times: WorkerTimes,
-    /// Where it says what happens.
+    /// The log for its messages.
     pub log: Log,
-    /// Who is told what scripts want purged.
+    /// Receives the purges that scripts order.
     pub on_purge: OnPurge,
     /// Requests that kill their workers.
     pub ban: Arc<Ban>,
-    /// The PHP files that it gives to workers.
+    /// The injected PHP files of its workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
     state: Mutex<WorkersState>,
@@ -185,7 +185,7 @@ pub struct WorkersShared {
 }
 
 impl WorkersShared {
-    /// Who listens to a worker's asides.
+    /// Receives the frames that a worker sends beside its response.
     pub fn unheard<'a>(&'a self, handle: &'a WorkerHandle) -> Unheard<'a> {
         Unheard { log: &self.log, on_purge: &self.on_purge, handle }
     }
@@ -197,23 +197,23 @@ impl WorkersShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the pool was made.
+    /// Milliseconds since the pool was created.
     pub fn since_epoch(&self, now: Instant) -> u64 {
         now.saturating_duration_since(self.epoch).as_millis() as u64
     }
 
-    /// Has the supervisor look at the state.
+    /// Makes the supervisor look at the state.
     pub fn wake(&self) {
-        // Fails only if it is awake 2^64 - 2 times over.
+        // Fails only after 2^64 - 2 unread wake-ups.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// What the supervisor waits for.
+    /// The descriptor on which the supervisor waits.
     pub fn wake_descriptor(&self) -> &OwnedFd {
         &self.wake
     }
 
-    /// The supervisor has ended, with whatever came for it meanwhile.
+    /// The supervisor has ended; drops what it can no longer handle.
     pub fn set_over(&self) {
         let mut state = self.lock();
         state.stage.advance(ServiceStage::Over);
@@ -243,7 +243,7 @@ impl WorkersShared {
         self.place(state, worker, now);
     }
 
-    /// An idle worker for a request of that rank of this pool, which may run.
+    /// An idle worker for a request of this pool with this rank, which may run.
     pub fn take_idle(
         self: &Arc<Self>,
         state: &mut WorkersState,
@@ -257,8 +257,7 @@ impl WorkersShared {
         Some(Lease { worker: Some(worker), shared: self.clone() })
     }
 
-    /// Gives a worker that is ready to the waiter whose request it has got already, else to the next one, or makes it
-    /// idle.
+    /// Gives a ready worker to the waiter whose request it already has, otherwise to the next one, or makes it idle.
     pub fn place<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, WorkersState>,
@@ -276,7 +275,7 @@ impl WorkersShared {
                 return self.give(state, worker, pool, waiter, now);
             }
             if worker.handle.scoreboard.is_taken(worker.handle.slot, sequence) {
-                // Its client has gone meanwhile.
+                // Its client has gone.
                 worker.begin_offered(sequence);
                 state.begin(&mut worker, pool, Rank::Visitor);
                 worker.handle.begin(|task| *task = Task::default(), now, self.limit(pool));
@@ -284,7 +283,7 @@ impl WorkersShared {
                 drop(state);
                 return self.leave(worker);
             }
-            // It went elsewhere; the worker passes over it.
+            // Another worker got it; this one skips it.
         }
         if worker.has_behind() {
             drop(state);
@@ -300,7 +299,7 @@ impl WorkersShared {
         let (lowers, mut except) = (self.lowers(), 0);
         while let Some(pool) = state.pools.next(worker.nice, lowers, except) {
             let Some((thread, waiter)) = state.pools.get_mut(pool).next_waiter(worker.home()) else {
-                // Workers run all of them already.
+                // Workers already run all its waiting requests.
                 except |= pool.bit();
                 continue;
             };
@@ -319,7 +318,7 @@ impl WorkersShared {
         state.idle.put(worker);
     }
 
-    /// Gives a worker to a waiter, with his request if that is short; and sends the next one's ahead.
+    /// Gives a worker to a waiter, with its request if that is short; and sends the next one's ahead.
     fn give(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, WorkersState>,
@@ -346,7 +345,7 @@ impl WorkersShared {
             }
             drop(state);
             self.make_way(&mut worker);
-            // A socket that does not take a few kilobytes is no use.
+            // A socket that does not accept a few kilobytes is unusable.
             if !frames.is_empty() && worker.send_now(frames, None).ok() != Some(frames.len()) {
                 worker.give_up();
             }
@@ -361,7 +360,7 @@ impl WorkersShared {
         }
     }
 
-    /// A worker died over its request.
+    /// A worker died while it ran a request.
     pub fn blame(&self, handle: &WorkerHandle, now: u64) {
         let task = handle.task();
         let blame = self.ban.died(&task, now);
@@ -384,7 +383,8 @@ impl WorkersShared {
         }
     }
 
-    /// Has idle workers run what waits and may run now: a pool's limit has changed, or a worker that ran for it is no more.
+    /// Makes idle workers run waiting requests that may run now: a pool's limit has changed, or one of its workers has
+    /// ended.
     pub fn pump<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, WorkersState>, now: u64) {
         let mut except = 0;
         while state.idle.len() > 0
@@ -400,18 +400,18 @@ impl WorkersShared {
             self.place(state, worker, now);
             state = self.lock();
             if state.idle.len() > before {
-                // It was of no use.
+                // The worker is idle again.
                 return;
             }
         }
     }
 
-    /// Milliseconds that a request of this pool may take; 0: no limit.
+    /// Time limit of a request of this pool, milliseconds; 0: none.
     pub fn limit(&self, pool: PoolId) -> u64 {
         self.settings.pools[pool.index()].request_timeout.as_millis() as u64
     }
 
-    /// A worker is of no more use: it is closed, and its process ends.
+    /// Closes a worker that is no longer usable, so its process ends.
     pub fn discard(self: &Arc<Self>, worker: Box<Worker>, now: u64) {
         self.discard_locked(self.lock(), worker, now);
     }
@@ -429,7 +429,7 @@ impl WorkersShared {
             if let Some(waiter) =
                 state.pools.get_mut(pool).queue.waiters.accept(place, &worker.handle, sequence)
             {
-                // It had taken the next request before it was found to be of no use: who waits for that judges.
+                // It took the next request before it was found unusable: that request's waiter gets it, and decides.
                 worker.give_up();
                 worker.begin_offered(sequence);
                 return self.give(state, worker, pool, waiter, now);
@@ -444,7 +444,7 @@ impl WorkersShared {
                     if worker.is_lost() && !handle.has_worked() {
                         state.note_death(now);
                     }
-                    // One that has closed its socket has ended, or does what it is not here for.
+                    // A worker that has closed its socket has ended, or misbehaves.
                     let patience = if worker.is_lost() { LOST_MS } else { LEAVING_MS };
                     state.set_seat(slot, Seat::Leaving(handle, now + patience));
                 }
@@ -457,7 +457,7 @@ impl WorkersShared {
         self.wake();
     }
 
-    /// Leaves a worker that has not finished to the supervisor.
+    /// Passes a worker that has not finished to the supervisor.
     fn leave(&self, worker: Box<Worker>) {
         let mut state = self.lock();
         if state.stage != ServiceStage::Over {
@@ -468,7 +468,7 @@ impl WorkersShared {
     }
 }
 
-/// Pause before the next attempt after that many failures in a row, milliseconds: none after the first.
+/// Pause before the next attempt after `failures` failures in a row, milliseconds: none after the first.
 pub fn back_off(failures: u32) -> u64 {
     match failures {
         0 | 1 => 0,

@@ -1,8 +1,8 @@
-//! Places in the waiting room: browsers that can't be served within `php.queue_wait` keep the time of their arrival by a
-//! signed cookie and come back with it, so that the one that has waited longest goes first.
+//! Places in the waiting room: a browser that can't be served within `php.queue_wait` gets its arrival time in a
+//! signed cookie and comes back with it, so that the browser that has waited longest goes first.
 //!
 //! ```text
-//!   request ──> admitted? ── yes ──> line ──> worker
+//!   request ──> admitted? ── yes ──> queue ─> worker
 //!                  │ no                ▲
 //!                  ▼                   │ admitted: its place is given up
 //!               a place  ── comes back after `Retry-After`, with its cookie ──┐
@@ -10,9 +10,10 @@
 //!                  └────────────── not yet ───────────────────────────────────┘
 //! ```
 //!
-//! A request without a place is behind all places. Some browsers never come back: each place counts by the share of browsers that came back
-//! after waiting as long as it will have waited when it is due ([`ReturnRates`]). A browser that is [`LATE_MS`] late does not count until it comes
-//! back; when it is [`GRACE_MS`] late, its place is forgotten.
+//! A request without a place is behind all places. Some browsers never come back. So a place counts as the probability
+//! that its browser comes back: the share of browsers that came back after waiting for as long as this one will have
+//! waited when it is due ([`ReturnRates`]). A browser that is [`LATE_MS`] late does not count until it comes back; when
+//! it is [`GRACE_MS`] late, its place is forgotten.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -20,57 +21,59 @@ use std::net::IpAddr;
 
 use aws_lc_rs::hmac;
 
-/// A browser that is so late has gone, milliseconds: tabs in the background are slow.
+/// A browser that is this late counts as gone, milliseconds: tabs in the background are slow.
 const GRACE_MS: u64 = 20_000;
-/// One that is so late may have, milliseconds.
+/// A browser that is this late may be gone, milliseconds.
 const LATE_MS: u64 = 3_000;
 /// Shortest and longest time after which a browser comes back, seconds.
 const RETRY_S: (u64, u64) = (1, 20);
-/// Places at once: 100 bytes each.
+/// Maximum number of places: 100 bytes each.
 const PLACES: usize = 100_000;
-/// Places of one address: an office may share one, a crowd does not.
+/// Maximum number of places of one address: an office may share an address, a crowd does not.
 const PLACES_OF_ADDRESS: u32 = 256;
-/// Browsers of one age over which the share that comes back is averaged.
+/// The share of browsers that come back is averaged over this many browsers of an age group.
 const MEMORY: f64 = 64.0;
 /// The span of an age group, milliseconds.
 const AGE_MS: u64 = 8_000;
 /// The number of age groups; the last one has no end.
 const AGES: u64 = 64;
-/// What a place counts whose browser is certain to come back.
+/// The count of a place whose browser is certain to come back.
 const WHOLE: u64 = 1_024;
-/// Arrivals are counted by pieces of time of that length, milliseconds.
+/// Length of the time slices in which arrivals are counted, milliseconds.
 const PIECE_MS: u64 = 1_000;
-/// A place older than that is not accepted, milliseconds: what was to be bought is bought elsewhere by then.
+/// Maximum age of a place, milliseconds: after that time, visitors have bought elsewhere.
 const OLDEST_MS: u64 = 3_600_000;
 /// Bytes of a signature.
 const SIGNATURE: usize = 16;
 
-/// A place that a browser has: when it came, and its number.
+/// A browser's place: its time of arrival, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// When it first asked, milliseconds since the pool was made.
+    /// Time of its first request, milliseconds since the pool was created.
     pub arrived: u64,
     id: u64,
 }
 
-/// What a browser is told that has to wait.
+/// The instructions for a browser that must wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPlace {
     /// Value of its cookie.
     pub cookie: String,
-    /// How long it is expected to wait, seconds.
+    /// Its expected wait, seconds.
     pub wait: u64,
-    /// When it shall ask again, seconds.
+    /// Time until its next request, seconds.
     pub retry: u64,
 }
 
-/// The places of one pool. Times are milliseconds since the pool was made.
+/// The places of one pool. Times are milliseconds since the pool was created.
 #[derive(Debug)]
 pub struct Places {
     live: HashMap<u64, PlaceEntry>,
-    /// When each is late, or to be forgotten, the soonest first; entries that were renewed meanwhile are passed over.
+    /// When each place is late or, if it is late already, forgotten; the soonest first. Entries of places that were
+    /// renewed later are skipped.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    /// What the places count that arrived in each piece of time, from piece `first` on, and are not late; in parts of [`WHOLE`].
+    /// The sum of the counts of the places that arrived in each time slice and are not late, from slice `first` on; in
+    /// parts of [`WHOLE`].
     arrived: VecDeque<u64>,
     first: u64,
     addresses: HashMap<IpAddr, u32>,
@@ -84,15 +87,16 @@ struct PlaceEntry {
     arrived: u64,
     /// When it is late, or when it is forgotten if it is late already.
     ends: u64,
-    /// What it counts, in parts of [`WHOLE`]; 0: it is late.
+    /// Its count, in parts of [`WHOLE`]; 0: it is late.
     counts: u64,
-    /// How long its browser will have waited when it is due: see [`age_group`].
+    /// The age group of its browser at the time when it is due: see [`age_group`].
     group: usize,
     address: Option<IpAddr>,
 }
 
-/// The share of browsers that come back, by the age group ([`age_group`]) in which they are due. People wait for a minute or two, and then
-/// most of them leave. A group without experience has the share of the oldest group with experience.
+/// The share of browsers that come back, by the age group ([`age_group`]) in which they are due. People wait for a
+/// minute or two, then most of them leave. A group without experience has the share of the oldest group with
+/// experience.
 #[derive(Debug, Default)]
 struct ReturnRates(Vec<f64>);
 
@@ -106,13 +110,13 @@ impl ReturnRates {
         self.0.get(group).or(self.0.last()).copied().unwrap_or(1.0)
     }
 
-    /// What a place counts whose browser is due in this group, in parts of [`WHOLE`]; never 0, which means late.
+    /// The count of a place whose browser is due in this group, in parts of [`WHOLE`]; never 0, which means late.
     fn counts(&self, group: usize) -> u64 {
         ((self.of(group) * WHOLE as f64) as u64).max(1)
     }
 
-    /// The delay in seconds, at most `retry`, after which a browser is asked back that has waited for `waited` milliseconds. It is asked
-    /// back before most browsers of its age have left: otherwise the oldest leave and the order is that of chance.
+    /// The delay in seconds, at most `retry`, for a browser that has waited for `waited` milliseconds. It ends before
+    /// most browsers of this age leave: otherwise the oldest ones leave and the order is random.
     fn before_it_leaves(&self, waited: u64, mut retry: u64) -> u64 {
         while retry > RETRY_S.0 && self.of(age_group(waited + retry * 1_000)) < 0.5 {
             retry /= 2;
@@ -133,7 +137,7 @@ impl ReturnRates {
 impl Default for Places {
     fn default() -> Places {
         let mut secret = [0; 32];
-        // Without randomness there is no TLS and no PHP either; a secret of zeros lets a client choose its place in the line.
+        // Without randomness there is no TLS and no PHP either; with a secret of zeros, clients choose their place.
         let _ = aws_lc_rs::rand::fill(&mut secret);
         Places {
             live: HashMap::new(),
@@ -149,12 +153,12 @@ impl Default for Places {
 }
 
 impl Places {
-    /// How many browsers have a place.
+    /// Number of browsers with a place.
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// The place that a cookie's value stands for, if this pool has signed it and still knows it.
+    /// The place that a cookie's value identifies, if this pool has signed it and still knows it.
     pub fn read(&mut self, cookie: &[u8], now: u64) -> Option<Ticket> {
         self.forget(now);
         let text = std::str::from_utf8(cookie).ok()?;
@@ -166,15 +170,15 @@ impl Places {
         (known && signed && now.saturating_sub(ticket.arrived) <= OLDEST_MS).then_some(ticket)
     }
 
-    /// Browsers that are ahead of one that arrived then, and will come back.
+    /// Number of browsers that arrived before `arrived` and will come back.
     pub fn ahead(&self, arrived: u64) -> usize {
         let piece = (arrived / PIECE_MS).saturating_sub(self.first);
         let counted: u64 = self.arrived.iter().take(piece as usize).sum();
         (counted / WHOLE) as usize
     }
 
-    /// A browser keeps its place, or gets one, as having arrived at `arrived`. `rate` requests a millisecond are served,
-    /// and so many in the queue are ahead of it. `None`: there are too many already.
+    /// Renews a browser's place, or gives it one that counts from `arrived`. `rate` requests a millisecond are served,
+    /// and `in_queue` requests in the queue are ahead of it. `None`: there are too many places.
     pub fn keep(
         &mut self,
         now: u64,
@@ -194,7 +198,7 @@ impl Places {
         };
         let ahead = in_queue + self.ahead(ticket.arrived);
         let wait = ((ahead as f64 / rate.max(1e-6) / 1e3).ceil() as u64).clamp(1, OLDEST_MS / 1_000);
-        // In halves, as what was expected may have been wrong; the last time just when it is due.
+        // Half of the expected wait, because the estimate may be wrong; a short one in full.
         let retry = if wait <= 4 { wait } else { wait / 2 };
         let waited = now.saturating_sub(ticket.arrived);
         let retry = self.return_rates.before_it_leaves(waited, retry.clamp(RETRY_S.0, RETRY_S.1));
@@ -204,7 +208,7 @@ impl Places {
         Some(KeptPlace { cookie, wait, retry })
     }
 
-    /// A browser goes from its place into the line.
+    /// A browser gives up its place and joins the queue.
     pub fn leave(&mut self, ticket: Ticket) {
         if let Some(entry) = self.remove(ticket.id) {
             self.return_rates.note(entry.group, true);
@@ -240,13 +244,13 @@ impl Places {
         *piece = *piece - before + counts;
     }
 
-    /// The counter of the piece of time that `arrived` belongs to.
+    /// The counter of the time slice that `arrived` belongs to.
     fn piece(&mut self, arrived: u64) -> &mut u64 {
         let number = arrived / PIECE_MS;
         if self.arrived.is_empty() {
             self.first = number;
         }
-        // One that was late, or that came by another clock's time, may be older than all others.
+        // The arrival of a late browser, or one by another event loop's clock, may precede all others.
         while number < self.first {
             self.arrived.push_front(0);
             self.first -= 1;
@@ -281,7 +285,7 @@ impl Places {
         }
     }
 
-    /// Notes those that are late, and forgets those that have gone.
+    /// Stops counting places that are late, and forgets places whose browsers have gone.
     fn forget(&mut self, now: u64) {
         while let Some(Reverse((ends, id))) =
             self.ends.peek().copied().filter(|Reverse((ends, _))| *ends <= now)
@@ -308,7 +312,7 @@ impl Places {
     }
 }
 
-/// Compares in the same time wherever they differ.
+/// Compares in constant time, wherever the values differ.
 fn same(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
 }
@@ -330,7 +334,7 @@ fn base36(mut number: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Fifty a second are served.
+    /// 50 requests a second are served.
     const RATE: f64 = 0.05;
 
     fn address(last: u8) -> Option<IpAddr> {
@@ -425,7 +429,7 @@ mod tests {
         let others = (0..PLACES + 10).filter(|_| places.keep(0, None, 0, None, 0, RATE).is_some()).count();
         assert_eq!(others + of_one + 1, PLACES);
         assert_eq!(places.live.len(), PLACES);
-        // All are gone a while later, and nothing of them is left.
+        // A while later all browsers are gone, and all their places are forgotten.
         assert!(places.keep(600_000, None, 600_000, address(1), 0, RATE).is_some());
         assert_eq!((places.live.len(), places.addresses.len(), places.ends.len()), (1, 1, 1));
     }

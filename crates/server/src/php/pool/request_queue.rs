@@ -1,7 +1,7 @@
-//! The queue of a pool: which requests wait for a worker, in which order, and what becomes of those that can't.
+//! The queue of a pool: which requests wait for a worker, in which order, and which are refused.
 //!
-//! It puts together what is decided elsewhere: [`Admission`] says whether a request may wait, [`AddressShares`] when it counts as having come,
-//! [`Waiters`] keep the order, [`Places`] those whom the waiting room holds.
+//! It combines four modules: [`Admission`] decides whether a request may wait, [`AddressShares`] when it counts as
+//! having arrived, [`Waiters`] contains the requests in their order, [`Places`] the browsers in the waiting room.
 
 use std::net::IpAddr;
 
@@ -10,58 +10,58 @@ use super::admission::{Admission, Rank, UNPROVEN_TURNS};
 use super::places::{KeptPlace, Places, Ticket};
 use super::waiters::{QueueClass, Turn, Waiter, Waiters};
 
-/// A queue that is shorter than this part of what may wait takes every visitor, even while older ones have places in the waiting room:
-/// workers must never be idle because browsers come back late.
+/// A queue whose wait is shorter than this part of the permitted wait accepts every visitor, even if older ones have
+/// places in the waiting room: workers must never be idle because browsers come back late.
 const SHORT: f64 = 0.25;
 
-/// A visitor that has waited for so many times its patience goes before all others.
+/// A visitor that has waited for this multiple of its patience goes before all others.
 const OVERDUE: u64 = 5;
-/// How often such a visitor is looked for, milliseconds.
+/// Interval of the search for such a visitor, milliseconds.
 const LOOK_MS: u64 = 100;
 
-/// Who asks for a worker.
+/// The origin of a request for a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Applicant {
-    /// What is known of the visitor.
+    /// The visitor's rank.
     pub rank: Rank,
-    /// Where the request comes from; `None`: a Unix socket.
+    /// The client's address; `None`: a Unix socket.
     pub address: Option<IpAddr>,
-    /// The value of its cookie of the waiting room.
+    /// The value of its waiting room cookie.
     pub place: Option<Vec<u8>>,
 }
 
-/// What the machine can do at this moment.
+/// The present capacity of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
-    /// So many requests may run at once.
+    /// Maximum number of requests that may run at once.
     pub limit: usize,
-    /// On so many cores.
+    /// Number of cores.
     pub cores: usize,
-    /// So many run.
+    /// Number of running requests.
     pub running: usize,
 }
 
 /// Requests that wait for a worker.
 #[derive(Debug)]
 pub struct RequestQueue<T> {
-    /// They.
+    /// The requests.
     pub waiters: Waiters<T>,
-    /// Which may wait.
+    /// Decides which requests may wait.
     pub admission: Admission,
-    /// Whether that is asked; else all may (`php.queue_wait = 0`).
+    /// Whether `admission` is asked; otherwise all may wait (`php.queue_wait = 0`).
     is_bounded: bool,
     shares: AddressShares,
     places: Places,
-    /// Free workers since one was given to an unproven request.
+    /// Number of workers given to other requests since an unproven request got one.
     since_unproven: u32,
-    /// When it was last told the time.
+    /// The latest time that was passed in.
     now: u64,
-    /// When no visitor was overdue.
+    /// The last time at which no visitor was overdue.
     looked: u64,
 }
 
 impl<T> RequestQueue<T> {
-    /// With this `php.queue_wait`, milliseconds; `None`: none.
+    /// With this `php.queue_wait`, milliseconds; `None`: no limit.
     pub fn new(queue_wait: Option<u64>) -> RequestQueue<T> {
         RequestQueue {
             waiters: Waiters::default(),
@@ -80,12 +80,12 @@ impl<T> RequestQueue<T> {
         self.places.len()
     }
 
-    /// When it is the turn of a request that can't run at once; `None`: it is refused.
+    /// The turn of a request that can't run at once; `None`: it is refused.
     pub fn admit(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<Turn> {
         self.now = now;
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         let (turn, delay) = self.turn(now, from, ticket, capacity);
-        // Others will go before it, and are not here yet.
+        // Requests that have not arrived yet will go before it.
         let later = if delay.is_contended { delay.ms as f64 } else { 0.0 };
         if self.is_bounded && !self.has_room(now, ticket, turn, later, capacity) {
             self.admission.refused(now, turn.line.rank());
@@ -99,10 +99,11 @@ impl<T> RequestQueue<T> {
         Some(turn)
     }
 
-    /// Whether a request can be served in time whose turn is that, and `later` milliseconds after those that are there.
+    /// Whether a request with this turn can be served in time, if it starts `later` milliseconds after the requests
+    /// that wait now.
     fn has_room(&self, now: u64, ticket: Option<Ticket>, turn: Turn, later: f64, capacity: Capacity) -> bool {
         let Capacity { limit, cores, running } = capacity;
-        // What is in a line has the patience of that line, whatever rank it came with.
+        // A request in a queue class has the patience of that class, whatever its own rank.
         let (admission, rank) = (&self.admission, turn.line.rank());
         let waits = |ahead| admission.wait(rank, ahead, limit, cores).unwrap_or(0.0);
         let (in_line, waiting) = (self.waiters.ahead(turn), self.waiters.len());
@@ -113,7 +114,7 @@ impl<T> RequestQueue<T> {
             let there = running + waiting + 1;
             return rank == Rank::Visitor && admission.is_steady(now, there, waits(in_line));
         }
-        // Of browsers in the waiting room only visitors are behind.
+        // Only visitors are behind the browsers in the waiting room.
         let before = self.places.ahead(ticket.map_or(now, |ticket| ticket.arrived));
         rank != Rank::Visitor
             || before == 0
@@ -121,18 +122,18 @@ impl<T> RequestQueue<T> {
             || waits(waiting) < admission.patience(rank) * SHORT
     }
 
-    /// A place in the waiting room for a browser that is refused; `None`: there are too many.
+    /// Gives a refused browser a place in the waiting room; `None`: there are too many.
     pub fn keep_place(&mut self, now: u64, from: &Applicant, capacity: Capacity) -> Option<KeptPlace> {
         let ticket = from.place.as_deref().and_then(|cookie| self.places.read(cookie, now));
         let rate = self.admission.rate(capacity.limit, capacity.cores).unwrap_or(1.0);
         let most = self.admission.patience(Rank::Visitor);
         let delay = from.address.map_or(0, |address| self.shares.last_delay(now, address, most));
-        // A place is had before the queue is joined: what is in that is ahead.
+        // A browser with a place joins the queue later: all requests in the queue are ahead of it.
         self.places.keep(now, ticket, now + delay, from.address, self.waiters.len(), rate)
     }
 
-    /// Takes out the next to be served by a worker that is at home on `thread`; `unproven`: whether one more unproven
-    /// request may run.
+    /// Removes the next request for a worker that belongs to the event loop `thread`; `unproven`: whether one more
+    /// unproven request may run.
     pub fn next(&mut self, thread: Option<usize>, unproven: bool) -> Option<(usize, Waiter<T>)> {
         let take = |waiters: &mut Waiters<T>, line| waiters.next_in(line, thread);
         if unproven
@@ -159,8 +160,8 @@ impl<T> RequestQueue<T> {
         Some(next)
     }
 
-    /// A visitor that waits for far longer than it was promised: it was let in, and requests that go first have kept coming since. It
-    /// is looked for ten times a second.
+    /// A visitor that has waited for far longer than estimated when it was admitted, because requests that go first
+    /// kept coming. The search runs ten times a second.
     fn overdue(&mut self) -> Option<(usize, Waiter<T>)> {
         let most = self.admission.patience(Rank::Visitor) as u64 * OVERDUE;
         if !self.is_bounded || self.now < self.looked + LOOK_MS {
@@ -173,7 +174,7 @@ impl<T> RequestQueue<T> {
         found
     }
 
-    /// A request was served, and took so many milliseconds.
+    /// A request was served in `took` milliseconds.
     pub fn served(&mut self, now: u64, took: f64) {
         self.now = now;
         let waiting = self.waiters.len();
@@ -198,7 +199,7 @@ impl<T> RequestQueue<T> {
             (None, _) | (_, None) => Delay::default(),
             (Some(address), Some(rate)) => self.shares.delay(now, address, goes_first, rate, most),
         };
-        // A client that goes on sending more than its share gets no priority by a cart, or by sending add-to-cart.
+        // A client that keeps exceeding its share gets no priority from a cart or from add-to-cart requests.
         let rank = if goes_first && delay.is_surplus { Rank::Visitor } else { rank };
         (Turn { line: QueueClass::of(rank), since: now + delay.ms }, delay)
     }
@@ -223,7 +224,7 @@ mod tests {
         let visitor = browser(250, None);
         let turn = queue.admit(10_000, &visitor, capacity).expect("the queue is empty");
         queue.waiters.push(0, turn, 10_000, None, None, u8::MAX);
-        // As many browsers come back as are served, and all of them came before the visitor.
+        // The number of browsers that come back equals the number served, and all of them came before the visitor.
         for (number, place) in places.iter().enumerate() {
             let now = 10_000 + number as u64 * 30;
             let place = place.as_ref().map(|told| told.cookie.clone().into_bytes());
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn the_surplus_of_a_client_that_claims_to_buy_is_a_visitors() {
         let mut queue = RequestQueue::new(Some(1_000));
-        // Two run at once, each takes 50 ms: 40 a second.
+        // Two run at once, each for 50 ms: 40 a second.
         (0..20).for_each(|_| queue.served(0, 50.0));
         let capacity = Capacity { limit: 2, cores: 2, running: 2 };
         let from = |rank, text: &str| Applicant { rank, address: text.parse().ok(), place: None };

@@ -1,7 +1,7 @@
 //! Persistent workers boot their script before they take requests. Only the supervisor's thread waits for a boot.
 //!
-//! A failed boot is repeated after growing pauses. While none succeeds, and no booted worker is left, requests are
-//! refused at once: the log and `status` tell why.
+//! The supervisor repeats a failed boot after increasing pauses. While none succeeds, and no booted worker is left,
+//! requests are refused at once: the log and `status` say why.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! The host is started, heard, lost, and started again.
+//! The life of the host: its start, its messages, its loss, and its restart.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,15 +14,15 @@ use super::super::pool::{Seat, ServiceStage, back_off};
 use super::super::start_error::PhpStartError;
 use super::{HOST_END, Supervisor};
 
-/// Bytes of the host's standard error that are kept for the message of a failed start.
+/// Maximum bytes of the host's standard error that are stored for the message of a failed start.
 pub(super) const LAST_WORDS: usize = 4 << 10;
-/// A host that ends sooner than this has not worked.
+/// A host that ends sooner than this counts as failed.
 const HOST_WORKED: Duration = Duration::from_secs(1);
-/// For how many failures at most it counts if PHP was up.
+/// Maximum number of failures that count if PHP was up.
 const HOST_ENDED: u32 = 2;
 
 impl Supervisor {
-    /// Starts a host; false if the pool can't go on without.
+    /// Starts a host; false if the pool can't continue without one.
     pub(super) fn launch(&mut self) -> bool {
         match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
@@ -38,7 +38,7 @@ impl Supervisor {
         }
     }
 
-    /// No host: the first start has failed, or it is tried again later.
+    /// There is no host: reports that the first start failed, or schedules another attempt.
     fn host_failed(&mut self, error: PhpStartError) -> bool {
         if let Some(tell) = self.tell.take() {
             let _ = tell.send(Err(error));
@@ -56,7 +56,7 @@ impl Supervisor {
         true
     }
 
-    /// The host has gone or is of no use: what runs may finish, everything else goes. False if the pool is over.
+    /// The host has gone or is unusable: running requests may finish, everything else ends. False if the pool is over.
     pub(super) fn lose_host(&mut self, how: &str) -> bool {
         let Some(host) = self.host.take() else { return true };
         let (pid, age) = (host.pid(), self.clock.now().saturating_duration_since(host.since));
@@ -74,7 +74,7 @@ impl Supervisor {
         drop(state);
         drop(idle);
         if was_up {
-            // PHP can be started. Whoever ends its hosts one after the other must not have others wait longer and longer.
+            // PHP can be started. If its hosts end one after the other, the pauses must not keep growing.
             let most = if age >= HOST_WORKED { 0 } else { HOST_ENDED };
             self.failed_hosts = self.failed_hosts.min(most);
         }
@@ -90,8 +90,8 @@ impl Supervisor {
             }
             (false, words) => format!("the PHP host {ending} before PHP was ready:\n{words}"),
         };
-        // Killed from outside, for want of memory or by a tool: PHP itself has said nothing against being started, not
-        // even for the first time.
+        // Killed from outside, by the kernel because memory ran out or by a tool: this says nothing about PHP, not even
+        // at the first start.
         if status.is_some_and(|status| status.signal() == Some(9)) && self.failed_hosts < 3 {
             self.failed_hosts += 1;
             self.shared.log.error(format_args!("{text}; restarting it now"));
@@ -151,7 +151,7 @@ impl Supervisor {
         true
     }
 
-    /// What a host says when PHP is up; the error is what is wrong with the host.
+    /// Reads a host's report that PHP is up; the error says what is wrong with the host.
     pub(super) fn read_ready(&self, text: Text<'_>) -> Result<Started, &'static str> {
         if text.get("protocol").is_some_and(|version| version != PROTOCOL.to_string()) {
             return Err("has another version than the server: install both from the same release");
@@ -174,9 +174,10 @@ impl Supervisor {
         Ok(Started { php_version })
     }
 
-    /// What PHP has said at its start to an ini file that is named in the settings, if it went on without some of that: it
-    /// would serve without an extension, or without all that stands behind a line that it can't read. For the distribution's
-    /// files, and for a PHP that is started again because it died, that is a warning, as under php-fpm.
+    /// Messages from PHP's start about the ini file that the settings name, if PHP started without a part of it: it
+    /// would serve without an extension, or without everything after a line that it can't read. For the
+    /// distribution's files, and for a PHP that is restarted because it died, such a message is a warning, as under
+    /// php-fpm.
     pub(super) fn left_out(&self, words: &str) -> Option<String> {
         let file = self.shared.settings.ini_file.as_deref()?;
         let lines: Vec<&str> = words.lines().filter(|line| is_left_out(line)).collect();
@@ -205,7 +206,7 @@ impl Supervisor {
         state.spawn_at = 0;
         drop(state);
         if let Some(tell) = self.tell.take() {
-            // Who asked may have given up.
+            // The receiver may have given up.
             let _ = tell.send(Ok(()));
         }
         true
@@ -223,8 +224,8 @@ impl Supervisor {
     }
 }
 
-/// Whether that is PHP's word for a part of an ini file without which it goes on: a line that it can't read, an extension that
-/// it can't load (main/php_ini.c, ext/standard/dl.c, Zend/zend_extensions.c, Zend/zend_API.c).
+/// Whether this is PHP's message about a part of an ini file that it skips: a line that it can't read, an extension
+/// that it can't load (main/php_ini.c, ext/standard/dl.c, Zend/zend_extensions.c, Zend/zend_API.c).
 fn is_left_out(line: &str) -> bool {
     const MODULES: [&str; 4] = [
         "Unable to load dynamic library",
@@ -237,7 +238,7 @@ fn is_left_out(line: &str) -> bool {
         || MODULES.iter().any(|what| line.starts_with("PHP Warning:") && line.contains(what))
 }
 
-/// Keeps a line for the message of a failed start.
+/// Stores a line for the message of a failed start.
 fn keep(words: &mut String, line: &str) {
     if words.len() + line.len() < LAST_WORDS {
         words.push_str(line);

@@ -1,10 +1,10 @@
-//! Slow requests: the log gets them with PHP's backtrace; at their time limit they are terminated, and killed if that
-//! does not end them.
+//! Slow requests: they are logged with PHP's backtrace, terminated at their time limit, and killed if they don't end
+//! then.
 //!
 //! ```text
-//!  runs ── php.slow_log ──> noted ── 4/5 of its time ──> noted ── its time ──> told to end
-//!     told again every 250 ms, by the host, which gets it out of calls that begin again after a signal, and ends
-//!     programs that it waits for
+//!  runs ── php.slow_log ──> logged ── 4/5 of its limit ──> logged ── its limit ──> told to end
+//!     told again every 250 ms, by the host, which gets the worker out of system calls that restart after a signal,
+//!     and ends programs that the worker waits for
 //!     ── php.terminate_grace later ──> killed
 //! ```
 
@@ -14,7 +14,7 @@ use super::super::trace::Trace;
 use super::super::worker_handle::WorkerHandle;
 use super::{Chores, Supervisor};
 
-/// How long the host may take to report where a worker is, milliseconds.
+/// Maximum time for the host's report where a worker is, milliseconds.
 const TRACE_MS: u64 = 1_000;
 /// Interval at which a worker is told that its request has reached its time limit, milliseconds.
 const URGE_MS: u64 = 250;
@@ -26,25 +26,25 @@ pub(super) struct SlowRequest {
     since: u64,
     /// Its description for the log.
     about: String,
-    /// When it is logged next, milliseconds after `since`.
+    /// Time of its next log entry, milliseconds after `since`.
     note_at: Option<u64>,
-    /// When the host was asked where the worker is.
+    /// When the host was asked for the backtrace.
     asked: Option<u64>,
-    /// When the worker was told to end it.
+    /// When the worker was told to terminate it.
     ended: Option<u64>,
-    /// When the worker was told last.
+    /// When the worker was told so last.
     urged: u64,
 }
 
 impl SlowRequest {
-    /// Whether the worker still has this request.
+    /// Whether the worker still runs this request.
     fn goes_on(&self) -> bool {
         self.handle.sequence() == self.sequence && self.handle.busy_since() == Some(self.since)
     }
 }
 
 impl Supervisor {
-    /// Adds what must be done about a worker to `chores`; called with the pool's lock held.
+    /// Adds the necessary actions for a worker to `chores`; called with the pool's lock held.
     pub(super) fn judge(&self, handle: &Arc<WorkerHandle>, killing: bool, chores: &mut Chores) {
         let Some(since) = handle.busy_since() else { return };
         let age = self.now().saturating_sub(since);
@@ -55,17 +55,17 @@ impl Supervisor {
         }
     }
 
-    /// After how long a request with this time limit is logged, milliseconds.
+    /// Ages at which a request with this time limit is logged, milliseconds.
     fn notes(&self, limit: Option<u64>) -> [Option<u64>; 2] {
         let set = self.shared.settings.slow_log.as_millis() as u64;
         [(set > 0).then_some(set), limit.map(|limit| limit / 5 * 4)]
     }
 
-    /// Does what is due about slow requests.
+    /// Logs slow requests, and terminates or kills requests beyond their time limit.
     pub(super) fn see_to_slow(&mut self, handles: &[Arc<WorkerHandle>]) {
         let now = self.now();
         for handle in handles {
-            // Before everything else is read from the handle: see [`WorkerHandle`].
+            // Must be read before everything else from the handle: see [`WorkerHandle`].
             let sequence = handle.sequence();
             let Some(since) = handle.busy_since() else { continue };
             if !self.slow.iter().any(|slow| Arc::ptr_eq(&slow.handle, handle) && slow.sequence == sequence) {
@@ -147,9 +147,9 @@ impl Supervisor {
             Some(ended) if slow.urged + URGE_MS <= now => {
                 slow.urged = now;
                 let waits = handle.scoreboard.is_terminating(handle.slot, slow.sequence);
-                // Programs that its shutdown functions have started are ended with it.
+                // At the end of the grace period, programs that its shutdown functions have started are killed with it.
                 let at_last = ended + grace.as_millis() as u64 <= now + URGE_MS;
-                // Not both: a worker that has just been interrupted is not in a call, so the host would see none.
+                // Not both: a worker that was just interrupted is not in a system call, so the host would find none.
                 match self.host_of(handle) {
                     Some(host) if waits || at_last => host.let_go(handle.slot, at_last),
                     None if waits => handle.urge(),
@@ -160,7 +160,7 @@ impl Supervisor {
         }
     }
 
-    /// The host has reported where a worker is.
+    /// The host has reported a worker's backtrace.
     pub(super) fn traced(&mut self, slot: u32, pid: u32, sequence: u64, text: &[u8]) {
         let now = self.now();
         let mut all = std::mem::take(&mut self.slow);

@@ -1,8 +1,8 @@
-//! How much memory workers have, and how many there may be for it. A few files of `/proc` are read a second, and only
-//! while workers work: it costs nobody on the path of a request anything.
+//! The workers' memory, and the number of workers for which memory suffices. The supervisor reads a few files of
+//! `/proc` a second, and only while workers run requests; the path of a request is not affected.
 //!
-//! What counts is a worker's own memory: what would be free if it ended. Code, opcache and what the host has left it are
-//! shared. The largest that was seen is kept, and forgotten slowly: what a worker has needed it may need again.
+//! Only private memory counts. Code, opcache and memory inherited from the host are shared. The watch stores the
+//! maximum that it saw and lets it decay slowly: a worker may need again what it has needed before.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,43 +14,43 @@ use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 use crate::context;
 
-/// Pause before the same is logged again, milliseconds.
+/// Minimum interval between two log entries, milliseconds.
 const LOG_MS: u64 = 60_000;
-/// A worker that has run fewer requests is not grown yet.
+/// A worker that has run fewer requests may still grow.
 const GROWN: u64 = 10;
-/// Least bound for a worker's memory where none is written, bytes.
+/// Minimum memory limit of a worker if the settings have none, bytes.
 const LEAST_BOUND: u64 = 256 << 20;
 
-/// What is known of the workers' memory.
+/// Measurements of the workers' memory.
 #[derive(Default)]
 pub(super) struct MemoryWatch {
     looked: u64,
     decided: u64,
     logged: u64,
-    /// By process.
+    /// By process ID.
     known: HashMap<u32, WorkerMemory>,
-    /// How many of the last decisions wanted fewer workers.
+    /// Number of the latest decisions in a row that wanted fewer workers.
     lower: u32,
     said: usize,
-    /// Most bytes that a worker may have of its own where that is not written; 0: no bound.
+    /// Maximum private memory of a worker if the settings have none, bytes; 0: no limit.
     bound: u64,
 }
 
-/// A worker.
+/// The measurements of a worker.
 #[derive(Clone, Copy, Default)]
 struct WorkerMemory {
-    /// Requests that it had finished when it was looked at.
+    /// Requests that it had finished at the last measurement.
     requests: u64,
-    /// When that was.
+    /// The time of the last measurement.
     at: u64,
-    /// Most that it has been seen to have of its own, fading.
+    /// The decaying maximum of its private memory, bytes.
     most: u64,
-    /// Looks in a row at which it had too much.
+    /// Number of measurements in a row above the limit.
     over: u32,
 }
 
 impl Supervisor {
-    /// Looks at one worker, and decides now and then.
+    /// Measures one worker, and from time to time decides on the number of workers.
     pub(super) fn weigh(&mut self) {
         let (now, times) = (self.now(), self.shared.times);
         if now < self.memory.looked + times.look_ms {
@@ -59,7 +59,7 @@ impl Supervisor {
         self.memory.looked = now;
         let handles = self.live_cards();
         self.memory.known.retain(|pid, _| handles.iter().any(|handle| handle.pid() == *pid));
-        // The one that was looked at longest ago and has had requests since; all others are as they were.
+        // The worker that was measured longest ago and has had requests since; idle workers do not change.
         let known = |handle: &WorkerHandle| self.memory.known.get(&handle.pid()).copied().unwrap_or_default();
         let changed = handles.iter().filter(|handle| handle.requests() > known(handle).requests);
         if let Some(handle) = changed.min_by_key(|handle| known(handle).at).cloned() {
@@ -86,11 +86,11 @@ impl Supervisor {
         let bound = self.shared.settings.worker_memory.unwrap_or(self.memory.bound);
         let known = self.memory.known.entry(handle.pid()).or_default();
         let faded = known.most - known.most / 64;
-        // It is looked at again when it has finished what it runs.
+        // It is measured again after its running request.
         let finished = handle.requests().saturating_sub(u64::from(handle.is_busy()));
         (known.requests, known.at, known.most) = (finished, now, size.own.max(faded));
         known.over = if bound > 0 && size.own > bound { known.over + 1 } else { 0 };
-        // In the middle of a request it may have much that it gives back.
+        // In the middle of a request, a worker may have much memory that it frees at the end.
         if known.over > u32::from(handle.is_busy()) && handle.set_outgrown() {
             self.shared.log.info(format_args!(
                 "PHP worker {} uses {} MB of private memory after {} requests, more than {} MB (php.worker_memory): \
@@ -103,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    /// Decides how many workers there may be.
+    /// Decides how many workers may run.
     fn decide(&mut self, handles: &[Arc<WorkerHandle>], now: u64) {
         let grown: Vec<u64> =
             self.memory.known.values().filter(|known| known.requests >= GROWN).map(|k| k.most).collect();
@@ -149,21 +149,21 @@ impl Supervisor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     resident: u64,
-    /// What would be free if it ended.
+    /// Memory that would become free if the process ended.
     own: u64,
 }
 
 impl Size {
-    /// That of a process; `None` if it has ended.
+    /// The memory of a process; `None` if it has ended.
     fn of(pid: u32) -> Option<Size> {
-        // The second one tells less - what was never written since the fork counts as its own - but to everybody.
+        // The second one is less exact (pages not written since the fork count as private), but always readable.
         let exact = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
             .ok()
             .and_then(|text| Size::of_rollup(&text));
         exact.or_else(|| Size::of_statm(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
     }
 
-    /// proc(5), `/proc/pid/smaps`: a line `Name: 123 kB` each.
+    /// Reads `/proc/pid/smaps_rollup` (proc(5)): lines `Name: 123 kB`.
     fn of_rollup(text: &str) -> Option<Size> {
         let bytes = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -173,7 +173,8 @@ impl Size {
         Some(Size { resident: bytes("Rss")?, own })
     }
 
-    /// proc(5), `/proc/pid/statm`: pages; the second number is those in memory, the third those of them that have a file.
+    /// Reads `/proc/pid/statm` (proc(5)), in pages: the second number is resident memory, the third its file-backed
+    /// part.
     fn of_statm(text: &str) -> Option<Size> {
         let mut pages = text.split(' ').skip(1).map_while(|number| number.parse::<u64>().ok());
         let (resident, shared) = (pages.next()?, pages.next()?);

@@ -1,16 +1,16 @@
-//! The thread of a pool: it alone talks to the host, and does everything that takes time into account.
+//! The thread of a pool: only it talks to the host, and it does everything that depends on time.
 //!
-//! Each turn: look at the state under the lock and decide; do it; wait for the control socket, the host's standard
-//! error, workers that nobody else looks after, a wake-up, or the next moment at which something may be due.
+//! Each turn: look at the state under the lock and decide; act; wait for the control socket, the host's standard
+//! error, workers without a client, a wake-up, or the next time at which something may be due.
 //!
 //! - here: the thread, its turns and its waiting;
-//! - [`host_life`]: the host is started, heard, lost and started again;
-//! - [`workers`]: workers are forked, end, and are looked after when nobody waits for them;
-//! - [`boots`]: persistent workers' scripts come to where they take requests, or don't;
-//! - [`renew`]: another host takes its place;
-//! - [`limits`]: what takes too long;
-//! - [`memory`]: how much workers have, and how many there may be for it;
-//! - [`observe`]: how many should run at once.
+//! - [`host_life`]: the host's start, messages, loss and restart;
+//! - [`workers`]: workers are forked, end, and are read while they have no client;
+//! - [`boots`]: the boots of persistent workers;
+//! - [`renew`]: another host takes over;
+//! - [`limits`]: slow requests and time limits;
+//! - [`memory`]: the workers' memory, and how many workers may run;
+//! - [`observe`]: how many requests should run at once.
 
 mod boots;
 mod host_life;
@@ -36,21 +36,21 @@ use super::worker::Worker;
 use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
 
-/// How long a host may take to end before it is killed.
+/// Time for a host to end before it is killed.
 pub const HOST_END: Duration = Duration::from_secs(5);
-/// How long PHP may take to start.
+/// Time for PHP to start.
 const HOST_START: Duration = Duration::from_secs(60);
-/// How long forking a worker may take before the host counts as hung, milliseconds.
+/// Time for the fork of a worker before the host counts as hung, milliseconds.
 const FORK_MS: u64 = 10_000;
-/// How long a closed worker may take to end before it is killed, milliseconds.
+/// Time for a closed worker to end before it is killed, milliseconds.
 pub const LEAVING_MS: u64 = 10_000;
-/// The same for one that was lost.
+/// The same for a worker that was lost.
 pub const LOST_MS: u64 = 500;
 
 /// Starts the thread; returns when PHP is up.
 ///
 /// # Errors
-/// PHP did not start: why, and what to do. There is no thread then.
+/// PHP did not start: the reason, and what to do. The thread has ended then.
 pub fn start(shared: Arc<WorkersShared>) -> Result<(), PhpStartError> {
     let (tell, told) = sync_channel(1);
     let supervisor = Supervisor::new(shared, tell);
@@ -64,31 +64,32 @@ pub fn start(shared: Arc<WorkersShared>) -> Result<(), PhpStartError> {
 struct Supervisor {
     shared: Arc<WorkersShared>,
     clock: Clock,
-    /// Who waits for the first start.
+    /// Receives the result of the first start.
     tell: Option<SyncSender<Result<(), PhpStartError>>>,
     host: Option<Host>,
     errors: Vec<Errors>,
-    /// The first lines that came by it since the last host was started.
+    /// The first lines of its standard error since the last start of a host.
     last_words: String,
-    /// A host that is to take over.
+    /// A host that will take over.
     next: Option<renew::NextHost>,
     /// Hosts that were replaced and have not ended.
     fading: Vec<renew::Fading>,
-    /// Workers that have not finished and that nobody waits for.
+    /// Workers that have not finished and have no client.
     left: Vec<Box<Worker>>,
-    /// Cards of workers of earlier hosts.
+    /// Handles of workers of earlier hosts.
     orphans: Vec<Arc<WorkerHandle>>,
-    /// Those of them that nobody has any more and whose hosts have not said yet how they ended; and since when, milliseconds.
+    /// Handles of earlier hosts' workers that are closed, but whose end the host has not reported yet; and since when,
+    /// milliseconds.
     departed: Vec<(u64, Arc<WorkerHandle>)>,
-    /// What the kernel's count of processes killed for want of memory was when last looked at.
+    /// The kernel's number of processes killed because memory ran out, when it was last read.
     oom_kills: Option<u64>,
-    /// Requests that take long.
+    /// Slow requests.
     slow: Vec<SlowRequest>,
-    /// Hosts in a row that have not worked.
+    /// Number of failed hosts in a row.
     failed_hosts: u32,
-    /// When the next host may be started, milliseconds.
+    /// Earliest time of the next host's start, milliseconds.
     launch_at: u64,
-    /// When it was last looked whether workers wait for themselves, milliseconds.
+    /// When [`workers`] last looked for workers that wait for their own pool, milliseconds.
     helped: u64,
     memory: memory::MemoryWatch,
     message: Vec<u8>,
@@ -105,7 +106,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// What one look at the state found to do.
+/// The actions that one look at the state has found necessary.
 #[derive(Default)]
 struct Chores {
     slow: Vec<Arc<WorkerHandle>>,
@@ -157,14 +158,14 @@ impl Supervisor {
         self.shared.since_epoch(self.clock.now())
     }
 
-    /// Does what is due; false when the pool is over.
+    /// Does everything that is due; false when the pool is over.
     fn turn(&mut self) -> bool {
         let due = self.host.is_none() && self.launch_at <= self.now() && self.shared.lock().needs_host();
         if due && !self.launch() {
             return false;
         }
         if self.host.as_mut().is_some_and(|host| host.ended().is_some()) {
-            // Its control socket says so, too, unless somebody has inherited that. What it has still said is read.
+            // Its control socket shows this, too, unless another process has inherited it. Its last messages are read.
             if !self.read_control() || !self.lose_host("ended") {
                 return false;
             }
@@ -234,7 +235,7 @@ impl Supervisor {
         chores
     }
 
-    /// Waits for something to do, and takes in what has come; false when the pool is over.
+    /// Waits for an event and handles it; false when the pool is over.
     fn wait(&mut self) -> bool {
         let at_once = self.left.iter().any(|worker| worker.has_behind());
         let timeout = Timespec::try_from(if at_once { Duration::ZERO } else { self.tick() }).ok();
@@ -251,7 +252,7 @@ impl Supervisor {
         }
         let others_at = fds.len();
         fds.extend(self.other_hosts());
-        // Interrupted or not: each descriptor is looked at by what poll said of it, and the next turn waits again.
+        // If poll was interrupted, the next turn waits again.
         let polled = poll(&mut fds, timeout.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| polled.is_ok() && !fd.revents().is_empty()).collect();
         drop(fds);
@@ -270,7 +271,7 @@ impl Supervisor {
         hosts == 0 || !ready[1] || self.read_control()
     }
 
-    /// How long to wait at most.
+    /// Maximum time to wait.
     fn tick(&self) -> Duration {
         let settings = &self.shared.settings;
         let times =

@@ -82,7 +82,7 @@ impl Supervisor {
 }
 
 impl Observed {
-    /// Whether it is time to look again.
+    /// Whether it is time for the next observation.
     pub fn is_due(&mut self, now: u64) -> bool {
         let is_due = now >= self.at + EVERY_MS;
         if is_due {
@@ -168,7 +168,7 @@ impl News<'_> {
     }
 }
 
-/// What each pool has done since the previous look.
+/// Returns each pool's sample since the previous observation.
 pub fn look<L: Debug>(pools: &mut Pools<L>) -> Vec<PoolSample> {
     let seen = |running: usize, waiting: usize, (finished, refused): (u64, u64)| PoolSample {
         busy: running,

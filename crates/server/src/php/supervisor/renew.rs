@@ -1,5 +1,5 @@
-//! A second host is started beside the current one and takes its place (`php::renewal` says what for); the old one fades:
-//! it ends with the last of its workers.
+//! A second host starts beside the current one and takes its place (`php::renewal` says why); the old one fades: it
+//! ends with the last of its workers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,40 +25,40 @@ use super::workers::Ended;
 use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
 use crate::context::log::Log;
 
-/// A host that waits to take over.
+/// A host that will take over.
 pub(super) struct NextHost {
     host: Host,
     errors: Errors,
     words: String,
     started: Option<Started>,
     workers: Vec<Fork>,
-    /// When PHP, and when its workers should be up, milliseconds.
+    /// Time by which PHP, then its workers must be up, milliseconds.
     deadline: u64,
-    /// Who waits for it.
+    /// Receives the result of the start.
     tell: Option<SyncSender<Result<(), PhpStartError>>>,
 }
 
 /// A worker of the next host.
 enum Fork {
     Asked(OwnedFd),
-    /// Its script boots.
+    /// Its script is booting.
     Boots(Box<Worker>),
     Up(Box<Worker>),
     /// It could not be forked, or has ended.
     None,
 }
 
-/// A host whose workers finish what they run.
+/// A replaced host whose workers finish their requests.
 pub(super) struct Fading {
     host: Host,
     generation: u64,
-    /// When the last of its workers was seen to have something to do, milliseconds.
+    /// When the last of its workers was seen, milliseconds.
     busy: u64,
     told_to_end: bool,
 }
 
 impl Supervisor {
-    /// Does what `Pool::renew` and `Renewal` have asked for, and looks after the hosts that are not the current one.
+    /// Carries out the orders of `Pool::renew` and `Renewal`, and looks after all hosts but the current one.
     pub(super) fn renew(&mut self) {
         let (order, stage) = {
             let mut state = self.shared.lock();
@@ -86,7 +86,7 @@ impl Supervisor {
         hosts.find(|host| Arc::ptr_eq(&host.scoreboard, &handle.scoreboard))
     }
 
-    /// What `wait` waits for besides the current host.
+    /// The descriptors of all other hosts, for `wait`.
     pub(super) fn other_hosts(&self) -> Vec<PollFd<'_>> {
         let next = self.next.iter().flat_map(|next| [next.host.control(), next.errors.pipe()]);
         let workers = self.next.iter().flat_map(|next| &next.workers);
@@ -98,7 +98,7 @@ impl Supervisor {
         next.chain(boots).chain(fading).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect()
     }
 
-    /// Reads what the other hosts say.
+    /// Reads the messages of the other hosts.
     pub(super) fn hear_others(&mut self) {
         let mut bytes = std::mem::take(&mut self.message);
         self.hear_next(&mut bytes);
@@ -120,7 +120,7 @@ impl Supervisor {
         self.message = bytes;
     }
 
-    /// A worker of an earlier host has ended. Whoever has it, or had it, perhaps saw its end before.
+    /// A worker of an earlier host has ended. The holder of its connection may have seen this before.
     fn orphan_ended(&mut self, generation: u64, ended: &Ended<'_>) {
         let is_it = |handle: &Arc<WorkerHandle>| handle.generation == generation && handle.pid() == ended.pid;
         let left = self.departed.iter().position(|(_, handle)| is_it(handle));
@@ -132,7 +132,7 @@ impl Supervisor {
         self.left_ended(&handle, ended);
     }
 
-    /// The pool is over: nothing of them is left.
+    /// The pool is over: ends all other hosts.
     pub(super) fn end_others(&mut self) {
         self.cancel(Some(PhpStartError::Ending));
         for fading in self.fading.drain(..) {
@@ -162,7 +162,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the next host, and says `why` to whoever waits for it, with PHP's own words.
+    /// Ends the next host, and reports `why`, with PHP's own words, to the thread that ordered it.
     fn cancel(&mut self, why: Option<PhpStartError>) {
         let Some(mut next) = self.next.take() else { return };
         next.read_errors(&self.shared.log);
@@ -217,13 +217,13 @@ impl Supervisor {
                     self.shared.log.php("", "", priority as u8, message);
                     continue;
                 }
-                // Nobody asks the next host.
+                // The next host gets no trace orders.
                 Ok(Some(Message::Traced { .. })) => continue,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     format!("PHP sent invalid data ({error})")
                 }
                 Err(_) => {
-                    // How it ended says more; it may take a moment until that is known.
+                    // Its exit status says more; it may be available only a moment later.
                     std::thread::sleep(Duration::from_millis(10));
                     let how =
                         next.host.ended().map_or_else(|| "closed its control socket".to_owned(), ending);
@@ -234,16 +234,16 @@ impl Supervisor {
         }
     }
 
-    /// What the next PHP has left out of its ini file, though it is up.
+    /// The parts of its ini file that the next PHP has skipped, though it is up.
     fn next_left_out(&mut self) -> Option<String> {
         let next = self.next.as_mut()?;
         next.read_errors(&self.shared.log);
-        // The words of the message are those that count.
+        // Only the words since the last message count.
         let words = std::mem::take(&mut next.words);
         self.left_out(&words)
     }
 
-    /// Reads what workers say that boot; why one did not.
+    /// Reads the messages of booting workers; returns why one of them did not boot.
     fn hear_boots(&mut self) -> Option<String> {
         let next = self.next.as_mut()?;
         for fork in &mut next.workers {
@@ -271,7 +271,7 @@ impl Supervisor {
         None
     }
 
-    /// PHP is up: as many workers as the current host has.
+    /// PHP is up: forks as many workers as the current host has.
     fn fork_next(&mut self, started: Started) {
         let mut deadline = self.now() + FORK_MS;
         if self.shared.settings.worker.is_some() {
@@ -334,7 +334,7 @@ impl Supervisor {
 
     // ---- old hosts ----
 
-    /// Waits for the end of old hosts, and helps those that do not end though nobody has one of their workers any more.
+    /// Removes old hosts that have ended, and tells hosts without workers again to end.
     fn fade(&mut self) {
         let now = self.now();
         let orphans = &self.orphans;
@@ -346,7 +346,7 @@ impl Supervisor {
             if orphans.iter().any(|handle| handle.generation == fading.generation) {
                 fading.busy = now;
             } else if fading.busy + LEAVING_MS <= now && !fading.told_to_end {
-                // For the second time: it kills what has not ended by itself.
+                // The second order: the host then kills the processes that have not ended.
                 fading.host.retire();
                 fading.told_to_end = true;
             }
@@ -365,7 +365,7 @@ impl NextHost {
         }
     }
 
-    /// Keeps a line for the message of a failed start.
+    /// Stores a line for the message of a failed start.
     fn keep(&mut self, line: &str) {
         if self.words.len() + line.len() < LAST_WORDS {
             self.words.push_str(line);
@@ -373,7 +373,7 @@ impl NextHost {
         }
     }
 
-    /// A worker is up, and perhaps has to boot; or is not.
+    /// A worker is up, and may have to boot; `None`: it has failed or ended.
     fn settle(&mut self, slot: u32, worker: Option<(Arc<WorkerHandle>, bool)>) {
         if let Some(fork) = self.workers.get_mut(slot as usize) {
             *fork = match (std::mem::replace(fork, Fork::None), worker) {
@@ -383,7 +383,7 @@ impl NextHost {
                 (Fork::Asked(socket), Some((handle, true))) => {
                     Fork::Boots(Box::new(Worker::booting(handle, socket)))
                 }
-                // What it has said of its boot is still to be read.
+                // The result of its boot is still unread.
                 (Fork::Boots(worker), None) => Fork::Boots(worker),
                 _ => Fork::None,
             };
@@ -392,11 +392,11 @@ impl NextHost {
     }
 
     fn tell_if_up(&mut self) {
-        // None of the workers is there before PHP is up.
+        // Before PHP is up there are no workers.
         let waits = self.started.is_none()
             || self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
         if let Some(tell) = self.tell.take_if(|_| !waits) {
-            // Who asked may have given up.
+            // The receiver may have given up.
             let _ = tell.send(Ok(()));
         }
     }

@@ -15,14 +15,14 @@ use super::super::worker::{Worker, WorkerPhase};
 use super::super::worker_handle::WorkerHandle;
 use super::Supervisor;
 
-/// If no worker becomes free for this long, a waiting request may be one for which a worker waits, milliseconds.
+/// After this time without a free worker, a waiting request may be one for which a worker waits, milliseconds.
 const STUCK_MS: u64 = 100;
 
 /// How a worker ended.
 pub(super) struct Ended<'a> {
     pub(super) pid: u32,
     pub(super) status: ExitStatus,
-    /// The report that it left about its crash.
+    /// Its own report about its crash.
     report: &'a [u8],
     /// Whether the kernel killed it because memory ran out.
     out_of_memory: Option<bool>,
@@ -49,7 +49,7 @@ impl fmt::Display for Ended<'_> {
     }
 }
 
-/// How many processes the kernel has killed because memory ran out, since its start; `None` if it does not say.
+/// Number of processes that the kernel has killed because memory ran out, since its start; `None`: unknown.
 pub(super) fn oom_kills() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/vmstat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
@@ -78,8 +78,8 @@ impl Supervisor {
         }
     }
 
-    /// Runs one more worker if a pool's workers are all busy, and one of them waits for a request that waits for a
-    /// worker itself: an idle one that is kept for others, otherwise a newly forked one.
+    /// Runs one more worker if a pool's workers are all busy, and one of them waits for a request that itself waits for
+    /// a worker: an idle one that is reserved for other pools, otherwise a new one.
     pub(super) fn help_stuck(&mut self) {
         let now = self.now();
         let Some(limit) = now.checked_sub(STUCK_MS) else { return };
@@ -92,7 +92,7 @@ impl Supervisor {
             return;
         }
         let stuck = |pool: &Pool<_>| {
-            // At its own limit the pool waits for one of its own workers, otherwise for any.
+            // At its own limit, the pool waits for one of its own workers, otherwise for any.
             let own = pool.running >= pool.limit();
             (if own { pool.last_release } else { state.last_release }) <= limit
         };
@@ -143,7 +143,7 @@ impl Supervisor {
         }
     }
 
-    /// A worker's process has ended; `report`: what it has left about its crash.
+    /// A worker's process has ended; `report`: its own report about its crash.
     pub(super) fn worker_ended(&mut self, slot: usize, pid: u32, status: ExitStatus, report: &[u8]) {
         let now = self.now();
         let ended = self.ending_of(pid, status, report);
@@ -168,12 +168,12 @@ impl Supervisor {
                     state.set_seat(slot, Seat::Ended(handle));
                 }
             }
-            // Its last frames still have to be read.
+            // Its last frames are still unread.
             Seat::Booting(handle) => {
                 handle.end_socket();
                 state.set_seat(slot, Seat::Ended(handle));
             }
-            // Its holder saw the end before.
+            // Its holder has seen the end before.
             Seat::Leaving(handle, _) => self.left_ended(&handle, &ended),
             Seat::Starting(..) => state.note_death(now),
             Seat::Ended(handle) => drop(state.set_seat(slot, Seat::Ended(handle))),
@@ -183,7 +183,7 @@ impl Supervisor {
         drop(gone);
     }
 
-    /// A worker has ended that was already known to be going.
+    /// A worker that was closed before has ended.
     pub(super) fn left_ended(&self, handle: &WorkerHandle, ended: &Ended<'_>) {
         if !ended.status.success() {
             self.tell_ending(handle, ended, true);
@@ -222,7 +222,7 @@ impl Supervisor {
         let (pid, status) = (ended.pid, ended.status);
         let task = handle.task();
         let log = &self.shared.log;
-        // Its END frame may still be in the socket: it had responded, and ended normally.
+        // Its END frame may still be unread in the socket: it had responded, and ended normally.
         let busy = busy && !(status.success() && handle.scoreboard.has_answered(handle.slot));
         match (busy, status.success()) {
             (true, _) => {

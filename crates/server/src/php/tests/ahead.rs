@@ -1,7 +1,7 @@
 //! Requests that are sent ahead to a worker that is busy with another.
 //!
-//! Each scene begins with a request that the only worker, or each worker, is busy with; those behind it wait. When that
-//! ends, the first of them gets the worker and the second one's request is sent ahead.
+//! Each scene begins with a request that occupies the only worker, or each worker; the others wait. At its end the
+//! first of them gets the worker, and the request of the second one is sent ahead.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// What keeps a worker busy at the start.
+/// A script that occupies a worker at the start.
 const BUSY: &str = "sleep:60;head:200;end";
 const AHEAD: &str = "head:200;ahead;end";
 
 impl Scene {
-    /// Asks in a task of its own; the order of calls is the order of requests.
+    /// Sends a request from its own task; the order of calls is the order of requests.
     fn begin(&self, method: &'static str, script: impl Into<String>) -> JoinHandle<Answer> {
         let (scene, script) = (self.clone(), script.into());
         tokio::task::spawn_local(async move { read(scene.ask(method, &script, Content::Empty).await).await })
     }
 
-    /// Waits until a worker of the pool has that state in the scoreboard's words.
+    /// Waits until the scoreboard shows that a request is offered to a worker, or `taken` by it.
     async fn until_offered(&self, taken: bool) {
         let began = Instant::now();
         let pool = self.site.service.as_ref().unwrap();
@@ -88,7 +88,7 @@ fn a_slow_script_holds_up_nobody() {
         assert_eq!(text(other).await.0, 200);
         assert_eq!(text(quick).await, ok("false"), "the other worker has got it, by itself");
         assert!(began.elapsed() < Duration::from_secs(2));
-        // The worker passes over what was taken back.
+        // The worker skips the request that was withdrawn.
         assert_eq!(slow.await.unwrap().status, 200);
         assert_eq!(scene.get(AHEAD).await.text, "false");
         assert_eq!(scene.count(Counter::PhpRequests), 5);
@@ -122,7 +122,7 @@ fn who_leaves_late_aborts_the_script() {
         let last = scene.begin("GET", "head:200;pid;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
-        // The event loop is busy: the worker takes the next request before its last answer is read.
+        // The event loop is busy: the worker takes the next request before its last response is read.
         while scene.lines("ran") == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }

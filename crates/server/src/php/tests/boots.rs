@@ -1,8 +1,8 @@
-//! Persistent workers boot before they take requests; or they don't.
+//! Persistent workers boot before they take requests, or fail to.
 
 use super::*;
 
-/// A pool of persistent workers whose boot does what `script` says.
+/// A pool of persistent workers whose boot obeys `script`.
 fn persistent(script: &str, change: impl FnOnce(&mut plan::Php)) -> Rig {
     Rig::logging(|php| {
         let dir = php.program.as_ref().unwrap().parent().unwrap().to_owned();
@@ -124,7 +124,7 @@ fn a_worker_that_ends_while_it_is_idle_is_no_death() {
     });
 }
 
-/// As the control thread does it: not on an event loop.
+/// On a thread of its own, as the control thread does it.
 async fn renew(scene: &Scene) -> Result<(), PhpStartError> {
     let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()

@@ -1,4 +1,4 @@
-//! Long answers that are coded where they are made.
+//! Long responses that are compressed while they are made.
 
 use std::io::Read;
 
@@ -10,14 +10,14 @@ use crate::message::reply::ContentSource;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// The stream of a script, coded.
+/// The stream of a script's response, compressed.
 async fn coded(scene: &Scene, script: &str) -> Box<dyn ContentSource> {
     let mut stream = begin(scene, script).await;
     assert!(stream.code(Coding::Gzip) && stream.length().is_none());
     stream
 }
 
-/// As much as can be read of it, and whether that is all.
+/// The part of it that can be decompressed, and whether it is complete.
 fn read_out(coded: &[u8]) -> (Vec<u8>, bool) {
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     let mut reader = flate2::read::GzDecoder::new(coded);
@@ -126,7 +126,7 @@ fn a_client_that_leaves_reaches_the_script() {
 #[test]
 fn it_may_be_coded_after_some_or_all_of_it_has_come() {
     Rig::new(|_| ()).play(async |scene| {
-        // Less than a full front, more than that, and all of it.
+        // With less than a full front, with more than that, and with everything.
         for (size, last) in [(1000, "aborted:5000;"), (450_000, "aborted:5000;"), (1000, ""), (400_000, "")] {
             let script = format!("head:200;body:<;flush;sleep:30;fill:{size};flush;{last}end");
             let mut stream = begin(&scene, &script).await;

@@ -33,7 +33,7 @@ fn begun_is_run_again_once_if_idempotent() {
     });
 }
 
-/// The script is in the query: `ran` notes each run, and then the worker crashes.
+/// A script that notes each run in `ran` and then crashes its worker.
 fn deadly(scene: &Scene, ran: &str) -> String {
     format!("note:{};log:now;flush;raw:x;flush;crash", scene.file(ran))
 }
@@ -44,7 +44,7 @@ fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
     rig.play(async |scene| {
         let script = deadly(&scene, "ran");
         let asked = Instant::now();
-        // Of the first nothing was watched.
+        // The first crash does not count: before it, requests were not watched.
         for _ in 0..3 {
             assert_eq!(scene.post(&script).await.status, 502);
         }
@@ -93,7 +93,7 @@ fn who_varies_a_request_that_kills_takes_no_more_than_his_share_of_the_workers()
         for _ in 0..2 {
             assert_eq!(scene.post(&deadly(&scene, "ran")).await.status, 502);
         }
-        // Twenty at once, each another; they show how many run at a time.
+        // Twenty different ones at once; they show how many run at a time.
         let attack: Vec<_> = (0..20)
             .map(|number| {
                 let (scene, file) = (scene.clone(), scene.file("at-once"));
@@ -149,7 +149,7 @@ fn a_page_is_not_to_blame_if_all_workers_are_killed_at_once() {
 fn dead_in_the_middle_of_the_head() {
     Rig::new(|_| ()).play(async |scene| {
         let script = format!("raw:{};flush;die-once:{};{HELLO}", "%01%02", scene.file("died"));
-        // Three bytes are no frame, and no garbage yet.
+        // Three bytes: not a frame, but not invalid yet either.
         let script = script.replace("%01%02", "abc");
         assert_eq!(scene.post(&script).await.status, 502);
         assert_eq!(scene.get(HELLO).await.text, "hello");
@@ -191,7 +191,7 @@ fn idle_workers_that_die_are_replaced() {
         scene.until(20.0, "all up", |pool| pool.idle == 3).await;
         let pid: u32 = scene.get("head:200;pid;end").await.text.parse().unwrap();
         Victim::open(pid).unwrap().kill().unwrap();
-        // At this moment the pool may know of it or not: nobody notices.
+        // Whether the pool has noticed it yet or not, the request succeeds.
         assert_eq!(scene.post(HELLO).await.text, "hello");
         scene.until(20.0, "whole again", |pool| pool.idle == 3).await;
     });
@@ -248,7 +248,7 @@ fn a_host_that_dies_is_started_again() {
         let idle = scene.get("head:200;pid;end").await.text;
         let host = Victim::open(parent(&idle)).unwrap();
         host.kill().unwrap();
-        // Until this is noticed, its idle workers still serve.
+        // Until the pool notices, its idle workers still serve.
         tokio::time::sleep(Duration::from_millis(30)).await;
         let answer = scene.get("head:200;pid;end").await;
         assert_eq!(answer.status, 200, "served by the new host");
@@ -267,7 +267,7 @@ fn a_host_that_does_not_come_up_again_is_tried_until_it_does() {
     let path = dir.display().to_string();
     let rig = Rig::new(|php| {
         php.ini.insert("fake.words".into(), "out of luck".into());
-        // Only while this file can be made: not now, for there is no such directory.
+        // Fails only if this file can be created: not now, because there is no such directory.
         php.ini.insert("fake.once".into(), format!("{path}/once"));
     });
     rig.play(async |scene| {

@@ -1,34 +1,36 @@
-//! FakePhp: a host and workers that do what a script of the test says, so that the pool's rules are tested without
-//! PHP. They are real processes: the test program starts itself again, and the test [`play`] then plays the part that
-//! the environment names.
+//! FakePhp: a host and workers that obey a script of the test, so that the pool's rules are tested without PHP. They
+//! are real processes: the test program starts itself again, and the test [`play`] then plays the part that the
+//! environment names.
 //!
-//! What a worker does stands in the request's QUERY_STRING, commands separated by `;`:
+//! A worker obeys the request's QUERY_STRING, commands separated by `;`:
 //!
-//! | command | what it does |
+//! | command | effect |
 //! | --- | --- |
-//! | `head:404,X-A: b` | HEAD with that status and fields |
-//! | `body:TEXT`, `fill:N`, `noise:N` | BODY with the text; with N bytes; with N that no coding makes fewer |
-//! | `pid`, `input`, `vars` | BODY with the process id; the request's content; the variables, a line each |
-//! | `ahead` | BODY with whether the request was sent ahead |
+//! | `head:404,X-A: b` | HEAD with this status and fields |
+//! | `body:TEXT`, `fill:N`, `noise:N` | BODY with the text; with N bytes; with N incompressible bytes |
+//! | `pid`, `input`, `vars` | BODY with the process ID; the request's content; the variables, one per line |
+//! | `ahead` | BODY with `true` if the request was sent ahead, otherwise `false` |
 //! | `log:TEXT` | LOG |
 //! | `end`, `end:exiting`, `end:background`, `end:failed`, `ready` | END, READY |
-//! | `raw:TEXT` | those bytes, no frame |
-//! | `flush` | what was written so far leaves; at the end everything does |
+//! | `raw:TEXT` | these bytes, without a frame |
+//! | `flush` | sends everything written so far; the end of the script does so, too |
 //! | `torn` | the same, byte by byte |
-//! | `sleep:MS`, `aborted:MS` | waits; waits until the server says that the client has gone |
-//! | `late:MS` | waits until the server says that its time is up, and notes that it has heard so |
-//! | `eat:MB` | has so much more memory from then on |
-//! | `note:FILE`, `note:FILE=TEXT` | appends a line to the file: the process id, or the text |
+//! | `sleep:MS`, `aborted:MS` | waits; waits until the server reports that the client has gone |
+//! | `late:MS` | waits until the server reports that the time limit is over, and acknowledges that |
+//! | `eat:MB` | allocates this much memory for good |
+//! | `note:FILE`, `note:FILE=TEXT` | appends a line to the file: the process ID, or the text |
 //! | `crash` | ends by SIGABRT |
-//! | `die`, `die-once:FILE` | is killed; only if the file is not there yet |
+//! | `die`, `die-once:FILE` | kills itself; only if the file does not exist yet |
 //!
-//! A host with `--worker-script FILE` has persistent workers. These obey the file at first: `boot` (HANDLER ready),
-//! `fail:TEXT` (HANDLER failed, and the end), `sleep:MS`, `note:FILE`, `die`.
+//! A host with `--worker-script FILE` has persistent workers. For their boot they obey the file: `boot` (HANDLER
+//! ready), `fail:TEXT` (HANDLER failed, and the end), `sleep:MS`, `note:FILE`, `die`.
 //!
-//! `deaf` and `deaf-once:FILE` before all others: as `die`, before the request is acknowledged.
+//! `deaf` and `deaf-once:FILE` as the first command: as `die`, before the request is acknowledged.
 //!
-//! Asked where a worker is, the host says that it waits for a database. It obeys ini values: `fake.fail=TEXT;WORDS` (LOG, then FAILED), `fake.protocol=N` (says that it speaks that version), `fake.words=TEXT` (says that on standard error and ends),
-//! `fake.once=FILE` (with those: only if the file is not there yet), `fake.while=FILE` (only while it is there).
+//! Asked for a backtrace, the host reports that the worker waits for a database. It obeys ini values:
+//! `fake.fail=TEXT;WORDS` (LOG, then FAILED), `fake.protocol=N` (reports this version), `fake.words=TEXT` (writes the
+//! text to standard error and ends), `fake.once=FILE` (with these: only if the file does not exist yet),
+//! `fake.while=FILE` (only while it exists).
 
 use std::collections::HashMap;
 use std::env;
@@ -53,7 +55,7 @@ use millrace_wire::frames::{
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
-/// What the program that stands for `millrace-php` is told to play.
+/// Names the part that the program plays in place of `millrace-php`.
 const PART: &str = "MILLRACE_FAKE_PART";
 const ARGUMENTS: &str = "MILLRACE_FAKE_ARGUMENTS";
 const SLOT: &str = "MILLRACE_FAKE_SLOT";
@@ -64,7 +66,7 @@ pub fn program(dir: &Path) -> PathBuf {
     let path = dir.join("fake-php");
     let own = env::current_exe().unwrap();
     let own = own.display();
-    // The arguments are not the test program's.
+    // Its arguments are not for the test program.
     let text = format!(
         "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact php::tests::fake::play --nocapture <&3 3<&-\n"
     );
@@ -73,7 +75,7 @@ pub fn program(dir: &Path) -> PathBuf {
     path
 }
 
-/// Bytes without a pattern, always the same.
+/// Bytes without a pattern, the same at each call.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = || {
@@ -83,7 +85,7 @@ pub fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Does nothing as a test; plays a part if it was started for that.
+/// As a test, does nothing; plays a part if the program was started for one.
 #[test]
 fn play() {
     match env::var(PART).as_deref() {
@@ -93,7 +95,7 @@ fn play() {
     }
 }
 
-/// The scoreboard. No standard stream can be it: the test program writes to those.
+/// The scoreboard. It can't be a standard stream: the test program writes to these.
 fn scoreboard() -> SharedWords {
     let path = format!("/proc/self/fd/{SCOREBOARD_DESCRIPTOR}");
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -174,7 +176,7 @@ fn say(kind: u8, payload: &[u8]) {
     let _ = send(io::stdin(), &[&header.encode()[..], payload].concat(), SendFlags::NOSIGNAL);
 }
 
-/// The processes of the slots.
+/// Process IDs by slot.
 type Pids = Mutex<HashMap<u32, u32>>;
 
 fn spawn(slot: u32, socket: OwnedFd, children: Arc<Mutex<u32>>, pids: &Pids) {
@@ -221,7 +223,7 @@ fn worker() {
     std::process::exit(0);
 }
 
-/// Reads until there is a whole REQUEST, with its file; false at the end.
+/// Reads until a whole REQUEST has arrived, with its file; false at the end.
 fn receive(bytes: &mut Vec<u8>, file: &mut Option<File>) -> bool {
     while ParsedFrame::decode(bytes).unwrap().is_none() {
         let mut piece = [0; 65536];
@@ -250,7 +252,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// What a persistent worker does before it takes requests.
+    /// The boot of a persistent worker, before it takes requests.
     fn boot(&mut self, script: &str) {
         for (name, argument) in script.trim().split(';').map(|c| c.split_once(':').unwrap_or((c, ""))) {
             match name {
@@ -272,7 +274,7 @@ impl Fake {
         self.board.u32_at(self.at + SLOT_STATE).store(state, SeqCst);
     }
 
-    /// Whether the request is for this worker: one that was sent ahead may have been taken back.
+    /// Whether the request is for this worker: one that was sent ahead may have been withdrawn.
     fn takes(&self, request: &ParsedFrame<'_>) -> bool {
         let (offered, at) =
             (request.sequence * 2, SLOT_OFFERED + request.sequence as usize % SLOT_OFFERS * 8);
@@ -391,7 +393,7 @@ impl Fake {
     }
 }
 
-/// Appends a line to a file: what stands behind `=`, or the process id.
+/// Appends a line to a file: the text after `=`, or the process ID.
 fn note(argument: &str) {
     let (file, text) = match argument.split_once('=') {
         Some((file, text)) => (file, text.to_owned()),
@@ -400,7 +402,7 @@ fn note(argument: &str) {
     writeln!(OpenOptions::new().append(true).create(true).open(file).unwrap(), "{text}").unwrap();
 }
 
-/// Is killed, unless the file is there already.
+/// Kills the process, unless the file exists already.
 fn die(file: &str) {
     if file.is_empty() || OpenOptions::new().write(true).create_new(true).open(file).is_ok() {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

@@ -1,4 +1,4 @@
-//! Start, reload, end; several event loops.
+//! Start, reload, shutdown; several event loops.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn says_why_php_does_not_start() {
     assert!(error.contains("cannot start /nowhere/millrace-php"), "{error}");
 }
 
-/// Pids of all children of this process's host, and the host itself, by way of one worker.
+/// IDs of this host's processes and of the host itself, read through a worker.
 async fn processes(scene: &Scene) -> Vec<String> {
     let worker = scene.get("head:200;pid;end").await.text;
     let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
@@ -61,7 +61,7 @@ fn a_dropped_pool_leaves_nothing() {
     let mut rig = Rig::new(|_| ());
     let mut seen = Vec::new();
     rig.play(async |scene| seen = processes(&scene).await);
-    // Another pool takes its place, and nobody has the old one any more.
+    // Another pool takes its place; nothing refers to the old one.
     let other = Rig::new(|_| ());
     rig.site = Arc::clone(&other.site);
     let began = Instant::now();

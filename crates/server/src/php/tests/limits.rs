@@ -1,4 +1,4 @@
-//! Time-outs, the queue, the number of workers.
+//! Timeouts, the queue, the number of workers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const SLOW: &str = "sleep:400;head:200;body:slow;end";
 
-/// Starts a request and lets it get to its worker.
+/// Starts a request and waits until it has its worker.
 async fn begin(scene: &Scene, script: &'static str) -> tokio::task::JoinHandle<Answer> {
     let other = scene.clone();
     let task = tokio::task::spawn_local(async move { other.get(script).await });
@@ -42,7 +42,7 @@ fn who_ends_when_told_lives_on() {
         let answer = scene.get(&script).await;
         assert_eq!((answer.status, scene.lines("ran")), (504, 1));
         assert!(answer.text.contains("took too long"), "a page of ours, as there is none: {}", answer.text);
-        // What the script says to its end is not ours to change.
+        // The response that the script sends at its end stays unchanged.
         let answer = scene.get("late:9000;head:500,X-A:b;body:sorry;end:failed").await;
         assert_eq!((answer.status, &answer.text[..], answer.fields), (500, "sorry", vec!["X-A: b".into()]));
         let answer = scene.get("late:9000;head:200;body:half;end:failed").await;
@@ -110,7 +110,7 @@ fn a_full_queue_refuses_at_once() {
     });
 }
 
-/// While a worker is forked for it a request waits, but not for somebody else's worker: `php.queue = 0` allows all workers.
+/// A request may wait while a worker is forked for it, but not for a busy worker: `php.queue = 0` permits all workers.
 #[test]
 fn who_gets_a_worker_of_his_own_takes_no_place_in_the_queue() {
     let change = |php: &mut plan::Php| (php.workers, php.queue) = (4, 0);
@@ -180,7 +180,7 @@ fn workers_grow_with_demand_and_end_when_idle() {
         php.idle_timeout = Duration::from_secs(1);
     });
     rig.play(async |scene| {
-        // Spare ones are kept, so they are there from the start.
+        // Spare workers are not ended, so they are there from the start.
         scene.until(20.0, "up", |pool| pool.idle == 2).await;
         let tasks: Vec<_> = (0..8)
             .map(|_| {
@@ -279,7 +279,7 @@ fn what_is_slow_is_told() {
         assert!(pool.slowest[0].most >= Duration::from_millis(390), "{pool:?}");
         let pool = &pool.pools[0];
         assert_eq!((pool.served, pool.refused, pool.late), (3, 0, 0));
-        // The first one waited, too, if its worker was not there yet.
+        // The first one waited, too, if its worker was not up yet.
         assert!((1..=2).contains(&pool.waited) && pool.wait_mean <= pool.wait_most, "{pool:?}");
         assert!(pool.wait_most > Duration::from_millis(200), "{pool:?}");
     });

@@ -1,4 +1,4 @@
-//! The pool's rules, with FakePhp in PHP's place.
+//! The pool's rules, with FakePhp instead of PHP.
 
 mod ahead;
 mod boots;
@@ -45,7 +45,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With one worker, all limits far away, unless `change` says otherwise.
+    /// With one worker and very high limits, unless `change` says otherwise.
     fn new(change: impl FnOnce(&mut plan::Php)) -> Rig {
         Rig::start(change).unwrap()
     }
@@ -60,7 +60,7 @@ impl Rig {
         Rig::start_with(change, |_| (), open).unwrap()
     }
 
-    /// With other settings of the server, too.
+    /// With changed settings of the server.
     fn serving(change_server: impl FnOnce(&mut plan::Server)) -> Rig {
         Rig::start_with(|_| (), change_server, |_| Log::quiet()).unwrap()
     }
@@ -120,7 +120,8 @@ impl Rig {
     }
 }
 
-/// On a busy machine FakePhp takes long: a worker counts as quick all the same. Memory is measured often: tests wait for it.
+/// On a busy machine FakePhp is slow, but its workers must count as quick. Memory is measured often because tests wait
+/// for it.
 const TIMES: WorkerTimes = WorkerTimes { quick_ms: 10_000, look_ms: 5, decide_ms: 50 };
 
 impl Drop for Rig {
@@ -131,13 +132,13 @@ impl Drop for Rig {
 }
 
 impl PhpService {
-    /// Its workers.
+    /// The state of its workers.
     fn shared(&self) -> &Arc<WorkersShared> {
         let PhpService::Workers(workers) = self else { panic!("no workers") };
         workers.shared()
     }
 
-    /// Process ids of the workers that there are.
+    /// Process IDs of its workers.
     fn pids(&self) -> Vec<u32> {
         let live = |seat: &Seat| match seat {
             Seat::Live(handle) => Some(handle.pid()),
@@ -153,7 +154,7 @@ impl Rig {
     }
 }
 
-/// An event loop that asks for things.
+/// An event loop that sends requests.
 #[derive(Clone)]
 struct Scene {
     thread: Rc<PhpThread>,
@@ -161,7 +162,7 @@ struct Scene {
     dir: PathBuf,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -191,12 +192,12 @@ impl Scene {
         }
     }
 
-    /// Asks; the answer as it comes out of the room.
+    /// Sends a request; returns the response as the room returns it.
     async fn ask(&self, method: &str, script: &str, content: Content) -> Reply {
         self.run(self.request(method, script, content)).await
     }
 
-    /// Asks for another path.
+    /// Sends a POST request for another path.
     async fn post_to(&self, path: &str, script: &str) -> Answer {
         let mut request = self.request("POST", script, Content::Empty);
         let text = format!("POST {path}?{script} HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -209,7 +210,7 @@ impl Scene {
         run(&self.thread, &self.site, &mut request, &script()).await
     }
 
-    /// Waits until the error log says that.
+    /// Waits until the error log contains `what`.
     async fn logged(&self, what: &str) -> String {
         for _ in 0..5000 {
             let text = std::fs::read_to_string(self.dir.join("error.log")).unwrap();
@@ -234,7 +235,7 @@ impl Scene {
         self.dir.join(name).display().to_string()
     }
 
-    /// Lines of such a file.
+    /// Number of lines in such a file.
     fn lines(&self, name: &str) -> usize {
         std::fs::read_to_string(self.dir.join(name)).map_or(0, |text| text.lines().count())
     }
@@ -247,7 +248,7 @@ impl Scene {
         self.site.service.as_ref().unwrap().status("test")
     }
 
-    /// Waits until the pool is as it should be, for so long.
+    /// Waits up to `seconds` until the pool's status is `good`.
     async fn until(&self, seconds: f64, what: &str, good: impl Fn(&PhpStatus) -> bool) {
         let began = Instant::now();
         while !good(&self.status()) {
@@ -292,7 +293,7 @@ async fn read(reply: Reply) -> Answer {
     answer
 }
 
-/// Whether a process runs: one that has ended, but nobody has asked how, has no command line.
+/// Whether a process runs: one that has ended, but was not waited for, has no command line.
 fn runs(pid: &str) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }

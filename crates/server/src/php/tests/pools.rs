@@ -1,4 +1,4 @@
-//! Shares of the workers: what is full does not slow down the rest.
+//! Shares of the workers: a full pool does not slow down the others.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::php::pool::growth::EXTRA;
 
 const SLOW: &str = "sleep:600;head:200;body:slow;end";
 
-/// Four workers; what is POSTed runs in the pool `admin`, PUT in `background`. Each has what it has by default.
+/// Four workers; POST requests run in the pool `admin`, PUT requests in `background`. All pools have the defaults.
 pub(super) fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
     Rig::new(|php| {
         (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4);
@@ -24,7 +24,7 @@ pub(super) fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
 }
 
 impl Scene {
-    /// Asks that many times at once, and waits until the workers have what they get of it.
+    /// Starts `count` requests at once, and waits until the workers have as many of them as they get.
     async fn crowd(&self, count: usize, method: &'static str, script: &'static str) -> Vec<JoinHandle<u16>> {
         let ask = |_| {
             let scene = self.clone();
@@ -35,7 +35,7 @@ impl Scene {
         tasks
     }
 
-    /// How long an answer takes.
+    /// The time of a response.
     async fn time(&self, method: &str) -> Duration {
         let began = Instant::now();
         assert_eq!(read(self.ask(method, HELLO, Content::Empty).await).await.text, "hello");
@@ -66,7 +66,8 @@ fn a_full_pool_does_not_slow_the_others() {
     });
 }
 
-/// A client that goes while it waits takes its request with it; but not one of those that nobody waits for.
+/// A client that leaves while its request waits takes the request with it, but not a request that runs in the
+/// background.
 #[test]
 fn what_runs_in_the_background_outlives_its_client() {
     rig(|_| ()).play(async |scene| {
@@ -154,7 +155,7 @@ fn pools_give_way_as_they_are_told() {
     });
 }
 
-/// As if the server had no right to lower it: a worker that has given way is not used for admins again.
+/// As if the server had no right to lower a nice value: a worker with a raised one is not used for admins again.
 #[test]
 fn without_the_right_admins_get_workers_of_their_own() {
     let rig = rig(|php| (php.workers, php.workers_start, php.workers_spare) = (2, 2, 2));

@@ -1,4 +1,4 @@
-//! A new PHP takes over from the one that runs.
+//! A new PHP takes over from the current one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ async fn host_of(scene: &Scene) -> (String, String) {
     (stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().to_owned(), worker)
 }
 
-/// As the control thread does it: not on an event loop.
+/// On a thread of its own, as the control thread does it.
 async fn renew(scene: &Scene) -> Result<(), PhpStartError> {
     let pool = scene.site.service.clone().unwrap();
     tokio::task::spawn_blocking(move || pool.renew().map(super::super::Renewal::commit)).await.unwrap()
@@ -124,7 +124,7 @@ fn a_dropped_renewal_leaves_nothing() {
     });
 }
 
-/// How many processes have this word in their environment, as FakePhp's have their arguments.
+/// Number of processes with this word in their environment; FakePhp's processes get their arguments there.
 fn marked(mark: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let environment = |process: std::fs::DirEntry| std::fs::read(process.path().join("environ"));

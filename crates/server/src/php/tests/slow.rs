@@ -1,4 +1,4 @@
-//! Clients that take an answer slower than its script makes it.
+//! Clients that read a response more slowly than its script makes it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::message::reply::ContentSource;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// A script that writes `megabytes`, each with its number in front, and notes in `done` that it has.
+/// A script that writes `megabytes`, each after its number, and notes its end in `done`.
 fn long(scene: &Scene, megabytes: usize) -> String {
     let pieces: String = (0..megabytes).map(|n| format!("body:<{n}>;fill:{MEGABYTE};flush;")).collect();
     format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"))
@@ -20,7 +20,7 @@ pub(super) async fn begin(scene: &Scene, script: &str) -> Box<dyn ContentSource>
     }
 }
 
-/// All of a stream, and the most that it gave at once.
+/// The whole content of a stream, and the longest piece that it gave.
 pub(super) async fn drain(stream: &mut dyn ContentSource) -> (Vec<u8>, usize, io::Result<()>) {
     let (mut all, mut most, mut piece) = (Vec::new(), 0, Vec::new());
     let end = loop {
@@ -37,7 +37,7 @@ pub(super) async fn drain(stream: &mut dyn ContentSource) -> (Vec<u8>, usize, io
     (all, most, end)
 }
 
-/// What [`long`] writes.
+/// The content that [`long`] writes.
 fn whole(megabytes: usize) -> Vec<u8> {
     let piece = |n: usize| [format!("<{n}>").into_bytes(), vec![b'x'; MEGABYTE]].concat();
     (0..megabytes).flat_map(piece).collect()

@@ -1,4 +1,4 @@
-//! Everything at once: two event loops, answers of all kinds, clients that go, workers and hosts that are killed.
+//! Everything at once: two event loops, responses of all kinds, clients that leave, workers and hosts that are killed.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use millrace_sys::Process as Victim;
 
-/// What is asked for, and whether it can come to a good end.
+/// Scripts, and whether each can end well.
 const KINDS: [(&str, bool); 8] = [
     (HELLO, true),
     ("sleep:3;head:200;pid;end", true),
@@ -18,7 +18,7 @@ const KINDS: [(&str, bool); 8] = [
     ("head:200;body:x;flush;sleep:1;die", false),
 ];
 
-/// A number that looks random, from one that does not.
+/// A pseudo-random number from a seed.
 fn scatter(number: u64) -> u64 {
     let mixed = (number ^ (number >> 15)).wrapping_mul(0x2545_f491_4f6c_dd1d);
     mixed ^ (mixed >> 29)
@@ -32,9 +32,9 @@ async fn ask_many(scene: Scene, seed: u64) {
         let method = ["POST", "GET", "PUT", "GET"][dice as usize / 8 % 4];
         let asked = async { read(scene.ask(method, script, Content::Empty).await).await };
         match tokio::time::timeout(Duration::from_millis(patience), asked).await {
-            // Killed from outside: 502 or a broken end, whatever was asked for.
+            // Killed from outside: 502 or a broken end, whatever the script.
             Ok(answer) => {
-                // Refused: a pool whose visitors wait too long, which they do where this machine has no time for them.
+                // Refused: a pool whose visitors wait too long, which happens if the machine is too busy.
                 assert!(matches!(answer.status, 200 | 502 | 503), "{script}: {answer:?}");
                 let whole = answer.status == 200 && !matches!(answer.end, Some(Err(_)));
                 assert!(good || !whole, "{script} came to a good end: {answer:?}");
@@ -49,13 +49,13 @@ fn the_pool_survives() {
     survives(&Rig::new(|php| (php.workers, php.workers_start, php.workers_spare) = (4, 4, 4)), false);
 }
 
-/// With pools, and as many workers as somebody just thinks of.
+/// With pools, and a number of workers that changes all the time.
 #[test]
 fn the_pools_survive() {
     survives(&pools::rig(|_| ()), true);
 }
 
-/// The same where workers that have given way are of no use to some.
+/// The same if workers with a raised nice value can't be used by some pools.
 #[test]
 fn the_pools_survive_without_the_right_to_hurry() {
     let rig = pools::rig(|_| ());
@@ -101,7 +101,7 @@ fn survives(rig: &Rig, changes: bool) {
     });
     assert!(over.load(Ordering::Relaxed));
     rig.play(async |scene| {
-        // With changes the level has come down with the most; it grows again when it has to.
+        // After changes, the number of workers may be lower; it grows again on demand.
         let whole = if changes { 1 } else { 4 };
         let quiet = |pool: &PhpStatus| pool.idle >= whole && pool.running + pool.waiting + pool.exiting == 0;
         scene.until(20.0, "whole again", quiet).await;

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response.
 
 use std::io::Write;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn torn_frames_are_put_together() {
     Rig::new(|_| ()).play(async |scene| {
         let answer = scene.get("head:404,X-A:b;body:hello;log:x;body:world;end;torn").await;
         assert_eq!((answer.status, &answer.text[..]), (404, "helloworld"));
-        // On a busy machine all of it may have come before it is looked at.
+        // On a busy machine all of it may have arrived before the first read.
         assert!(matches!(answer.end, None | Some(Ok(()))));
         assert_eq!(scene.get(HELLO).await.text, "hello");
     });

@@ -1,9 +1,9 @@
-//! Published concurrency limits on the same machine: ours is kept only while it beats them.
+//! Published concurrency limits on the same simulated machine: ours must beat them.
 
 use super::super::concurrency_limit::{ConcurrencyLimit, PoolSample};
 use super::{CAPACITY, Crowd, Machine, PAGE, SLOW, Script, Tally};
 
-/// Sets how many may run at once.
+/// Limits how many requests may run at once.
 pub trait Limiter {
     fn limit(&self) -> usize;
     fn look(&mut self, now: u64, seen: &PoolSample);
@@ -20,7 +20,7 @@ impl Limiter for ConcurrencyLimit {
     }
 }
 
-/// As many as there are workers.
+/// A constant limit.
 pub struct Fixed(pub usize);
 
 impl Limiter for Fixed {
@@ -31,8 +31,8 @@ impl Limiter for Fixed {
     fn look(&mut self, _: u64, _: &PoolSample) {}
 }
 
-/// Additive increase, multiplicative decrease (D. Chiu and R. Jain, 1989) by a bound of the service time, as in
-/// Netflix's concurrency-limits (`AIMDLimit`): its bound must be known beforehand, here twice the time of a page.
+/// Additive increase, multiplicative decrease (D. Chiu and R. Jain, 1989), driven by a bound of the service time, as in
+/// Netflix's concurrency-limits (`AIMDLimit`). The bound must be known beforehand: here twice the time of a page.
 struct Aimd {
     limit: f64,
     late: bool,
@@ -57,7 +57,7 @@ impl Limiter for Aimd {
     }
 }
 
-/// The gradient limit (`Gradient2Limit` of the same library): the long-term mean of the service time divided by the
+/// The gradient limit (`Gradient2Limit` of the same library): the long-term average of the service time divided by the
 /// short-term one, with a tolerance of 1.5 and a queue of 4.
 struct Gradient {
     limit: f64,
@@ -93,7 +93,7 @@ impl Limiter for Gradient {
     }
 }
 
-/// Goodput and mean service time of pages in an overload, then goodput of scripts that wait for a service.
+/// Goodput and average service time of pages in an overload, then goodput of scripts that wait for a service.
 fn measure(limiter: impl Fn() -> Box<dyn Limiter>) -> [f64; 3] {
     let mut machine = Machine::with(16, limiter());
     let crowd = Crowd::Open(CAPACITY * 5.0);
@@ -120,7 +120,7 @@ fn ours_wins_over_published_limits() {
     ];
     for (name, limiter) in others {
         let [other_pages, other_service, other_slow] = measure(limiter);
-        // Worse in one figure, and better in none by more than chance.
+        // Worse in one figure, and not significantly better in any.
         let worse = other_pages < pages * 0.95 || other_service > service * 1.5 || other_slow < slow * 0.9;
         let better = other_pages > pages * 1.03 || other_service < service * 0.9 || other_slow > slow * 1.03;
         assert!(

@@ -1,4 +1,4 @@
-//! Browsers before the waiting room: they come back when they are told to, or give up.
+//! Browsers in front of the waiting room: they come back when they are told to, or give up.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,10 +18,10 @@ struct Browser {
     leaves: u64,
 }
 
-/// Kendall's tau-a of two orders: 1 if they are the same.
+/// Kendall's tau-a of two orders: 1 if they are equal.
 fn tau(pairs: &[(u64, u64)]) -> f64 {
     let (mut agree, mut all) = (0i64, 0i64);
-    // Every fourth says enough.
+    // Every fourth is enough.
     for (at, one) in pairs.iter().enumerate().step_by(4) {
         for other in pairs[at + 1..].iter().step_by(4) {
             if one.0 != other.0 {
@@ -35,26 +35,26 @@ fn tau(pairs: &[(u64, u64)]) -> f64 {
 
 /// A crowd of browsers.
 struct Rush {
-    /// So many times the capacity come.
+    /// Its request rate, as a multiple of the capacity.
     times: f64,
-    /// For so many seconds.
+    /// How long browsers arrive, seconds.
     seconds: u64,
-    /// The part of them that comes back at all.
+    /// The share of them that comes back at all.
     staying: f64,
-    /// For so long, seconds.
+    /// How long each one waits before it gives up, seconds.
     patience: u64,
 }
 
-/// What became of a crowd.
+/// The result for a crowd.
 struct Outcome {
     came: usize,
-    /// How many came back at all.
+    /// Number of browsers that came back at all.
     stayed: usize,
-    /// How many of these were served.
+    /// Number of these that were served.
     served: usize,
     /// Kendall's tau of their order.
     tau: f64,
-    /// The part of the capacity that was used while the crowd came.
+    /// The share of the capacity that was used while browsers arrived.
     used: f64,
 }
 
@@ -63,7 +63,7 @@ fn crowd(rush: &Rush) -> Outcome {
     machine.play(5, &Crowd::Open(CAPACITY), &[PAGE]);
     let begin = machine.now;
     let end = begin + rush.seconds * 1_000;
-    // The next to come back first.
+    // The first is the next to come back.
     let mut outside: BinaryHeap<Reverse<Browser>> = BinaryHeap::new();
     let mut inside: Vec<Option<Browser>> = Vec::new();
     let (mut next, mut served, mut came, mut stayed) = (begin as f64, Vec::new(), 0u32, 0);
@@ -126,7 +126,7 @@ fn all_who_stay_are_served_in_the_order_of_their_arrival() {
     let found = crowd(&Rush { times: 5.0, seconds: 60, staying: 1.0, patience: FOR_EVER });
     assert!(found.stayed > 20_000, "{}", found.stayed);
     assert_eq!((found.came, found.served), (found.stayed, found.stayed));
-    // A visitor that was let in while the queue was short is not overtaken for ever: that costs some of the order.
+    // A visitor that was admitted while the queue was short is not overtaken for ever: that costs some of the order.
     assert!(found.tau > 0.94, "{:.3}", found.tau);
     assert!(found.used > 0.95, "{:.2}", found.used);
 }
@@ -137,7 +137,7 @@ fn those_who_leave_keep_no_worker_idle() {
         let found = crowd(&Rush { times: 5.0, seconds: 60, staying, patience: FOR_EVER });
         assert_eq!(found.served, found.stayed, "{staying}");
         assert!(found.used > 0.95, "{staying}: {:.2}", found.used);
-        // Where few stay they wait for moments, and the order is that of chance.
+        // If few browsers stay, waits are short, and the order is random.
         assert!(staying < 0.5 || found.tau > 0.9, "{staying}: {:.3}", found.tau);
     }
 }

@@ -1,10 +1,11 @@
-//! A transport without processes and sockets: each attempt of a request gets the next answer of a list, and after the last one the
-//! first again.
+//! A transport without processes and sockets: each attempt of a request gets the next response of a list; after the
+//! last one, the list starts again.
 //!
-//! The list is a text. `%%` on a line of its own separates answers. An answer is what a CGI script writes: fields, an empty line,
-//! content. `%` on a line of its own separates what is there at once from what comes later. One word stands for a failure:
-//! `not-begun`, `overloaded` and `too-long` when the request is sent, `lost` and `late` when its answer is read, `lost` also among
-//! what comes later, `down` before. A first line `hold` keeps the request until [`CannedAnswers::release`].
+//! The list is a text. `%%` on a line of its own separates responses. A response is what a CGI script writes: fields,
+//! an empty line, content. `%` on a line of its own separates what is available at once from what comes later. One word
+//! stands for a failure: `not-begun`, `overloaded` and `too-long` when the request is sent, `lost` and `late` when its
+//! response is read, `lost` also among what comes later, `down` before the request is sent. A first line `hold` keeps
+//! the request until [`CannedAnswers::release`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,21 +32,21 @@ use crate::php::pump::{ContentMaker, MakerEnd};
 use crate::php::stream::Pipe;
 use crate::php::transport::{Refusal, RunFailure, SentRequest, Transport};
 
-/// The list, and the places of the requests that are being answered from it.
+/// The list, and the places of the requests that use it.
 #[derive(Debug)]
 pub struct CannedAnswers {
     settings: plan::Php,
     ban: Arc<Ban>,
     epoch: Instant,
     answers: Vec<String>,
-    /// Answers that have been taken.
+    /// Number of responses that have been used.
     taken: AtomicUsize,
-    /// Requests with `hold` that may go on.
+    /// Permits for requests with `hold`.
     gate: Semaphore,
     pools: Mutex<Pools<oneshot::Sender<CannedPlace>>>,
 }
 
-/// A place for a request, and its answer. Dropped, the place goes to the next waiter.
+/// A place for a request, with its response. When it is dropped, the next waiter gets the place.
 #[derive(Debug)]
 pub struct CannedPlace {
     shared: Arc<CannedAnswers>,
@@ -54,7 +55,7 @@ pub struct CannedPlace {
     answer: String,
 }
 
-/// A request that has been sent, and what has not been read of its answer.
+/// A request that has been sent, with the unread part of its response.
 pub struct CannedRequest {
     _place: CannedPlace,
     pieces: VecDeque<String>,
@@ -62,7 +63,7 @@ pub struct CannedRequest {
 }
 
 impl CannedAnswers {
-    /// The answers of `text`; places as the settings say.
+    /// The responses of `text`; the settings give the number of places.
     pub fn new(settings: &plan::Php, text: &str) -> Arc<CannedAnswers> {
         let epoch = Instant::now();
         Arc::new(CannedAnswers {
@@ -76,12 +77,12 @@ impl CannedAnswers {
         })
     }
 
-    /// Answers that have been taken: attempts of requests that had a place.
+    /// Number of responses that have been used: attempts of requests that had a place.
     pub fn taken(&self) -> usize {
         self.taken.load(Relaxed)
     }
 
-    /// Lets one request with `hold` go on.
+    /// Lets one request with `hold` continue.
     pub fn release(&self) {
         self.gate.add_permits(1);
     }
@@ -108,7 +109,7 @@ impl Drop for CannedPlace {
             }
             let place = self.shared.place(&mut pools, id, waiter.turn.line.rank());
             drop(pools);
-            // A waiter that has gone meanwhile gives it back.
+            // A waiter that has gone returns it.
             return drop(waiter.wake.send(place));
         }
     }
@@ -196,7 +197,7 @@ impl SentRequest for CannedRequest {
         answer: &mut PhpResponse,
     ) -> Poll<io::Result<()>> {
         if std::mem::replace(&mut self.is_begun, true) {
-            // What comes later is asked for by `poll_make`.
+            // `poll_make` gets what comes later.
             return Poll::Pending;
         }
         let piece = self.pieces.pop_front().unwrap_or_default();

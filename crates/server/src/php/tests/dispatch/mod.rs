@@ -1,4 +1,5 @@
-//! The steps of a request ([`Dispatcher`]), over canned answers: what each failure leads to, and how often a request is tried.
+//! The steps of a request ([`Dispatcher`]), with canned responses: the effect of each failure, and the number of
+//! attempts.
 
 mod canned;
 
@@ -17,7 +18,7 @@ struct Stage {
     canned: Arc<CannedAnswers>,
 }
 
-/// Plays `act` with these answers.
+/// Plays `act` with these responses.
 fn play<F: Future<Output = ()>>(answers: &str, act: impl FnOnce(Stage) -> F) {
     Rig::new(|php| php.queue = 1).play(|scene| {
         let canned = CannedAnswers::new(scene.site.plan.php.as_ref().unwrap(), answers);
@@ -37,19 +38,19 @@ impl Stage {
         read(self.run(method, pending()).await.unwrap()).await
     }
 
-    /// Begins a request; the status of its answer.
+    /// Begins a request; returns the status of its response.
     fn begin(&self) -> tokio::task::JoinHandle<u16> {
         let stage = self.clone();
         tokio::task::spawn_local(async move { stage.ask("GET").await.status })
     }
 
-    /// Requests that have a place, and that wait for one.
+    /// Number of requests that have a place, and that wait for one.
     fn count(&self) -> (usize, usize) {
         let pools = self.canned.lock();
         (pools.running(), pools.waiting())
     }
 
-    /// Waits until so many requests have a place, and so many wait for one.
+    /// Waits until this many requests have a place, and this many wait for one.
     async fn until(&self, running: usize, waiting: usize) {
         while self.count() != (running, waiting) {
             tokio::task::yield_now().await;

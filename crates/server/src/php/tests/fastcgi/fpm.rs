@@ -1,4 +1,4 @@
-//! FakeFpm: what speaks FastCGI and does as its request says: the query holds commands, with `;` between them.
+//! FakeFpm: speaks FastCGI and obeys its request: the query contains commands, separated by `;`.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,27 +18,27 @@ pub struct FakeFpm {
     pub seen: Arc<Seen>,
 }
 
-/// What happened there.
+/// What has happened in a FakeFpm.
 #[derive(Default)]
 pub struct Seen {
-    /// Connections that came with a request.
+    /// Connections that brought a request.
     pub connections: AtomicUsize,
-    /// Those that are open, and the most that were at once.
+    /// Open connections, and their maximum.
     pub open: AtomicUsize,
     pub most: AtomicUsize,
-    /// Requests that were begun.
+    /// Requests that have begun.
     pub requests: AtomicUsize,
     ended: AtomicBool,
     sockets: Mutex<Vec<UnixStream>>,
 }
 
 impl FakeFpm {
-    /// Says that it takes so many connections; 0: says nothing.
+    /// With `children` as the number of connections that it reports; 0: it reports nothing.
     pub fn start(path: &Path, children: usize) -> FakeFpm {
         FakeFpm::start_with(path, children, usize::MAX)
     }
 
-    /// The same with so many processes.
+    /// The same, with this many processes.
     pub fn start_with(path: &Path, children: usize, processes: usize) -> FakeFpm {
         let listener = UnixListener::bind(path).unwrap();
         let seen = Arc::new(Seen::default());
@@ -49,7 +49,7 @@ impl FakeFpm {
                     return;
                 }
                 let (stream, shared) = (stream.unwrap(), shared.clone());
-                // What has been accepted here has not been for the other end before it is read from.
+                // For the other end, a connection counts as accepted only when it is read.
                 while shared.open.load(SeqCst) >= processes && !shared.ended.load(SeqCst) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -64,7 +64,7 @@ impl FakeFpm {
         Backend::Unix(self.path.clone())
     }
 
-    /// As if all its processes were killed; nobody listens any more.
+    /// Acts as if all its processes had been killed: nothing listens any more.
     pub fn kill(self) {}
 }
 
@@ -106,10 +106,10 @@ fn fill(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Serves one request; `None`: the connection is over.
+/// Serves one request; `None`: the connection has ended.
 fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<()> {
     let mut parsed = loop {
-        // One that reads no content answers before that comes.
+        // A script that reads no content responds before the content arrives.
         if let Some(length) = head_length(bytes)
             && let Ok(Some((parsed, _))) =
                 ParsedRequest::decode(&[&bytes[..length], &stdin_header(0)].concat())
@@ -189,7 +189,7 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
     if early { skip_request(stream, bytes) } else { Some(()) }
 }
 
-/// Reads what is left of a request that has been answered; all of it may come, or the other end gives the connection up.
+/// Reads the rest of a request that has had its response; all of it may arrive, or the other end closes the connection.
 fn skip_request(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> Option<()> {
     loop {
         if let Some((_, taken)) = ParsedRequest::decode(bytes).unwrap() {
@@ -202,7 +202,7 @@ fn skip_request(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Bytes up to the end of PARAMS.
+/// Number of bytes up to the end of PARAMS.
 fn head_length(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Connections: how many, over which, and what happens when they fail.
+//! Connections: their number, their choice, and their failures.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn never_more_connections_than_workers_or_processes() {
     }
 }
 
-/// php-fpm with fewer processes than `php.workers`, as Debian's is: it does not say so.
+/// php-fpm with fewer processes than `php.workers`, as Debian's default is; php-fpm does not report it.
 #[test]
 fn fewer_processes_than_workers() {
     let path = std::env::temp_dir().join(format!("millrace-fpm-{}-few.sock", std::process::id()));
@@ -60,10 +60,10 @@ fn fewer_processes_than_workers() {
             }
             began.elapsed()
         };
-        // All come at once, and then no more: nobody waits for a connection that lies idle.
+        // All arrive at once, then no more: no request waits while a connection is idle.
         let took = burst(8, 1).await;
         assert!(took < Duration::from_millis(900), "{took:?}");
-        // One after the other: the few processes do as much as they can, and nobody is forgotten.
+        // One after the other: the few processes work at capacity, and no request is forgotten.
         let learning = burst(12, 30).await;
         assert_eq!(scene.status().most, 3, "{:?}", scene.status());
         let before = fpm.connections();
@@ -73,7 +73,7 @@ fn fewer_processes_than_workers() {
     });
 }
 
-/// One loop has all connections, all idle: another one's request gets one of them.
+/// One loop has all connections, all idle: another loop's request gets one of them.
 #[test]
 fn a_kept_connection_goes_to_the_loop_that_needs_it() {
     let (rig, fpms) = rig(1, 0, |_| ());
@@ -122,7 +122,7 @@ fn the_queue_is_bounded_by_count_and_time() {
         assert_eq!(first.await.unwrap().0, 200);
         assert_eq!((scene.count(Counter::PhpQueueFull), scene.count(Counter::PhpQueueTimeouts)), (1, 2));
         assert_eq!(scene.status().waiting, 0);
-        // Who leaves the queue is not run.
+        // A request that leaves the queue is not run.
         let slow = ask("sleep:200;head:A=b;end");
         tokio::time::sleep(Duration::from_millis(30)).await;
         let left = tokio::time::timeout(Duration::from_millis(50), scene.get(HELLO)).await;
@@ -132,13 +132,13 @@ fn the_queue_is_bounded_by_count_and_time() {
     assert_eq!(fpms[0].requests(), 2);
 }
 
-/// A kept connection that php-fpm has closed costs nobody anything, whatever the method.
+/// An idle connection that php-fpm has closed costs no request anything, whatever its method.
 #[test]
 fn kept_connections_that_were_closed() {
     let (rig, _fpms) = rig(1, 0, |php| php.workers = 3);
     rig.play(async |scene| {
         for method in ["GET", "POST"] {
-            // It closes them right after its answer, or some time later.
+            // It closes them right after its response, or some time later.
             for pause in [0, 60] {
                 let sent = format!("head:A=b;body:x;end;sleep:{pause};close");
                 assert_eq!(scene.get(&sent).await.text, "x");
@@ -148,7 +148,7 @@ fn kept_connections_that_were_closed() {
             }
         }
         for _ in 0..30 {
-            // At the very moment: php-fpm with pm.max_requests does that.
+            // At the same moment: php-fpm does so with pm.max_requests.
             let answer = read(scene.ask("POST", "head:A=b;body:x;end;close", Content::Empty).await).await;
             assert_eq!(answer.text, "x");
         }
@@ -227,8 +227,8 @@ fn a_backend_that_is_down_gets_nothing_and_is_found_again() {
     });
 }
 
-/// All are down for a moment, as when php-fpm is restarted: requests wait for them, whatever their method. For good:
-/// refused at once.
+/// All are down for a moment, as when php-fpm is restarted: requests wait for them, whatever their method. All are down
+/// for good: requests are refused at once.
 #[test]
 fn a_restart_costs_no_request_and_an_outage_no_patience() {
     let (rig, mut fpms) = rig(1, 0, |php| php.workers = 4);

@@ -9,7 +9,7 @@ use fpm::FakeFpm;
 
 use super::*;
 
-/// A site whose PHP is so many FakeFpms, which take so many connections each.
+/// A site whose PHP is `fpms` FakeFpms, each with `children` connections.
 fn rig(fpms: usize, children: usize, change: impl FnOnce(&mut plan::Php)) -> (Rig, Vec<FakeFpm>) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

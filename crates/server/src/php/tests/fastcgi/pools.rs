@@ -6,7 +6,7 @@ use super::*;
 
 const SLOW: &str = "sleep:400;head:A=b;body:slow;end";
 
-/// Four connections; what is POSTed runs in the pool `admin`, PUT in `background`. Each has what it has by default.
+/// Four connections; POST requests run in the pool `admin`, PUT requests in `background`. All pools have the defaults.
 fn pools() -> (Rig, Vec<FakeFpm>) {
     rig(1, 0, |php| {
         php.workers = 4;
@@ -17,7 +17,7 @@ fn pools() -> (Rig, Vec<FakeFpm>) {
     })
 }
 
-/// Asks that many times at once, and waits until as many run as may.
+/// Starts `count` requests at once, and waits until `most` of them run.
 async fn crowd(scene: &Scene, count: usize, method: &'static str, most: u64) -> Vec<JoinHandle<u16>> {
     let ask = |_| {
         let scene = scene.clone();
@@ -52,7 +52,7 @@ fn a_full_pool_does_not_slow_the_others() {
     assert!(fpms[0].seen.most.load(Ordering::SeqCst) <= 4);
 }
 
-/// A request that waits for a place gets the connection that becomes free with it.
+/// A request that waits for its pool's turn gets the connection that becomes free at the same time.
 #[test]
 fn the_connection_goes_with_the_place() {
     let (rig, fpms) = rig(1, 0, |php| php.workers = 2);
@@ -70,7 +70,7 @@ fn the_connection_goes_with_the_place() {
     assert_eq!((fpms[0].connections(), fpms[0].requests()), (2, 20));
 }
 
-/// A browser that was refused keeps its place, as with workers of our own.
+/// A browser that was refused gets a place, as with our own workers.
 #[test]
 fn there_is_a_waiting_room() {
     let (rig, _fpms) = rig(1, 0, |php| {

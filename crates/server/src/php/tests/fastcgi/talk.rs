@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn what_is_no_answer() {
             let answer = scene.get(&script.replace(' ', "")).await;
             let expected = if script == "overloaded" { 503 } else { 502 };
             assert_eq!(answer.status, expected, "{script}");
-            // After some failures it is given a rest.
+            // After some failures the backend is paused.
             scene.until(20.0, "up again", |_| true).await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             assert_eq!(scene.get(HELLO).await.text, "hello", "after {script}");
@@ -144,9 +144,9 @@ fn content_of_any_length_and_from_a_file() {
     });
 }
 
-/// php-fpm that does not wait for the content: the answer comes, and the rest of the content is nobody's request. Whether all
-/// of it is sent before the answer has been read - as it is of what a socket's buffers take, and of more where php-fpm is
-/// quick to read - or the connection is given up, the next request is answered.
+/// php-fpm responds without reading the request's content: the client gets the response, and the rest of the content is
+/// not taken for a request. Whether all of it was sent by then - because the socket's buffers were large enough, or
+/// php-fpm read quickly - or the connection is closed, the next request succeeds.
 #[test]
 fn an_answer_before_the_content_was_read() {
     let (rig, _fpms) = rig(1, 0, |_| ());
@@ -195,7 +195,7 @@ fn paths_are_those_that_php_fpm_sees() {
     });
 }
 
-/// Whoever leaves takes his connection with him: php-fpm finds out that nobody waits.
+/// A client that leaves closes its connection, so php-fpm learns of it.
 #[test]
 fn the_client_leaves() {
     let (rig, fpms) = rig(1, 0, |_| ());
