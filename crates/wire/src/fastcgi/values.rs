@@ -9,17 +9,23 @@ const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 
 /// The query.
 pub fn get_values() -> Vec<u8> {
-    record(GET_VALUES, b"")
+    record(GET_VALUES, Some(b""))
 }
 
-/// The response, for stand-ins of php-fpm.
-pub fn values_result(connections: usize) -> Vec<u8> {
-    record(GET_VALUES_RESULT, connections.to_string().as_bytes())
+/// The response, for stand-ins of php-fpm; `None`: without the number.
+pub fn values_result(connections: Option<usize>) -> Vec<u8> {
+    record(GET_VALUES_RESULT, connections.map(|number| number.to_string()).as_deref().map(str::as_bytes))
 }
 
 /// Whether a connection begins with this query, for stand-ins of php-fpm.
 pub fn asks_for_values(bytes: &[u8]) -> bool {
     RecordHeader::decode(bytes).is_some_and(|header| header.kind == GET_VALUES)
+}
+
+/// Whether these bytes hold the whole response, with or without the number.
+pub fn is_values_result(bytes: &[u8]) -> bool {
+    RecordHeader::decode(bytes)
+        .is_some_and(|header| bytes.len() >= HEADER_BYTES + usize::from(header.content))
 }
 
 /// Maximum number of connections, from all bytes of the response; `None` if they are not a response, or don't contain
@@ -40,9 +46,10 @@ pub fn max_connections(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// A management record with this variable.
-fn record(kind: u8, value: &[u8]) -> Vec<u8> {
-    let content = [&[MAX_CONNS.len() as u8, value.len() as u8], MAX_CONNS, value].concat();
+/// A management record with this variable, or without one.
+fn record(kind: u8, value: Option<&[u8]>) -> Vec<u8> {
+    let variable = |value: &[u8]| [&[MAX_CONNS.len() as u8, value.len() as u8], MAX_CONNS, value].concat();
+    let content = value.map(variable).unwrap_or_default();
     let header = RecordHeader { id: 0, ..RecordHeader::new(kind, content.len()) };
     [&header.encode()[..], &content].concat()
 }
@@ -55,9 +62,13 @@ mod tests {
     fn question_and_answer() {
         assert_eq!(get_values(), b"\x01\x09\0\0\0\x10\0\0\x0e\0FCGI_MAX_CONNS");
         assert!(asks_for_values(&get_values()) && !asks_for_values(b"x"));
-        assert_eq!(max_connections(&values_result(5)), Some(5));
-        let answer = values_result(17);
-        (0..answer.len()).for_each(|length| assert_eq!(max_connections(&answer[..length]), None));
+        assert_eq!(max_connections(&values_result(Some(5))), Some(5));
+        for (number, answer) in [(Some(17), values_result(Some(17))), (None, values_result(None))] {
+            assert_eq!((is_values_result(&answer), max_connections(&answer)), (true, number));
+            for part in (0..answer.len()).map(|length| &answer[..length]) {
+                assert_eq!((is_values_result(part), max_connections(part)), (false, None));
+            }
+        }
         assert_eq!(max_connections(&get_values()), None);
         let both = b"\x01\x0a\0\0\0\x17\x01\0\x01\x02Aok\x0e\x02FCGI_MAX_CONNS12\0";
         assert_eq!(max_connections(both), Some(12));

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use millrace_wire::fastcgi::{get_values, max_connections};
+use millrace_wire::fastcgi::{get_values, is_values_result, max_connections};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::backends::FastcgiShared;
 use super::connection::{FastcgiStream, connect};
 
-/// Maximum time for the response. php-fpm since 8.2.13 takes all of it: it responds without the number and keeps the
-/// connection open (bug 76922).
+/// Maximum time for the response.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of a response, bytes.
 const ANSWER_MAX: u64 = 4096;
@@ -76,15 +75,35 @@ pub async fn ask(shared: &FastcgiShared, backend: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that arrives until the connection is closed.
+/// The bytes of the response; fewer if the connection is closed before.
 async fn question(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin) -> Vec<u8> {
     let mut answer = Vec::new();
     if stream.write_all(&get_values()).await.is_ok() {
-        // Stops as soon as the number has arrived: a backend may keep the connection open.
+        // php-fpm since 8.2.13 keeps the connection open (bug 76922), and a process with it.
         let mut stream = stream.take(ANSWER_MAX);
-        while max_connections(&answer).is_none()
+        while !is_values_result(&answer)
             && matches!(stream.read_buf(&mut answer).await, Ok(length) if length > 0)
         {}
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::fastcgi::values_result;
+
+    use super::*;
+
+    #[test]
+    fn the_connection_need_not_be_closed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            for number in [Some(7), None] {
+                let (ours, mut theirs) = tokio::io::duplex(1024);
+                theirs.write_all(&values_result(number)).await.unwrap();
+                let answer = tokio::time::timeout(Duration::from_secs(60), question(ours)).await;
+                assert_eq!(max_connections(&answer.expect("it stays open")), number);
+            }
+        });
+    }
 }

@@ -85,9 +85,9 @@ fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
     let mut bytes = Vec::new();
     let there = fill(&mut stream, &mut bytes);
     if there && asks_for_values(&bytes) {
-        if children > 0 {
-            let _ = stream.write_all(&values_result(children));
-        }
+        let _ = stream.write_all(&values_result((children > 0).then_some(children)));
+        // php-fpm since 8.2.13 keeps the connection open, and a process for it.
+        fill(&mut stream, &mut bytes);
     } else if there {
         seen.connections.fetch_add(1, SeqCst);
         seen.most.fetch_max(seen.open.load(SeqCst), SeqCst);
