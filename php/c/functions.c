@@ -196,7 +196,6 @@ static PHP_MINIT_FUNCTION(millrace)
 	REGISTER_INI_ENTRIES();
 	handler_startup();
 	rewind_startup();
-	rewind_register();
 	if (!zend_hash_str_exists(CG(function_table), "headers_send", sizeof "headers_send" - 1)) {
 		zend_register_functions(NULL, functions_if_absent, NULL, MODULE_PERSISTENT);
 	}

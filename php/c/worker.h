@@ -187,8 +187,8 @@ bool kept_files_changed(time_t *looked, time_t pause);
 /* rewind/point.c: requests that begin where the boot has ended */
 PHP_FUNCTION(millrace_rewind_point);
 PHP_FUNCTION(millrace_rewind_leave);
+PHP_FUNCTION(millrace_rewind_changed);
 void rewind_startup(void);
-void rewind_register(void);
 void rewind_open(void);
 void rewind_idle(void);
 void rewind_look(void);

@@ -49,7 +49,7 @@ static const char zeros[PAGE] __attribute__((aligned(PAGE)));
 static struct image {
 	int pagemap, fault;      /* fault: -1 where the kernel does not tell which pages were written */
 	uintptr_t brk;
-	char *store;             /* the pages, and behind them the index; NULL: there is no image */
+	char *store;             /* the pages, and behind them the index; stays for the next image */
 	size_t store_bytes, pages;
 	uint32_t *index;         /* a saved range's pages in order: 1 + place in the store, 0: it was not there */
 	uint64_t puts, copied;   /* copied: pages, by the last put */
@@ -85,9 +85,10 @@ bool image_tracks(void)
 	return image->fault >= 0;
 }
 
+/* Bytes of the pages in the image. */
 uint64_t image_bytes(void)
 {
-	return image->store ? image->store_bytes : 0;
+	return image->pages * PAGE;
 }
 
 /* Pages that the last put has copied. */
@@ -141,6 +142,28 @@ static bool watch(const struct range *range)
 	return ioctl(image->fault, UFFDIO_REGISTER, &watched) == 0 && protect(range);
 }
 
+static void free_store(void)
+{
+	if (image->store) {
+		room_remove((uintptr_t)image->store);
+		munmap(image->store, image->store_bytes);
+		image->store = NULL;
+		image->store_bytes = 0;
+	}
+}
+
+static bool map_store(size_t bytes)
+{
+	char *store = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (store == MAP_FAILED) {
+		return false;
+	}
+	image->store = store;
+	image->store_bytes = bytes;
+	room_add((uintptr_t)store, bytes);
+	return true;
+}
+
 /* The place of each range in the index, and room for as many pages as there can be; false: there is no memory. */
 static bool make_room(void)
 {
@@ -152,15 +175,15 @@ static bool make_room(void)
 	}
 	size_t bytes = most * (PAGE + sizeof *image->index);
 	bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
-	/* Address space for all; memory is taken for the pages that are there. */
-	char *store = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (store == MAP_FAILED) {
-		return false;
+	if (bytes > image->store_bytes) {
+		free_store();
+		/* Address space for all, and more for later ones; memory is taken for the pages that are there. */
+		bytes += bytes / 4 / PAGE * PAGE;
+		if (!map_store(bytes)) {
+			return false;
+		}
 	}
-	image->store = store;
-	image->store_bytes = bytes;
-	image->index = (uint32_t *)(void *)(store + most * PAGE);
-	room_add((uintptr_t)store, bytes);
+	image->index = (uint32_t *)(void *)(image->store + most * PAGE);
 	return true;
 }
 
@@ -200,20 +223,7 @@ const char *image_take(void)
 			why = "the kernel cannot watch all memory";
 		}
 	}
-	if (why) {
-		image_drop();
-	}
 	return why;
-}
-
-/* Gives it back. What is watched stays so: a later image watches it again. */
-void image_drop(void)
-{
-	if (image->store) {
-		room_remove((uintptr_t)image->store);
-		munmap(image->store, image->store_bytes);
-		image->store = NULL;
-	}
 }
 
 /* ---- mappings ---- */

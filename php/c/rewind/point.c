@@ -56,8 +56,11 @@ static struct state {
 	bool inside;            /* a request runs that began at the point */
 	bool pending;           /* a request is read that nothing has run yet */
 	bool left;              /* it runs the ordinary way instead */
+	bool wrote;             /* the running request has changed something, as its script says */
+	bool early;             /* the later one of two points has been refused, or its image was of no use */
+	bool later;             /* the image is of the later one */
 	uint64_t made_ms, generation, boot_generation;
-	uint64_t served;        /* by this image */
+	uint64_t served, missed; /* requests that this image has served, and that it could not */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
@@ -82,6 +85,29 @@ static bool has_random_of_its_own(void)
 	unsigned major = 0, minor = 0;
 	sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor);
 	return major > 2 || minor >= 41;
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, before, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, for_all, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+static void register_functions(void)
+{
+	static const zend_function_entry functions[] = {
+		ZEND_FE(millrace_rewind_point, arginfo_point)
+		ZEND_FE(millrace_rewind_leave, arginfo_leave)
+		ZEND_FE(millrace_rewind_changed, arginfo_changed)
+		ZEND_FE_END
+	};
+	zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
 }
 
 /* While our module starts, in the host: before anything is compiled. */
@@ -109,6 +135,7 @@ void rewind_startup(void)
 		const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 		session = module ? module->globals_ptr : NULL;
 		reads_startup();
+		register_functions();
 	}
 }
 
@@ -171,7 +198,7 @@ static void drop(void)
 	if (!state->images) {
 		return;
 	}
-	image_drop();
+	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
 	state->waited = 0;
 	state->wait = state->served >= WORTH ? 0 : MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
@@ -208,13 +235,20 @@ void rewind_look(void)
 	prepare_boot();
 }
 
+/* A request has ended: what it has written since it said so is there now. */
+static void end_changes(void)
+{
+	if (state->wrote || !is_safe()) {
+		rewind_changed();
+	}
+	state->wrote = false;
+}
+
 /* An ordinary request has ended. */
 void rewind_ran(void)
 {
-	if (state && !is_safe()) {
-		rewind_changed();
-	}
 	if (state) {
+		end_changes();
 		reads_end();
 	}
 }
@@ -242,6 +276,7 @@ void rewind_end(void)
 	ending_run();
 	state->inside = false;
 	state->served++;
+	end_changes();
 	loop_finished();
 	if (worker->exiting || worker->broken) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
@@ -362,6 +397,7 @@ static void repeat_notes(void)
 static ZEND_NORETURN void leave(void)
 {
 	state->left = true;
+	state->missed++;
 	state->inside = false;
 	worker->answer = ANSWER_VOID;
 	SG(headers_sent) = 1;
@@ -415,36 +451,64 @@ static void remember(void)
 	state->controlled = worker->controlled;
 	state->generation = state->boot_generation;
 	state->made_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
-	state->served = 0;
+	state->served = state->missed = 0;
 	state->key.length = SIZE_MAX;
 	state->images = true;
 	state->pending = true;
+}
+
+/* What the caller does before the point: closes its connections. */
+static const char *call_before(zend_fcall_info *before, zend_fcall_info_cache *cache)
+{
+	zval result;
+	if (!ZEND_FCI_INITIALIZED(*before)) {
+		return NULL;
+	}
+	ZVAL_UNDEF(&result);
+	before->retval = &result;
+	zend_call_function(before, cache);
+	zval_ptr_dtor(&result);
+	return EG(exception) ? "what is called before the point has thrown an exception" : NULL;
 }
 
 /* See ../../stubs/millrace.php. */
 PHP_FUNCTION(millrace_rewind_point)
 {
 	HashTable *repeated = NULL;
-	ZEND_PARSE_PARAMETERS_START(0, 1)
+	zend_fcall_info before = { 0 };
+	zend_fcall_info_cache cache;
+	bool another = false;
+	ZEND_PARSE_PARAMETERS_START(0, 3)
 		Z_PARAM_OPTIONAL
+		Z_PARAM_FUNC_OR_NULL(before, cache)
 		Z_PARAM_ARRAY_HT(repeated)
+		Z_PARAM_BOOL(another)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!state || state->images || state->inside || state->waited <= state->wait || getpid() != state->worker) {
+		RETURN_FALSE;
+	}
+	if (another && !state->early) {
 		RETURN_FALSE;
 	}
 	state->waited = 0;
 	const char *why = refuse(repeated);
 	if (!why) {
+		why = call_before(&before, &cache);
+	}
+	if (!why) {
 		why = kernel_take();
 	}
 	if (why) {
-		state->wait = WAIT_MOST;
+		/* An earlier point of this script may do. */
+		state->wait = another || state->early ? WAIT_MOST : 0;
+		state->early = true;
 		say(why);
 		RETURN_FALSE;
 	}
 	look_at_files();
 	ending_remember();
 	remember();
+	state->later = !another && !state->early;
 	why = room_stay();
 	/* From here on, once a request. */
 	if (why) {
@@ -458,30 +522,29 @@ PHP_FUNCTION(millrace_rewind_point)
 	RETURN_TRUE;
 }
 
-/* The application has found that the image is not right for this request: it runs the ordinary way, from the start. */
+/* See ../../stubs/millrace.php. The application has found that the image is not right for this request, or `for_all`. */
 PHP_FUNCTION(millrace_rewind_leave)
 {
-	ZEND_PARSE_PARAMETERS_NONE();
+	bool for_all = true;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(for_all)
+	ZEND_PARSE_PARAMETERS_END();
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
 	}
-	drop();
+	if (for_all) {
+		drop();
+	}
 	leave();
 }
 
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
-ZEND_END_ARG_INFO()
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
-ZEND_END_ARG_INFO()
-
-/* Always there, so that a front controller may call them however it is served. */
-void rewind_register(void)
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_changed)
 {
-	static const zend_function_entry functions[] = {
-		ZEND_FE(millrace_rewind_point, arginfo_point)
-		ZEND_FE(millrace_rewind_leave, arginfo_leave)
-		ZEND_FE_END
-	};
-	zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (state) {
+		state->wrote = true;
+		rewind_changed();
+	}
 }

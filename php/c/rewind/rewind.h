@@ -49,7 +49,6 @@ bool image_open(void);
 bool image_tracks(void);
 const char *image_take(void);
 const char *image_put(bool compare);
-void image_drop(void);
 uint64_t image_bytes(void);
 uint64_t image_copied(void);
 

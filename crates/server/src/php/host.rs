@@ -308,6 +308,9 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     if settings.keep_database_connections {
         arguments.push("--keep-database-connections".into());
     }
+    if settings.rewind {
+        arguments.push("--rewind".into());
+    }
     let when = match settings.open_basedir {
         OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),
         OpenBasedir::Site => Some("always"),
