@@ -68,7 +68,7 @@ bool image_open(void)
 		return false;
 	}
 	image->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	image->fault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+	image->fault = options.rewind_compare ? -1 : (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
 	struct uffdio_api api = { .api = UFFD_API, .features = WP_ASYNC };
 	struct scan probe = { .size = sizeof probe, .start = (uintptr_t)zeros, .end = (uintptr_t)zeros + PAGE,
 		.category_mask = IS_PRESENT, .return_mask = IS_PRESENT };
