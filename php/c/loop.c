@@ -48,8 +48,10 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 			do {
 				run_request();
 			} while (rewind_left());
-			rewind_ran();
-			loop_finished();
+			if (!rewind_rests()) {
+				rewind_ran();
+				loop_finished();
+			}
 		}
 	} zend_catch {
 		status = 70;

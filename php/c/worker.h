@@ -195,6 +195,7 @@ void rewind_idle(void);
 void rewind_look(void);
 void rewind_ran(void);
 bool rewind_left(void);
+bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
 

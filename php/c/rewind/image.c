@@ -4,9 +4,8 @@
  *
  * Which pages have to be put back? Where the kernel tells (Linux 6.7: PAGEMAP_SCAN, UFFD_FEATURE_WP_ASYNC), all pages are
  * write-protected when the image is made, the kernel lifts that at the first write without asking, and a scan lists the pages
- * where it has. Those stay writable, since most requests write the same ones: they are copied back each time, and PROTECT_EVERY
- * times all are protected again, so that one request that wrote much is forgotten. Without it, and when requests have run in
- * between that did not begin at the point, each page is compared.
+ * where it has. Those stay writable, since most requests write the same ones: they are copied back each time, and after PROTECT_EVERY
+ * puts all are protected again, so that one request that wrote much is forgotten. Without it each page is compared.
  *
  * A page that was not there at the point is filled with zeros, if it is of anonymous memory; what is in a file is part of
  * the image as a whole. Memory that was mapped since is unmapped; what was unmapped is mapped again.
@@ -52,7 +51,7 @@ static struct image {
 	char *store;             /* the pages, and behind them the index; stays for the next image */
 	size_t store_bytes, pages;
 	uint32_t *index;         /* a saved range's pages in order: 1 + place in the store, 0: it was not there */
-	uint64_t puts, copied;   /* copied: pages, by the last put */
+	uint64_t puts;
 	size_t first[RANGES_MOST]; /* a range's place in the index */
 	bool fresh[RANGES_MOST];   /* it has just been mapped again */
 	struct ranges then, now;
@@ -83,18 +82,6 @@ bool image_open(void)
 bool image_tracks(void)
 {
 	return image->fault >= 0;
-}
-
-/* Bytes of the pages in the image. */
-uint64_t image_bytes(void)
-{
-	return image->pages * PAGE;
-}
-
-/* Pages that the last put has copied. */
-uint64_t image_copied(void)
-{
-	return image->copied;
 }
 
 static bool is_saved(const struct range *range)
@@ -298,7 +285,6 @@ static void put_page(char *page, uint32_t place)
 	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : zeros;
 	if (memcmp(page, then, PAGE) != 0) {
 		memcpy(page, then, PAGE);
-		image->copied++;
 	}
 }
 
@@ -363,10 +349,9 @@ static bool put_written(const struct range *range, const uint32_t *index)
 	return true;
 }
 
-/* Makes memory what it was; `compare`: the kernel's word on what was written is not enough. Why not, or NULL. */
-const char *image_put(bool compare)
+/* Makes memory what it was; why not, or NULL. */
+const char *image_put(void)
 {
-	image->copied = 0;
 	if ((uintptr_t)syscall(SYS_brk, 0) != image->brk && (uintptr_t)syscall(SYS_brk, image->brk) != image->brk) {
 		return "the heap's end cannot be put back";
 	}
@@ -374,14 +359,14 @@ const char *image_put(bool compare)
 		return "the kernel does not tell what is mapped";
 	}
 	const char *why = put_mappings();
-	bool again = compare || ++image->puts % PROTECT_EVERY == 0;
+	bool again = ++image->puts % PROTECT_EVERY == 0;
 	for (size_t i = 0; i < image->then.count && !why; i++) {
 		const struct range *range = &image->then.all[i];
 		if (!is_saved(range)) {
 			continue;
 		}
 		const uint32_t *index = image->index + image->first[i];
-		if (compare || !image_tracks() || image->fresh[i]) {
+		if (!image_tracks() || image->fresh[i]) {
 			put_compared(range, index);
 			image->fresh[i] = false;
 		} else if (!put_written(range, index)) {

@@ -14,8 +14,9 @@
  *      |        its key is another one, or the image is old     v                           |
  *      +------------------------------------------------- fits? --- yes ---> runs, ends, memory goes back
  *
- * A request that does not fit leaves the point: the boot is thrown away as a script that has ended, and the request runs the
- * ordinary way. The image is kept if only the key differs: a later request that may fit goes back to it (rewind_look).
+ * A request that does not fit leaves the point: the boot is thrown away as a script that has ended, the image with it, and the
+ * request runs the ordinary way. So the process is inside of its boot as long as there is an image, and opcache, whose memory
+ * the image points to, knows that it is used: it does not restart until then. A worker that has nothing to do leaves, too.
  *
  * How long an image lives: SECONDS, and until a request that may change something has come to a worker of this host (any
  * method but GET, HEAD and OPTIONS; a purge).
@@ -28,6 +29,7 @@
 #include <ext/session/php_session.h>
 #include <ext/standard/basic_functions.h>
 #include <gnu/libc-version.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -54,11 +56,12 @@ static struct state {
 	pid_t worker;
 	bool images;            /* there is an image */
 	bool inside;            /* a request runs that began at the point */
-	bool pending;           /* a request is read that nothing has run yet */
-	bool left;              /* it runs the ordinary way instead */
+	bool left;              /* a request has left the point, and has yet to run the ordinary way */
+	bool rests;             /* the point was left without one */
 	bool wrote;             /* the running request has changed something, as its script says */
 	bool early;             /* the later one of two points has been refused, or its image was of no use */
 	bool later;             /* the image is of the later one */
+	bool first;             /* the request of the boot has yet to go on */
 	uint64_t made_ms, generation, boot_generation;
 	uint64_t served, missed; /* requests that this image has served, and that it could not */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
@@ -93,7 +96,6 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, for_all, _IS_BOOL, 0, "true")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
@@ -213,26 +215,15 @@ static void prepare_boot(void)
 	}
 }
 
-/*
- * A request is read, and the loop would run it the ordinary way: goes to the point instead, and does not come back, if there is
- * an image for it; else it may become the boot of one.
- */
+/* A request is read. */
 void rewind_look(void)
 {
-	if (!state) {
-		return;
+	if (state) {
+		if (!is_safe()) {
+			rewind_changed();
+		}
+		prepare_boot();
 	}
-	if (!is_safe()) {
-		rewind_changed();
-	}
-	if (state->images && !is_fresh()) {
-		drop();
-	}
-	if (state->images && is_plain()) {
-		state->pending = true;
-		room_go_back(true);
-	}
-	prepare_boot();
 }
 
 /* A request has ended: what it has written since it said so is there now. */
@@ -267,6 +258,18 @@ bool rewind_left(void)
 	return true;
 }
 
+/* Whether the boot that ran until now has ended because there is nothing to do, with no request to be answered. */
+bool rewind_rests(void)
+{
+	bool rests = state && state->rests;
+	if (rests) {
+		state->rests = false;
+		worker->answer = ANSWER_NONE;
+		wire_unsay();
+	}
+	return rests;
+}
+
 /* The request that began at the point has ended. Does not come back, unless none did. */
 void rewind_end(void)
 {
@@ -282,7 +285,7 @@ void rewind_end(void)
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
 		_exit(0);
 	}
-	room_go_back(false);
+	room_go_back();
 }
 
 /* ---- at the point ---- */
@@ -396,9 +399,10 @@ static void repeat_notes(void)
 /* The request runs the ordinary way: the boot ends here as a script that has nothing to say any more. Does not come back. */
 static ZEND_NORETURN void leave(void)
 {
-	state->left = true;
-	state->missed++;
+	state->left = !state->rests;
+	state->missed += is_fresh();
 	state->inside = false;
+	drop();
 	worker->answer = ANSWER_VOID;
 	SG(headers_sent) = 1;
 	php_free_shutdown_functions();
@@ -407,40 +411,47 @@ static ZEND_NORETURN void leave(void)
 	zend_bailout();
 }
 
-/* Waits for the next request, unless one is there. */
+/* Waits for the next request; leaves if none comes as long as the image may be used. */
 static void next_request(void)
 {
-	if (!state->pending && (worker->exiting || worker->broken || !wire_read())) {
+	struct pollfd wait = { .fd = worker->socket, .events = POLLIN };
+	uint64_t until = state->made_ms + AGE_MS, now = now_ms();
+	bool waits = worker->in.length == worker->in_used;
+	if (waits && poll(&wait, 1, now < until ? (int)(until - now) : 0) == 0) {
+		state->rests = true;
+		leave();
+	}
+	if (!wire_read()) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
 		_exit(0);
 	}
-	if (!state->pending) {
-		loop_received();
-	}
-	state->pending = false;
+	loop_received();
 	if (!is_safe()) {
 		rewind_changed();
 	}
 }
 
-/* Makes this request the one of the boot, or leaves. */
-static void begin(bool first)
+/* Makes the request at hand the one of the boot, or leaves. */
+static void begin(void)
 {
 	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
-	bool fits = is_plain() && is_fresh();
-	if (fits) {
-		renew_request();
-		fits = reads_key(first ? &state->key : &key);
-		fits = fits && (first || (key.length == state->key.length && memcmp(key.bytes, state->key.bytes, key.length) == 0));
-	}
-	if (!fits) {
-		if (!is_fresh() || first) {
-			drop();
-		}
+	if (!is_plain() || !is_fresh()) {
 		leave();
 	}
-	repeat_notes();
-	state->inside = true;
+	renew_request();
+	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
+		leave();
+	}
+}
+
+/* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
+static void begin_first(void)
+{
+	renew_request();
+	state->first = false;
+	if (!reads_key(&state->key)) {
+		state->key.length = SIZE_MAX;
+	}
 }
 
 /* Keeps what the boot has said, and when it was. */
@@ -452,9 +463,8 @@ static void remember(void)
 	state->generation = state->boot_generation;
 	state->made_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
 	state->served = state->missed = 0;
-	state->key.length = SIZE_MAX;
+	state->first = true;
 	state->images = true;
-	state->pending = true;
 }
 
 /* What the caller does before the point: closes its connections. */
@@ -512,29 +522,28 @@ PHP_FUNCTION(millrace_rewind_point)
 	why = room_stay();
 	/* From here on, once a request. */
 	if (why) {
-		state->images = state->pending = false;
+		state->images = false;
 		state->wait = WAIT_MOST;
 		say(why);
 		RETURN_FALSE;
 	}
-	next_request();
-	begin(state->key.length == SIZE_MAX);
+	if (state->first) {
+		begin_first();
+	} else {
+		next_request();
+		begin();
+	}
+	repeat_notes();
+	state->inside = true;
 	RETURN_TRUE;
 }
 
-/* See ../../stubs/millrace.php. The application has found that the image is not right for this request, or `for_all`. */
+/* See ../../stubs/millrace.php. */
 PHP_FUNCTION(millrace_rewind_leave)
 {
-	bool for_all = true;
-	ZEND_PARSE_PARAMETERS_START(0, 1)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_BOOL(for_all)
-	ZEND_PARSE_PARAMETERS_END();
+	ZEND_PARSE_PARAMETERS_NONE();
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
-	}
-	if (for_all) {
-		drop();
 	}
 	leave();
 }

@@ -48,9 +48,7 @@ bool maps_read(struct ranges *ranges);
 bool image_open(void);
 bool image_tracks(void);
 const char *image_take(void);
-const char *image_put(bool compare);
-uint64_t image_bytes(void);
-uint64_t image_copied(void);
+const char *image_put(void);
 
 /* ---- kernel.c ---- */
 
@@ -70,7 +68,7 @@ void room_remove(uintptr_t start);
 bool room_open(void);
 /* Makes the image of all that is now; returns then, and again each time that room_go_back() is called. NULL, or why not. */
 const char *room_stay(void);
-ZEND_NORETURN void room_go_back(bool compare);
+ZEND_NORETURN void room_go_back(void);
 
 /* ---- reads.c ---- */
 

@@ -24,7 +24,6 @@
 static struct room {
 	ucontext_t point, controller;
 	char *free, *end;
-	bool compare;
 	const char *failed; /* why the image could not be made */
 	struct { uintptr_t start, end; } ours[OURS_MOST];
 	char stack[STACK_BYTES];
@@ -120,7 +119,7 @@ static void put(void)
 {
 	const char *why = kernel_put();
 	if (!why) {
-		why = image_put(room->compare);
+		why = image_put();
 	}
 	if (why) {
 		end_worker(why);
@@ -158,10 +157,9 @@ const char *room_stay(void)
 	return room->failed;
 }
 
-ZEND_NORETURN void room_go_back(bool compare)
+ZEND_NORETURN void room_go_back(void)
 {
 	prepare(put);
-	room->compare = compare;
 	setcontext(&room->controller);
 	_exit(70);
 }

@@ -89,7 +89,7 @@ final class Rewind
     {
         timer_start();
         if (self::find() !== self::$found) {
-            millrace_rewind_leave(false);
+            millrace_rewind_leave();
         }
         wp_fix_server_vars();
         if (function_exists('wp_favicon_request')) {
@@ -99,7 +99,7 @@ final class Rewind
         wp_cache_init();
         wp_start_object_cache();
         if (wp_load_alloptions() !== self::$options) {
-            millrace_rewind_leave(true);
+            millrace_rewind_leave();
         }
     }
 
