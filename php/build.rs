@@ -45,6 +45,7 @@ const SOURCES: [&str; 30] = [
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");
+    println!("cargo::rustc-check-cfg=cfg(sanitized)");
     println!("cargo::rerun-if-changed=c");
     for name in ["PHP_CONFIG", "MILLRACE_ASAN"] {
         println!("cargo::rerun-if-env-changed={name}");
@@ -131,6 +132,7 @@ fn compile(php: &Php) {
         // c/asan.c takes the place of dlopen for libphp.
         println!("cargo::rustc-link-arg-bins=-Wl,--undefined=dlopen,--export-dynamic-symbol=dlopen");
         println!("cargo::rustc-link-lib=dylib=ubsan");
+        println!("cargo::rustc-cfg=sanitized");
     }
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());

@@ -193,6 +193,10 @@ static const char *put_descriptor(const struct descriptor *then)
 	if (!now.mode || !is_same(then, &now)) {
 		return "a descriptor that was open at the point was closed";
 	}
+	if (find(&kernel->idle, then->number)) {
+		/* Other processes share it: the host, the server. */
+		return NULL;
+	}
 	if (S_ISREG(now.mode) && now.offset != then->offset) {
 		lseek(now.number, then->offset, SEEK_SET);
 	}

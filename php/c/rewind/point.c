@@ -194,6 +194,12 @@ static bool is_fresh(void)
 		&& state->generation == __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 }
 
+static void wait_longer(void)
+{
+	state->waited = 0;
+	state->wait = MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
+}
+
 /* The image is not used any more. */
 static void drop(void)
 {
@@ -202,8 +208,11 @@ static void drop(void)
 	}
 	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
-	state->waited = 0;
-	state->wait = state->served >= WORTH ? 0 : MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
+	if (state->served < WORTH) {
+		wait_longer();
+	} else {
+		state->waited = state->wait = 0;
+	}
 }
 
 /* The request that is about to run the ordinary way may become the boot of an image. */
@@ -241,6 +250,9 @@ void rewind_ran(void)
 	if (state) {
 		end_changes();
 		reads_end();
+		if (!state->images && state->waited > state->wait) {
+			wait_longer(); /* its script has no point */
+		}
 	}
 }
 

@@ -175,6 +175,7 @@ static struct {
 	{ .name = "get_defined_vars" }, { .name = "random_int" }, { .name = "random_bytes" }, { .name = "mt_rand" },
 	{ .name = "rand" }, { .name = "mt_srand" }, { .name = "srand" }, { .name = "uniqid" }, { .name = "lcg_value" },
 	{ .name = "shuffle" }, { .name = "array_rand" }, { .name = "str_shuffle" }, { .name = "openssl_random_pseudo_bytes" },
+	{ .name = "password_hash" }, { .name = "session_create_id" }, { .name = "tempnam" },
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
