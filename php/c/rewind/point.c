@@ -163,6 +163,7 @@ void rewind_idle(void)
 {
 	if (state) {
 		kernel_remember_idle();
+		reads_watch_files();
 	}
 }
 

@@ -6,6 +6,9 @@
  * next opcode, the look at one element, which is what is noted; without one it is the whole array. So are functions that
  * read a request without a superglobal, and those that make random values, which no two requests may share.
  *
+ * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to
+ * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them.
+ *
  * A caller of millrace_rewind_point() that repeats some of these reads after the point names them: the functions or files that
  * they are in. Those do not count.
  */
@@ -19,6 +22,8 @@
 enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION };
 static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
 #define NAMES (sizeof names / sizeof *names)
+static const char *const of_browser[] = { "is_lynx", "is_gecko", "is_winIE", "is_macIE", "is_opera", "is_NS4", "is_safari", "is_chrome",
+	"is_iphone", "is_IE", "is_edge" };
 
 static struct read {
 	enum source source;
@@ -32,13 +37,9 @@ static bool noting, overflown;
 
 /* ---- noting ---- */
 
-static void note(enum source source, zend_string *name, const char *function_read, const zend_execute_data *frame)
+static void note_at(enum source source, zend_string *name, const char *function_read, const zend_string *function,
+	const zend_string *file, uint32_t line)
 {
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
-	const zend_string *function = frame ? frame->func->common.function_name : NULL;
-	const zend_string *file = frame ? frame->func->op_array.filename : NULL;
 	for (size_t i = 0; i < count; i++) {
 		const struct read *read = &reads[i];
 		if (read->source == source && read->function == function && read->file == file && read->function_read == function_read
@@ -50,8 +51,34 @@ static void note(enum source source, zend_string *name, const char *function_rea
 		overflown = true;
 		return;
 	}
-	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file,
-		frame && frame->opline ? frame->opline->lineno : 0 };
+	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file, line };
+}
+
+static void note(enum source source, zend_string *name, const char *function_read, const zend_execute_data *frame)
+{
+	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
+		frame = frame->prev_execute_data;
+	}
+	const zend_string *function = frame ? frame->func->common.function_name : NULL;
+	const zend_string *file = frame ? frame->func->op_array.filename : NULL;
+	note_at(source, name, function_read, function, file, frame && frame->opline ? frame->opline->lineno : 0);
+}
+
+static bool is_of_browser(const zend_string *variable)
+{
+	for (size_t i = 0; i < sizeof of_browser / sizeof *of_browser; i++) {
+		if (strcmp(ZSTR_VAL(variable), of_browser[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void note_browser(const zend_string *function, const zend_string *file, uint32_t line)
+{
+	zend_string *agent = zend_string_init(ZEND_STRL("HTTP_USER_AGENT"), 0);
+	note_at(OF_SERVER, agent, NULL, function, file, line);
+	zend_string_release(agent);
 }
 
 static zval *operand(zend_execute_data *execute_data, const zend_op *opline, zend_uchar type, znode_op node)
@@ -110,6 +137,10 @@ static bool element(zend_execute_data *execute_data, zend_string **name, bool *w
 static void note_variable(zend_execute_data *execute_data, const zend_string *variable)
 {
 	enum source source = OF_SERVER;
+	if (is_of_browser(variable)) {
+		const zend_op_array *here = &EX(func)->op_array;
+		note_browser(here->function_name, here->filename, EX(opline)->lineno);
+	}
 	if (ZSTR_LEN(variable) < 4 || ZSTR_VAL(variable)[0] != '_') {
 		return;
 	}
@@ -163,6 +194,37 @@ static int on_globals(zend_execute_data *execute_data)
 	return go_on(execute_data, EX(opline)->opcode);
 }
 
+/* `global $name` */
+static int on_bind(zend_execute_data *execute_data)
+{
+	const zend_op *opline = EX(opline);
+	if (noting) {
+		note_variable(execute_data, Z_STR_P(RT_CONSTANT(opline, opline->op2)));
+	}
+	return go_on(execute_data, opline->opcode);
+}
+
+static zend_op_array *(*next_compile)(zend_file_handle *file, int type);
+
+/* A file is loaded: what it names of these variables in the global scope. */
+static zend_op_array *on_compile(zend_file_handle *file, int type)
+{
+	zend_op_array *code = next_compile(file, type);
+	for (int i = 0; noting && code && i < code->last_var; i++) {
+		if (is_of_browser(code->vars[i])) {
+			note_browser(NULL, code->filename, 1);
+		}
+	}
+	return code;
+}
+
+/* In a worker that begins: behind opcache's. */
+void reads_watch_files(void)
+{
+	next_compile = zend_compile_file;
+	zend_compile_file = on_compile;
+}
+
 /* ---- functions ---- */
 
 static struct {
@@ -204,6 +266,8 @@ void reads_startup(void)
 		were[fetches[i]] = zend_get_user_opcode_handler(fetches[i]);
 		zend_set_user_opcode_handler(fetches[i], on_fetch);
 	}
+	were[ZEND_BIND_GLOBAL] = zend_get_user_opcode_handler(ZEND_BIND_GLOBAL);
+	zend_set_user_opcode_handler(ZEND_BIND_GLOBAL, on_bind);
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	for (size_t i = 0; i < WATCHED; i++) {

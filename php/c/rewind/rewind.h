@@ -73,6 +73,7 @@ ZEND_NORETURN void room_go_back(void);
 /* ---- reads.c ---- */
 
 void reads_startup(void);
+void reads_watch_files(void);
 void reads_begin(void);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);

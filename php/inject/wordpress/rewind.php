@@ -24,14 +24,13 @@ final class Rewind
      */
     private const REPEATED = ['wp_fix_server_vars', 'wp_favicon_request', 'wp_is_json_request', 'wp-includes/vars.php',
         'wp_magic_quotes', 'placeholder_escape'];
-    /** What wp-includes/vars.php finds out about the browser and the page. */
-    private const FOUND = ['pagenow', 'is_lynx', 'is_gecko', 'is_winIE', 'is_macIE', 'is_opera', 'is_NS4', 'is_safari', 'is_chrome',
-        'is_iphone', 'is_edge'];
-
     /** @var array<string, mixed> the options of the boot */
     private static array $options = [];
     /** What was found out about the request of the boot. */
     private static array $found = [];
+    /** Whether WordPress has found out about the browser what browser() does. */
+    private static bool $agrees = false;
+    private static string $agent = '';
     /** How the connection of the SQLite plugin is opened; null: it does that itself, or it is another database. */
     private static ?array $sqlite = null;
 
@@ -73,6 +72,9 @@ final class Rewind
         $close = static function () use (&$closed): void {
             self::$options = wp_load_alloptions();
             self::$found = self::find();
+            self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
+            $browser = self::browser(self::$agent);
+            self::$agrees = $browser && array_intersect_key($GLOBALS, $browser) == $browser;
             $closed = self::disconnect();
         };
         $rewound = millrace_rewind_point($close, self::REPEATED, $early);
@@ -88,8 +90,13 @@ final class Rewind
     private static function begin(): void
     {
         timer_start();
-        if (self::find() !== self::$found) {
+        $agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
+        $browser = self::browser($agent);
+        if (self::find() !== self::$found || ($agent !== self::$agent && !($browser && self::$agrees))) {
             millrace_rewind_leave();
+        }
+        foreach ($browser as $name => $is) {
+            $GLOBALS[$name] = $is;
         }
         wp_fix_server_vars();
         if (function_exists('wp_favicon_request')) {
@@ -103,18 +110,41 @@ final class Rewind
         }
     }
 
-    /** What WordPress finds out about a request while it is loaded. */
+    /** What WordPress finds out about a request while it is loaded, but for the browser. */
     private static function find(): array
     {
-        $agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
-        $words = ['Lynx', 'Edg', 'Opera', 'OPR/', 'MSIE', 'Trident', 'Win', 'Mac', 'Gecko', 'Nav', 'Mozilla/4.'];
-        $any_case = ['chrome', 'chromeframe', 'safari', 'mobile'];
         return [
-            array_map(static fn ($word) => strpos($agent, $word) !== false, $words),
-            array_map(static fn ($word) => stripos($agent, $word) !== false, $any_case),
             $_SERVER['PHP_SELF'] ?? null, $_SERVER['SERVER_SOFTWARE'] ?? null, wp_is_json_request(),
             isset($_SERVER['HTTP_AUTHORIZATION']), isset($_SERVER['REDIRECT_HTTP_AUTHORIZATION']),
         ];
+    }
+
+    /** The global variables that wp-includes/vars.php sets by a User-Agent; none where filters have a say. */
+    private static function browser(string $agent): array
+    {
+        $has = static fn (string $word): bool => strpos($agent, $word) !== false;
+        $kinds = [
+            'is_lynx' => $has('Lynx'),
+            'is_edge' => $has('Edg'),
+            'is_opera' => $has('Opera') || $has('OPR/'),
+            'is_chrome' => stripos($agent, 'chrome') !== false,
+            'is_safari' => stripos($agent, 'safari') !== false,
+            'is_winIE' => ($has('MSIE') || $has('Trident')) && $has('Win'),
+            'is_macIE' => $has('MSIE') && $has('Mac'),
+            'is_gecko' => $has('Gecko'),
+            'is_NS4' => $has('Nav') && $has('Mozilla/4.'),
+        ];
+        if (stripos($agent, 'chromeframe') !== false) {
+            return [];
+        }
+        $first = array_search(true, $kinds, true);
+        $found = array_fill_keys(array_keys($kinds), false);
+        if ($first !== false) {
+            $found[$first] = true;
+        }
+        $found['is_iphone'] = $found['is_safari'] && stripos($agent, 'mobile') !== false;
+        $found['is_IE'] = $found['is_macIE'] || $found['is_winIE'];
+        return $found;
     }
 
     /** Closes the connection to the database: none may be open at the point. False: it is not one that is known here. */
