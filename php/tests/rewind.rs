@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use driver::{Answer, Ask, Event, Host, PATIENCE, Worker};
 use rustix::process::{Pid, Signal, kill_process};
 
-const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\n";
+const INI: &str =
+    "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\n";
 
 /// What a site's front controller is: a boot, the point, a request. The boot leaves the time when it was.
 const SITE: &str = "<?php
@@ -97,39 +98,72 @@ fn requests_begin_where_the_boot_has_ended() {
 /// What a request can leave behind, and what the next one would print of it; then it prints the same as before.
 const LEAKS: &[(&str, &str)] = &[
     ("Counter::$of_class = 9; counted(); counted();", "echo Counter::$of_class, counted();"),
-    ("$GLOBALS['leak'] = 1; define('LEAK', 1); function leak() {} class Leak {}",
-     "echo isset($leak), defined('LEAK'), function_exists('leak'), class_exists('Leak');"),
-    ("$counter->list[] = new stdClass; $counter->other = 1;", "echo count($counter->list), isset($counter->other);"),
-    ("ini_set('precision', 5); ini_set('memory_limit', '77M'); set_time_limit(7);",
-     "echo ini_get('precision'), ini_get('memory_limit'), ini_get('max_execution_time');"),
+    (
+        "$GLOBALS['leak'] = 1; define('LEAK', 1); function leak() {} class Leak {}",
+        "echo isset($leak), defined('LEAK'), function_exists('leak'), class_exists('Leak');",
+    ),
+    (
+        "$counter->list[] = new stdClass; $counter->other = 1;",
+        "echo count($counter->list), isset($counter->other);",
+    ),
+    (
+        "ini_set('precision', 5); ini_set('memory_limit', '77M'); set_time_limit(7);",
+        "echo ini_get('precision'), ini_get('memory_limit'), ini_get('max_execution_time');",
+    ),
     ("putenv('LEAK=1'); putenv('HOME=/nowhere');", "echo getenv('LEAK'), getenv('HOME');"),
     ("ob_start(); ob_start(fn ($text) => ''); echo 'lost';", "echo ob_get_level();"),
     ("chdir('/usr'); umask(0);", "echo getcwd(), umask();"),
-    ("setlocale(LC_ALL, 'C.UTF-8'); date_default_timezone_set('Asia/Tokyo');",
-     "echo setlocale(LC_ALL, 0), date_default_timezone_get();"),
-    ("set_error_handler(fn () => true); set_exception_handler(fn () => true); error_reporting(0);",
-     "echo gettype(set_error_handler(null)), gettype(set_exception_handler(null)), error_reporting();"),
-    ("spl_autoload_register(fn () => 1); stream_wrapper_unregister('http'); stream_filter_register('l.*', 'php_user_filter');",
-     "echo count(spl_autoload_functions()), in_array('http', stream_get_wrappers()), in_array('l.*', stream_get_filters());"),
-    ("for ($i = 0; $i < 9; $i++) $GLOBALS[\"f$i\"] = fopen('/usr/bin/env', 'r'); $f = tmpfile(); fwrite($f, 'x');",
-     "echo count(scandir('/proc/self/fd')), get_resource_id(fopen('php://memory', 'r'));"),
-    ("header('X-Leak: 1'); http_response_code(404); setcookie('leak', '1');",
-     "echo http_response_code(), count(headers_list());"),
+    (
+        "setlocale(LC_ALL, 'C.UTF-8'); date_default_timezone_set('Asia/Tokyo');",
+        "echo setlocale(LC_ALL, 0), date_default_timezone_get();",
+    ),
+    (
+        "set_error_handler(fn () => true); set_exception_handler(fn () => true); error_reporting(0);",
+        "echo gettype(set_error_handler(null)), gettype(set_exception_handler(null)), error_reporting();",
+    ),
+    (
+        "spl_autoload_register(fn () => 1); stream_wrapper_unregister('http'); stream_filter_register('l.*', 'php_user_filter');",
+        "echo count(spl_autoload_functions()), in_array('http', stream_get_wrappers()), in_array('l.*', stream_get_filters());",
+    ),
+    (
+        "for ($i = 0; $i < 9; $i++) $GLOBALS[\"f$i\"] = fopen('/usr/bin/env', 'r'); $f = tmpfile(); fwrite($f, 'x');",
+        "echo count(scandir('/proc/self/fd')), get_resource_id(fopen('php://memory', 'r'));",
+    ),
+    (
+        "header('X-Leak: 1'); http_response_code(404); setcookie('leak', '1');",
+        "echo http_response_code(), count(headers_list());",
+    ),
     ("register_shutdown_function(function () { echo ' end'; }); exit(3);", "echo 'next';"),
-    ("trigger_error('leak', E_USER_NOTICE); @$nothing['x']; error_clear_last(); @trigger_error('leak');",
-     "echo json_encode(error_get_last());"),
-    ("$big = str_repeat('x', 40 << 20); $more = range(1, 500000);",
-     "echo memory_get_usage() < 4 << 20, memory_get_peak_usage() < 8 << 20;"),
+    (
+        "trigger_error('leak', E_USER_NOTICE); @$nothing['x']; error_clear_last(); @trigger_error('leak');",
+        "echo json_encode(error_get_last());",
+    ),
+    (
+        "$big = str_repeat('x', 40 << 20); $more = range(1, 500000);",
+        "echo memory_get_usage() < 4 << 20, memory_get_peak_usage() < 8 << 20;",
+    ),
     ("ini_set('memory_limit', '16M'); $big = str_repeat('x', 64 << 20);", "echo 'next';"),
     ("no_such_function();", "echo 'next';"),
     ("class D { function __destruct() { no_such_function(); } } $d = new D;", "echo 'next';"),
     ("class E { function __destruct() { exit; } } $d = new E; throw new Exception('leak');", "echo 'next';"),
-    ("ignore_user_abort(true); ini_set('zlib.output_compression', '1');", "echo ignore_user_abort(), ini_get('zlib.output_compression');"),
-    ("mb_internal_encoding('EUC-JP'); mb_substitute_character(33);", "echo mb_internal_encoding(), mb_substitute_character();"),
-    ("libxml_use_internal_errors(true); (new DOMDocument)->loadXML('<a');", "echo libxml_use_internal_errors(), count(libxml_get_errors());"),
+    (
+        "ignore_user_abort(true); ini_set('zlib.output_compression', '1');",
+        "echo ignore_user_abort(), ini_get('zlib.output_compression');",
+    ),
+    (
+        "mb_internal_encoding('EUC-JP'); mb_substitute_character(33);",
+        "echo mb_internal_encoding(), mb_substitute_character();",
+    ),
+    (
+        "libxml_use_internal_errors(true); (new DOMDocument)->loadXML('<a');",
+        "echo libxml_use_internal_errors(), count(libxml_get_errors());",
+    ),
     ("function deep($n) { return $n ? 1 + deep($n - 1) : 0; } deep(50000);", "echo 'next';"),
     ("$p = proc_open('sleep 0', [], $pipes); $GLOBALS['p'] = $p;", "echo 'next';"),
-    ("assert_options(ASSERT_ACTIVE, 0); libxml_set_streams_context(stream_context_create()); gc_disable();", "echo gc_enabled();"),
+    (
+        "assert_options(ASSERT_ACTIVE, 0); libxml_set_streams_context(stream_context_create()); gc_disable();",
+        "echo gc_enabled();",
+    ),
 ];
 
 #[test]
@@ -227,7 +261,12 @@ fn what_the_boot_has_read_is_the_key() {
         ("array_key_exists('q', $_GET)", "QUERY_STRING", "q=1", "r=1"),
         ("getenv('HTTP_X')", "HTTP_X", "1", "2"),
         ("implode(',', array_keys($GLOBALS['_COOKIE']))", "HTTP_COOKIE", "a=1", "b=1"),
-        ("(function () { foreach ($_REQUEST as $name => $value) { $all[] = $name; } return $all[0]; })()", "QUERY_STRING", "a=1", "b=1"),
+        (
+            "(function () { foreach ($_REQUEST as $name => $value) { $all[] = $name; } return $all[0]; })()",
+            "QUERY_STRING",
+            "a=1",
+            "b=1",
+        ),
         ("$_GET[strtolower('A')]['b'] ?? 0", "QUERY_STRING", "a[b]=1", "a[b]=2"),
     ];
     for (read, name, one, other) in reads {
@@ -293,7 +332,10 @@ fn the_end_of_a_request_is_php_s_own() {
 /// An image lives for a second, and until something may have changed.
 #[test]
 fn images_are_not_old() {
-    let mut stage = Stage::with("opcache.revalidate_freq=0\n", &SITE.replace("$boot =", "$set = (int) file_get_contents(__DIR__ . '/set'); $boot ="));
+    let mut stage = Stage::with(
+        "opcache.revalidate_freq=0\n",
+        &SITE.replace("$boot =", "$set = (int) file_get_contents(__DIR__ . '/set'); $boot ="),
+    );
     let set = stage.host.root.join("set");
     std::fs::write(&set, "1").unwrap();
     assert_eq!(stage.rewound("echo $set;").text(), "1");
@@ -336,7 +378,12 @@ fn ten_thousand_requests_leave_nothing() {
     }
     let last = (resident(stage.worker.pid), stage.rewound(code).text());
     assert_eq!(last.1.split(' ').next(), first.1.split(' ').next(), "descriptors");
-    assert!(last.0 < first.0 + 512, "pages in memory: {} after 1,000 requests, {} after 10,000", first.0, last.0);
+    assert!(
+        last.0 < first.0 + 512,
+        "pages in memory: {} after 1,000 requests, {} after 10,000",
+        first.0,
+        last.0
+    );
 }
 
 /// A worker that is killed at any time costs its request and nothing else: others go on with images of their own.

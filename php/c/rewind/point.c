@@ -115,6 +115,7 @@ static void register_functions(void)
 /* While our module starts, in the host: before anything is compiled. */
 void rewind_startup(void)
 {
+	options.rewind = options.rewind && !options.worker_script;
 	if (!options.rewind) {
 		return;
 	}
@@ -144,7 +145,7 @@ void rewind_startup(void)
 /* In a worker that begins, before its sandbox closes. Without all that it needs, the worker serves the ordinary way. */
 void rewind_open(void)
 {
-	if (!options.rewind || options.worker_script || !room_open() || !maps_open() || !image_open() || !kernel_open()) {
+	if (!options.rewind || !room_open() || !maps_open() || !image_open() || !kernel_open()) {
 		return;
 	}
 	struct state *made = room_take(sizeof *made);

@@ -59,7 +59,12 @@ fn uri(ask: &Ask) -> String {
 fn plain(answer: &Answer) -> (u16, Vec<(String, String)>, String, Vec<String>) {
     let text = answer.text().replace("1.gravatar", "0.gravatar").replace("2.gravatar", "0.gravatar");
     let fields = answer.fields.iter().filter(|(name, _)| name != "X-Boot").cloned().collect();
-    (answer.status, fields, text, answer.notes.iter().map(|(kind, text)| format!("{kind:?} {text}")).collect())
+    (
+        answer.status,
+        fields,
+        text,
+        answer.notes.iter().map(|(kind, text)| format!("{kind:?} {text}")).collect(),
+    )
 }
 
 #[test]
@@ -70,7 +75,13 @@ fn rewound_pages_are_the_same() {
     let commenter = "comment_author_x=Jane; comment_author_email_x=jane%40example.org";
     let phone = "Mozilla/5.0 (iPhone) AppleWebKit/605 Version/17.4 Mobile/15E148 Safari/604.1";
     // One kind of client after the other, and then all at once.
-    let clients = [("", ""), ("HTTP_COOKIE", &member), ("HTTP_COOKIE", commenter), ("HTTP_USER_AGENT", phone), ("HTTP_ACCEPT", "application/json")];
+    let clients = [
+        ("", ""),
+        ("HTTP_COOKIE", &member),
+        ("HTTP_COOKIE", commenter),
+        ("HTTP_USER_AGENT", phone),
+        ("HTTP_ACCEPT", "application/json"),
+    ];
     for (name, value) in clients {
         for uri in PAGES.iter().cycle().take(30) {
             let ask = both.site.ask_page(uri);
@@ -78,7 +89,12 @@ fn rewound_pages_are_the_same() {
             both.compare(value, &ask);
         }
     }
-    println!("{} of {} requests had no boot; {:?}", both.without_boot(), both.boots.values().sum::<u32>(), both.log);
+    println!(
+        "{} of {} requests had no boot; {:?}",
+        both.without_boot(),
+        both.boots.values().sum::<u32>(),
+        both.log
+    );
     assert!(both.without_boot() > 40, "{:?} {:?}", both.boots, both.log);
     for n in 0..60 {
         let (name, value) = clients[n * 7 % clients.len()];
@@ -86,7 +102,12 @@ fn rewound_pages_are_the_same() {
         let ask = if name.is_empty() { ask } else { ask.set(name, value) };
         both.compare(value, &ask);
     }
-    println!("{} of {} requests had no boot; {:?}", both.without_boot(), both.boots.values().sum::<u32>(), both.log);
+    println!(
+        "{} of {} requests had no boot; {:?}",
+        both.without_boot(),
+        both.boots.values().sum::<u32>(),
+        both.log
+    );
 }
 
 /// Other processes change the site: the very next request is right.
@@ -98,14 +119,27 @@ fn rewound_pages_are_not_old() {
     for n in 0..3 {
         for (how, code) in [
             ("an option", format!("update_option('blogname', 'Named {n}a')")),
-            ("a row", format!("$wpdb->query(\"UPDATE wp_options SET option_value = 'Named {n}b' WHERE option_name = 'blogname'\")")),
-            ("a post", format!("wp_update_post(['ID' => get_page_by_path('a', OBJECT, 'post')->ID, 'post_title' => 'Named {n}c'])")),
+            (
+                "a row",
+                format!(
+                    "$wpdb->query(\"UPDATE wp_options SET option_value = 'Named {n}b' WHERE option_name = 'blogname'\")"
+                ),
+            ),
+            (
+                "a post",
+                format!(
+                    "wp_update_post(['ID' => get_page_by_path('a', OBJECT, 'post')->ID, 'post_title' => 'Named {n}c'])"
+                ),
+            ),
         ] {
             for _ in 0..6 {
                 both.rewound(&ask);
             }
             both.site.change(&code);
-            let name = format!("Named {n}{}", ["a", "b", "c"][["an option", "a row", "a post"].iter().position(|k| *k == how).unwrap()]);
+            let name = format!(
+                "Named {n}{}",
+                ["a", "b", "c"][["an option", "a row", "a post"].iter().position(|k| *k == how).unwrap()]
+            );
             assert!(both.rewound(&ask).text().contains(&name), "{how}: {name}");
         }
     }

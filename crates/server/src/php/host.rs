@@ -308,7 +308,7 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     if settings.keep_database_connections {
         arguments.push("--keep-database-connections".into());
     }
-    if settings.rewind {
+    if settings.rewind && settings.worker.is_none() {
         arguments.push("--rewind".into());
     }
     let when = match settings.open_basedir {
