@@ -25,7 +25,7 @@ void ending_remember(void)
 	memcpy(then.objects, EG(objects_store).object_buckets, then.top * sizeof *then.objects);
 }
 
-/* zend_close_rsrc_list, for those that were opened since. */
+/* zend_close_rsrc_list, for what was opened since. */
 static void close_resources(void)
 {
 	for (zend_long number = EG(regular_list).nNextFreeElement - 1; number >= then.resources; number--) {
@@ -43,7 +43,7 @@ static bool matters(uint32_t handle, const zend_object *object)
 		&& object->handlers->free_obj != zend_object_std_dtor && (handle >= then.top || then.objects[handle] != object);
 }
 
-/* zend_objects_store_free_object_storage, for those that were made since. */
+/* zend_objects_store_free_object_storage, for objects that were made since. */
 static void free_objects(void)
 {
 	for (uint32_t handle = EG(objects_store).top; handle-- > 1;) {

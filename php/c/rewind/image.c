@@ -4,7 +4,7 @@
  *
  * Which pages have to be put back? Where the kernel tells (Linux 6.7: PAGEMAP_SCAN, UFFD_FEATURE_WP_ASYNC), all pages are
  * write-protected when the image is made, the kernel lifts that at the first write without asking, and a scan lists the pages
- * where it has. Those stay writable, since most requests write the same ones: they are copied back each time, and after PROTECT_EVERY
+ * where it has. They stay writable, since most requests write the same ones: they are copied back each time, and after PROTECT_EVERY
  * puts all are protected again, so that one request that wrote much is forgotten. Without it each page is compared.
  *
  * A page that was not there at the point is filled with zeros, if it is of anonymous memory; what is in a file is part of

@@ -41,7 +41,7 @@
 #define AGE_MS 1000
 /* Requests that run the ordinary way first: what PHP keeps between requests is warm in the image then. */
 #define WARM 2
-/* An image that has served less is not worth its making; so many requests run the ordinary way at most until the next one. */
+/* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
 #define WORTH 8
 #define WAIT_MOST 256
 #define KEY_BYTES (64u << 10)

@@ -4,13 +4,13 @@
  *
  * The VM's opcodes that fetch a variable by its name are noted while a boot runs: `$_SERVER['HTTPS']` is a FETCH and, as the
  * next opcode, the look at one element, which is what is noted; without one it is the whole array. So are functions that
- * read a request without a superglobal, and those that make random values, which no two requests may share.
+ * read a request without a superglobal, and functions that make random values, which no two requests may share.
  *
  * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to
  * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them.
  *
  * A caller of millrace_rewind_point() that repeats some of these reads after the point names them: the functions or files that
- * they are in. Those do not count.
+ * they are in. These reads do not count.
  */
 #include "rewind.h"
 

@@ -9,8 +9,8 @@
  *   maps.c     which memory the process has
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
  *
- * Who owns the memory. The room is one private mapping. Neither it, nor the image's store, nor `struct worker` with its
- * buffers is part of the image. While the controller runs, on its own stack and with all signals blocked, it calls nothing
+ * Who owns the memory. The room is one private mapping. It, the image's store, and `struct worker` with its
+ * buffers are not part of the image. While the controller runs, on its own stack and with all signals blocked, it calls nothing
  * that uses malloc, stdio or PHP.
  */
 #ifndef MILLRACE_REWIND_H
