@@ -343,17 +343,12 @@ static void look_at_files(void)
 	zend_string_release(name);
 }
 
-/* What random bytes the libraries have in memory: openssl mixes its own with these and the kernel's. PHP's functions seed again. */
-static void renew_random(void)
+/* OpenSSL mixes what it has in memory with these bytes and the kernel's. Once before the image is made, so that it has started then. */
+static void stir_openssl(void)
 {
 	static void (*add)(const void *, int, double);
 	static bool looked;
 	char bytes[48];
-	zend_module_entry *random = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("random"));
-	if (random && random->request_startup_func) {
-		random->request_startup_func(random->type, random->module_number);
-	}
-	MR_FORGET_SEEDS();
 	if (!looked) {
 		add = (void (*)(const void *, int, double))dlsym(RTLD_DEFAULT, "RAND_add");
 		looked = true;
@@ -361,6 +356,17 @@ static void renew_random(void)
 	if (add && getrandom(bytes, sizeof bytes, 0) == sizeof bytes) {
 		add(bytes, sizeof bytes, sizeof bytes);
 	}
+}
+
+/* Random bytes that are in memory. PHP's functions seed again. */
+static void renew_random(void)
+{
+	zend_module_entry *random = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("random"));
+	if (random && random->request_startup_func) {
+		random->request_startup_func(random->type, random->module_number);
+	}
+	MR_FORGET_SEEDS();
+	stir_openssl();
 }
 
 static void renew_variable(const char *name, size_t length)
@@ -530,6 +536,7 @@ PHP_FUNCTION(millrace_rewind_point)
 		RETURN_FALSE;
 	}
 	look_at_files();
+	stir_openssl();
 	ending_remember();
 	remember();
 	state->later = !another && !state->early;
