@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 30] = [
     "main.c",
     "host.c",
     "check.c",
@@ -34,10 +34,18 @@ const SOURCES: [&str; 23] = [
     "mail.c",
     "database.c",
     "wire.c",
+    "rewind/point.c",
+    "rewind/reads.c",
+    "rewind/ending.c",
+    "rewind/room.c",
+    "rewind/image.c",
+    "rewind/maps.c",
+    "rewind/kernel.c",
 ];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");
+    println!("cargo::rustc-check-cfg=cfg(sanitized)");
     println!("cargo::rerun-if-changed=c");
     for name in ["PHP_CONFIG", "MILLRACE_ASAN"] {
         println!("cargo::rerun-if-env-changed={name}");
@@ -124,6 +132,7 @@ fn compile(php: &Php) {
         // c/asan.c takes the place of dlopen for libphp.
         println!("cargo::rustc-link-arg-bins=-Wl,--undefined=dlopen,--export-dynamic-symbol=dlopen");
         println!("cargo::rustc-link-lib=dylib=ubsan");
+        println!("cargo::rustc-cfg=sanitized");
     }
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());

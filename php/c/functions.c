@@ -195,6 +195,7 @@ static PHP_MINIT_FUNCTION(millrace)
 	zend_hash_init(&settings.user_ini, 0, NULL, user_ini_free, 1);
 	REGISTER_INI_ENTRIES();
 	handler_startup();
+	rewind_startup();
 	if (!zend_hash_str_exists(CG(function_table), "headers_send", sizeof "headers_send" - 1)) {
 		zend_register_functions(NULL, functions_if_absent, NULL, MODULE_PERSISTENT);
 	}

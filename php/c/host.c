@@ -163,6 +163,7 @@ static void trace(uint32_t slot, uint8_t flags)
 /* In the child: closes what belongs to the host, then serves requests. */
 static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
+	rewind_open();
 	if (!sandbox_enter(host.pid, host.server)) {
 		static const char text[] = "millrace-php: a worker cannot enter the sandbox and exits; see php.sandbox";
 		host_log(LOG_CRIT, text, sizeof text - 1);

@@ -44,8 +44,14 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 		}
 		while (!worker->exiting && !worker->broken && (database_wait(), wire_read())) {
 			loop_received();
-			run_request();
-			loop_finished();
+			rewind_look();
+			do {
+				run_request();
+			} while (rewind_left());
+			if (!rewind_rests()) {
+				rewind_ran();
+				loop_finished();
+			}
 		}
 	} zend_catch {
 		status = 70;
@@ -136,6 +142,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 	if (!options.worker_script) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 	}
+	rewind_idle();
 	return true;
 }
 
@@ -443,8 +450,12 @@ static void shut_down_quietly(void)
  */
 void loop_end_request(void)
 {
-	if (has_last_words()) {
+	bool words = has_last_words();
+	if (words) {
 		go_to_root();
+	}
+	rewind_end();
+	if (words) {
 		shut_down();
 	} else {
 		shut_down_quietly();

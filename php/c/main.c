@@ -103,6 +103,8 @@ static const char usage[] =
 	"  --folder DIR          scripts can read and write in this folder; may be repeated\n"
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
 	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
+	"  --rewind              let requests begin behind the boot of an application: millrace_rewind_point() (experimental)\n"
+	"  --rewind-compare      the same, as on kernels before 6.7: compare all memory to find what has changed\n"
 	"  --temp-base DIR       create the workers' own temporary folder in this folder\n"
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
 	"  --disable-functions A,B   disable these functions, in addition to those in the ini files\n"
@@ -184,6 +186,8 @@ static bool read_options(int argc, char **argv)
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "sandbox", no_argument, NULL, 'S' },
 		{ "keep-database-connections", no_argument, NULL, 'K' },
+		{ "rewind", no_argument, NULL, 'w' },
+		{ "rewind-compare", no_argument, NULL, 'C' },
 		{ "folder", required_argument, NULL, 'F' },
 		{ "read-folder", required_argument, NULL, 'O' },
 		{ "temp-base", required_argument, NULL, 'T' },
@@ -212,6 +216,8 @@ static bool read_options(int argc, char **argv)
 			case 'p': options.no_new_privileges = true; break;
 			case 'S': options.sandbox = true; break;
 			case 'K': options.keep_database_connections = true; break;
+			case 'w': options.rewind = true; break;
+			case 'C': options.rewind = options.rewind_compare = true; break;
 			case 'F': case 'O': good = add_folder(optarg, option == 'F'); break;
 			case 'T': options.temp_base = optarg; break;
 			case 'B': options.open_basedir = optarg; break;

@@ -424,6 +424,7 @@ bool wire_note(uint16_t what, const char *text, size_t length)
 	struct frame frame = { (uint32_t)length, MR_KIND_NOTE, 0, what };
 	if (what == MR_NOTE_PURGE) {
 		keep_purge(&frame, text);
+		rewind_changed();
 		struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)text, length } };
 		return write_all(parts, 2);
 	}
@@ -439,6 +440,7 @@ bool wire_note(uint16_t what, const char *text, size_t length)
 /* Called before END and READY: a page made between a purge and now may contain what the script has replaced. */
 static void say_purges_again(void)
 {
+	rewind_changed();
 	struct buffer *kept = &worker->purges;
 	size_t most = kept->length + sizeof(struct frame) + sizeof all_hard;
 	if (!wire_room(&worker->out, worker->out.length + most + OUT_KEEP)) {

@@ -94,6 +94,8 @@ struct options {
 	uint64_t max_requests;
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
+	bool rewind;         /* requests begin at a point behind the boot */
+	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
 	const char *disable_functions, *temp_base, *open_basedir;
 	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */
 	struct { const char *path; bool writable; } *folders; /* where the sites are */
@@ -181,6 +183,20 @@ void kept_remember(const zend_module_entry *session);
 void kept_restore(const zend_module_entry *session);
 bool kept_look_at_files(void);
 bool kept_files_changed(time_t *looked, time_t pause);
+
+/* rewind/point.c: requests that begin where the boot has ended */
+PHP_FUNCTION(millrace_rewind_point);
+PHP_FUNCTION(millrace_rewind_leave);
+PHP_FUNCTION(millrace_rewind_changed);
+void rewind_startup(void);
+void rewind_open(void);
+void rewind_idle(void);
+void rewind_look(void);
+void rewind_ran(void);
+bool rewind_left(void);
+bool rewind_rests(void);
+void rewind_end(void);
+void rewind_changed(void);
 
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;

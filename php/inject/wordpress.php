@@ -14,7 +14,8 @@
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar, Site Health;
- * - Visitor: who asks, for those who go first.
+ * - Visitor: who asks, for those who go first;
+ * - Rewind: where requests begin if PHP is rewound after each.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
@@ -35,5 +36,8 @@ require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
 require __DIR__ . '/wordpress/visitor.php';
+if (function_exists('millrace_rewind_point')) {
+    require __DIR__ . '/wordpress/rewind.php';
+}
 
 Hooks::register();

@@ -111,3 +111,34 @@ function millrace_early_hints(string ...$links): bool {}
  * @throws Error if a handler calls it
  */
 function millrace_handle_request(callable $handler): bool {}
+
+/**
+ * The point behind the boot of an application (`php.rewind = "on"`, experimental; docs/php-rewind.md). What runs before it runs once for many
+ * requests: the worker keeps its memory as it is here, and puts it back after each request. Returns once a request, with the
+ * superglobals of that request. Exists only where rewinding is on.
+ *
+ *     require 'vendor/autoload.php';
+ *     $application = new Application();
+ *     if (function_exists('millrace_rewind_point')) {
+ *         millrace_rewind_point();
+ *     }
+ *     $application->run();
+ *
+ * @param callable|null $before called when the image is about to be made: closes connections and files, of which none may be open
+ * @param string[] $repeated functions, and ends of paths of files, whose reads of the request do not become part of the image's
+ *                           key, because the caller repeats them after the point
+ * @param bool $another this script has a later point, which is tried first
+ * @return bool true if the request begins here; false if it runs the ordinary way, without an image
+ */
+function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false): bool {}
+
+/**
+ * After millrace_rewind_point(): the boot is not right for this request after all. The image is thrown away and the request runs the
+ * ordinary way, from the start of its script; then the call does not return.
+ *
+ * @return bool false if the request has not begun at the point, or its answer has begun
+ */
+function millrace_rewind_leave(): bool {}
+
+/** Something that boots read is about to change: the images of all workers are thrown away, now and when this request ends. */
+function millrace_rewind_changed(): void {}

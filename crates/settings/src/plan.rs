@@ -552,6 +552,9 @@ pub struct Php {
     pub temp_dir: Option<PathBuf>,
     /// Whether mysqli database connections outlive a request.
     pub keep_database_connections: bool,
+    /// Whether workers put their memory back to a point behind an application's boot, after each request. Experimental: what
+    /// the boot has read of the database may be a second old, and there is no check of pages in the field yet.
+    pub rewind: bool,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets requests that match no other.
     pub pools: Vec<PhpPool>,
     /// FastCGI backends instead of Millrace's workers; empty: none.

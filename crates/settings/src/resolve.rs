@@ -342,6 +342,7 @@ fn php(view: &View<'_>) -> Php {
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
         keep_database_connections: view.switch("php.keep_database_connections"),
+        rewind: view.choice("php.rewind") == "on",
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,

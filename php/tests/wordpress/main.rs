@@ -9,6 +9,7 @@ mod cost;
 mod location;
 mod options;
 mod pages;
+mod rewind;
 mod shop;
 mod site;
 mod visitors;

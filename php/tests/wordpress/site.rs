@@ -8,7 +8,7 @@ use millrace_wire::frames::NoteKind;
 
 use crate::driver::{Answer, Ask, Host, Worker};
 
-const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nopcache.revalidate_freq=0\nextension=mbstring\nextension=pdo\n\
+pub const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nopcache.revalidate_freq=0\nextension=mbstring\nextension=pdo\n\
     extension=dom\nextension=xml\nextension=ctype\nextension=tokenizer\nextension=simplexml\nextension=pdo_sqlite\nextension=sqlite3\n\
     memory_limit=256M\n";
 

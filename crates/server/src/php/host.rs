@@ -302,6 +302,9 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     if settings.keep_database_connections {
         arguments.push("--keep-database-connections".into());
     }
+    if settings.rewind && settings.worker.is_none() {
+        arguments.push("--rewind".into());
+    }
     let when = match settings.open_basedir {
         OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),
         OpenBasedir::Site => Some("always"),

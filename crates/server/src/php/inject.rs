@@ -30,6 +30,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/page.php"
     "wordpress/people.php"
     "wordpress/posts.php"
+    "wordpress/rewind.php"
     "wordpress/shop.php"
     "wordpress/shown.php"
     "wordpress/site.php"

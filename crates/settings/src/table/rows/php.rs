@@ -140,4 +140,20 @@ static ROWS: &[Setting] = &[
         elsewhere: &["mysqli.allow_persistent", "pdo::attr_persistent"],
         ..BOTH
     },
+    Setting {
+        key: "php.rewind",
+        kind: Kind::Choice(&[
+            ("off", "every request starts its script from the beginning"),
+            ("on", "from millrace_rewind_point(), where it can"),
+        ]),
+        default: Default::Fixed("off"),
+        line: "Whether requests begin where the boot of their application has ended: after each request a worker \
+               puts its memory back. Experimental.",
+        reason: "Most of what an application does before it looks at its request is the same each time. It \
+                 needs an application that calls millrace_rewind_point(), as WordPress does here by itself. \
+                 It disables opcache's JIT and `keep_database_connections`.",
+        example: "\"on\"",
+        elsewhere: &["zygote", "checkpoint", "snapshot"],
+        ..BOTH
+    },
 ];

@@ -1,0 +1,580 @@
+/*
+ * The point: where the boot has ended and a request begins.
+ *
+ *     require 'vendor/autoload.php';
+ *     $application = new Application();          // the boot, with what it reads of its request as the key
+ *     millrace_rewind_point();                   // returns once a request, with its own superglobals
+ *     $application->run();
+ *
+ * How a worker gets there:
+ *
+ *            a request                    a request                              a request
+ *   loop.c ------------> ordinary ... ------------> boot ---> POINT: the image <------------+
+ *      ^                                                        |                           |
+ *      |        its key is another one, or the image is old     v                           |
+ *      +------------------------------------------------- fits? --- yes ---> runs, ends, memory goes back
+ *
+ * A request that does not fit leaves the point: the boot is thrown away as a script that has ended, the image with it, and the
+ * request runs the ordinary way. So the process is inside of its boot as long as there is an image, and opcache, whose memory
+ * the image points to, knows that it is used: it does not restart until then. A worker that has nothing to do leaves, too.
+ *
+ * How long an image lives: SECONDS, and until a request that may change something has come to a worker of this host (any
+ * method but GET, HEAD and OPTIONS; a purge).
+ */
+#include "rewind.h"
+
+#include <Zend/zend_fibers.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <ext/session/php_session.h>
+#include <ext/standard/basic_functions.h>
+#include <gnu/libc-version.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An image is made again when it is so old, milliseconds: rows that the boot has read may have changed. */
+#define AGE_MS 1000
+/* Requests that run the ordinary way first: what PHP keeps between requests is warm in the image then. */
+#define WARM 2
+/* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
+#define WORTH 8
+#define WAIT_MOST 256
+#define KEY_BYTES (64u << 10)
+
+/* Shared by the workers of a host. */
+static struct shared {
+	uint64_t generation; /* of what may have been changed */
+} *shared;
+
+/* Outside of the image. */
+static struct state {
+	pid_t worker;
+	bool images;            /* there is an image */
+	bool inside;            /* a request runs that began at the point */
+	bool left;              /* a request has left the point, and has yet to run the ordinary way */
+	bool rests;             /* the point was left without one */
+	bool wrote;             /* the running request has changed something, as its script says */
+	bool early;             /* the later one of two points has been refused, or its image was of no use */
+	bool later;             /* the image is of the later one */
+	bool first;             /* the request of the boot has yet to go on */
+	uint64_t made_ms, generation, boot_generation;
+	uint64_t served, missed; /* requests that this image has served, and that it could not */
+	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
+	bool controlled;
+	struct buffer notes;    /* what the boot has said to the page cache: frames */
+	struct buffer key;
+	char said[200];         /* why there was no image the last time */
+} *state;
+
+static php_ps_globals *session;
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- start ---- */
+
+/* From glibc 2.41 on random bytes come from memory of the process: two requests from one image would get the same. */
+static bool has_random_of_its_own(void)
+{
+	unsigned major = 0, minor = 0;
+	sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor);
+	return major > 2 || minor >= 41;
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, before, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+static void register_functions(void)
+{
+	static const zend_function_entry functions[] = {
+		ZEND_FE(millrace_rewind_point, arginfo_point)
+		ZEND_FE(millrace_rewind_leave, arginfo_leave)
+		ZEND_FE(millrace_rewind_changed, arginfo_changed)
+		ZEND_FE_END
+	};
+	zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
+}
+
+/* While our module starts, in the host: before anything is compiled. */
+void rewind_startup(void)
+{
+	options.rewind = options.rewind && !options.worker_script;
+	if (!options.rewind) {
+		return;
+	}
+	/* No connection may be open at the point. */
+	options.keep_database_connections = false;
+#ifdef __SANITIZE_ADDRESS__
+	static const char why[] = "php.rewind: off, because this build has AddressSanitizer, which has memory of its own";
+	options.rewind = false;
+#else
+	static const char why[] = "php.rewind: off, because this C library keeps random bytes in the process's memory (glibc 2.41)";
+	options.rewind = !has_random_of_its_own();
+#endif
+	if (!options.rewind) {
+		host_log(LOG_WARNING, why, sizeof why - 1);
+		return;
+	}
+	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	options.rewind = shared != MAP_FAILED;
+	if (options.rewind) {
+		const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
+		session = module ? module->globals_ptr : NULL;
+		reads_startup();
+		register_functions();
+	}
+}
+
+/* In a worker that begins, before its sandbox closes. Without all that it needs, the worker serves the ordinary way. */
+void rewind_open(void)
+{
+	if (!options.rewind || !room_open() || !maps_open() || !image_open() || !kernel_open()) {
+		return;
+	}
+	struct state *made = room_take(sizeof *made);
+	char *key = room_take(KEY_BYTES), *notes = room_take(KEY_BYTES);
+	if (made && key && notes) {
+		made->key = (struct buffer){ key, 0, KEY_BYTES };
+		made->notes = (struct buffer){ notes, 0, KEY_BYTES };
+		made->worker = getpid();
+		made->wait = WARM;
+		state = made;
+	}
+}
+
+/* The worker has started, and nothing has run yet. */
+void rewind_idle(void)
+{
+	if (state) {
+		kernel_remember_idle();
+		reads_watch_files();
+	}
+}
+
+/* ---- what the loop asks ---- */
+
+static bool is_safe(void)
+{
+	const char *method = vars_value("REQUEST_METHOD");
+	return method && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0);
+}
+
+/* Something may have been changed: images that were made before are not to be trusted. */
+void rewind_changed(void)
+{
+	if (shared && state) {
+		__atomic_add_fetch(&shared->generation, 1, __ATOMIC_ACQ_REL);
+	}
+}
+
+static bool is_plain(void)
+{
+	const char *method = vars_value("REQUEST_METHOD");
+	return method && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) && worker->request.body_length == 0;
+}
+
+static bool is_fresh(void)
+{
+	return state->images && now_ms() - state->made_ms < AGE_MS
+		&& state->generation == __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+}
+
+static void wait_longer(void)
+{
+	state->waited = 0;
+	state->wait = MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
+}
+
+/* The image is not used any more. */
+static void drop(void)
+{
+	if (!state->images) {
+		return;
+	}
+	state->early |= state->later && state->served < WORTH && state->missed;
+	state->images = false;
+	if (state->served < WORTH) {
+		wait_longer();
+	} else {
+		state->waited = state->wait = 0;
+	}
+}
+
+/* The request that is about to run the ordinary way may become the boot of an image. */
+static void prepare_boot(void)
+{
+	if (!state->images && is_plain() && ++state->waited > state->wait) {
+		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+		reads_begin();
+	}
+}
+
+/* A request is read. */
+void rewind_look(void)
+{
+	if (state) {
+		if (!is_safe()) {
+			rewind_changed();
+		}
+		prepare_boot();
+	}
+}
+
+/* A request has ended: what it has written since it said so is there now. */
+static void end_changes(void)
+{
+	if (state->wrote || !is_safe()) {
+		rewind_changed();
+	}
+	state->wrote = false;
+}
+
+/* An ordinary request has ended. */
+void rewind_ran(void)
+{
+	if (state) {
+		end_changes();
+		reads_end();
+		if (!state->images && state->waited > state->wait) {
+			wait_longer(); /* its script has no point */
+		}
+	}
+}
+
+/* Whether a request has left the point and has yet to run the ordinary way: the boot that ran until now has ended. */
+bool rewind_left(void)
+{
+	if (!state || !state->left) {
+		return false;
+	}
+	state->left = false;
+	worker->answer = ANSWER_WAITING;
+	worker->request.body_read = 0;
+	wire_unsay();
+	prepare_boot();
+	return true;
+}
+
+/* Whether the boot that ran until now has ended because there is nothing to do, with no request to be answered. */
+bool rewind_rests(void)
+{
+	bool rests = state && state->rests;
+	if (rests) {
+		state->rests = false;
+		worker->answer = ANSWER_NONE;
+		wire_unsay();
+	}
+	return rests;
+}
+
+/* The request that began at the point has ended. Does not come back, unless none did. */
+void rewind_end(void)
+{
+	if (!state || !state->inside || getpid() != state->worker) {
+		return;
+	}
+	ending_run();
+	state->inside = false;
+	state->served++;
+	end_changes();
+	loop_finished();
+	if (worker->exiting || worker->broken) {
+		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
+		_exit(0);
+	}
+	room_go_back();
+}
+
+/* ---- at the point ---- */
+
+/* Why there can be no point here and now, or NULL. */
+static const char *refuse(HashTable *repeated)
+{
+	if (SG(headers_sent) || worker->answer != ANSWER_WAITING) {
+		return "the answer has begun";
+	}
+	if (session && session->session_status == php_session_active) {
+		return "a session is open";
+	}
+	if (worker->purges.length || worker->out.length > KEY_BYTES) {
+		return "the boot purges pages";
+	}
+	if (EG(active_fiber) || (EG(flags) & EG_FLAGS_IN_SHUTDOWN) || EG(exception)) {
+		return "it is called in a fiber or at the end of the script";
+	}
+	return reads_leave_out(repeated);
+}
+
+/* Once each time that it is another reason. */
+static void say(const char *why)
+{
+	if (strncmp(state->said, why, sizeof state->said - 1) != 0) {
+		char text[500];
+		strncpy(state->said, why, sizeof state->said - 1);
+		int length = snprintf(text, sizeof text, "php.rewind: no image: %.400s", why);
+		wire_log(LOG_NOTICE, text, (size_t)length);
+	}
+}
+
+/* opcache asks a file's time only now and then, by a clock that stands still in the image: here it asks each time. */
+static void look_at_files(void)
+{
+	zend_string *name = zend_string_init(ZEND_STRL("opcache.revalidate_freq"), 0);
+	if (zend_hash_exists(EG(ini_directives), name)) {
+		zend_alter_ini_entry_chars(name, "0", 1, PHP_INI_USER, PHP_INI_STAGE_RUNTIME);
+	}
+	zend_string_release(name);
+}
+
+/* OpenSSL mixes what it has in memory with these bytes and the kernel's. Once before the image is made, so that it has started then. */
+static void stir_openssl(void)
+{
+	static void (*add)(const void *, int, double);
+	static bool looked;
+	char bytes[48];
+	if (!looked) {
+		add = (void (*)(const void *, int, double))dlsym(RTLD_DEFAULT, "RAND_add");
+		looked = true;
+	}
+	if (add && getrandom(bytes, sizeof bytes, 0) == sizeof bytes) {
+		add(bytes, sizeof bytes, sizeof bytes);
+	}
+}
+
+/* Random bytes that are in memory. PHP's functions seed again. */
+static void renew_random(void)
+{
+	zend_module_entry *random = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("random"));
+	if (random && random->request_startup_func) {
+		random->request_startup_func(random->type, random->module_number);
+	}
+	MR_FORGET_SEEDS();
+	stir_openssl();
+}
+
+static void renew_variable(const char *name, size_t length)
+{
+	if (zend_hash_str_exists(&EG(symbol_table), name, length)) {
+		zend_is_auto_global_str(name, length);
+	}
+}
+
+/* The request at hand takes the place of the one that the boot has run for: the parts of php_request_startup that concern it. */
+static void renew_request(void)
+{
+	int status = SG(sapi_headers).http_response_code;
+	int exit_status = EG(exit_status);
+	loop_request_info(false);
+	SG(sapi_headers).http_response_code = status;
+	EG(exit_status) = exit_status;
+	SG(read_post_bytes) = 0;
+	SG(post_read) = 0;
+	SG(request_info).request_body = NULL;
+	SG(global_request_time) = 0;
+	SG(request_info).cookie_data = sapi_module.read_cookies();
+	worker->request.head = strcmp(SG(request_info).request_method, "HEAD") == 0;
+	PG(connection_status) = PHP_CONNECTION_NORMAL;
+	zend_set_timeout(EG(timeout_seconds), 0);
+	for (int i = 0; i < NUM_TRACK_VARS; i++) {
+		zval_ptr_dtor(&PG(http_globals)[i]);
+	}
+	php_hash_environment();
+	renew_variable(ZEND_STRL("_SERVER"));
+	renew_variable(ZEND_STRL("_ENV"));
+	renew_variable(ZEND_STRL("_REQUEST"));
+	renew_random();
+	php_clear_stat_cache(0, NULL, 0);
+	MR_RESET_PEAK();
+}
+
+/* Takes the notes of the boot for this answer, too. */
+static void repeat_notes(void)
+{
+	worker->out.length = 0;
+	worker->body_at = SIZE_MAX;
+	if (wire_room(&worker->out, state->notes.length + (64u << 10))) {
+		memcpy(worker->out.bytes, state->notes.bytes, state->notes.length);
+		worker->out.length = state->notes.length;
+	}
+	worker->controlled = state->controlled;
+}
+
+/* The request runs the ordinary way: the boot ends here as a script that has nothing to say any more. Does not come back. */
+static ZEND_NORETURN void leave(void)
+{
+	state->left = !state->rests;
+	state->missed += is_fresh();
+	state->inside = false;
+	drop();
+	worker->answer = ANSWER_VOID;
+	SG(headers_sent) = 1;
+	php_free_shutdown_functions();
+	zend_objects_store_mark_destructed(&EG(objects_store));
+	php_output_discard_all();
+	zend_bailout();
+}
+
+/* Waits for the next request; leaves if none comes as long as the image may be used. */
+static void next_request(void)
+{
+	struct pollfd wait = { .fd = worker->socket, .events = POLLIN };
+	uint64_t until = state->made_ms + AGE_MS, now = now_ms();
+	bool waits = worker->in.length == worker->in_used;
+	if (waits && poll(&wait, 1, now < until ? (int)(until - now) : 0) == 0) {
+		state->rests = true;
+		leave();
+	}
+	if (!wire_read()) {
+		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
+		_exit(0);
+	}
+	loop_received();
+	if (!is_safe()) {
+		rewind_changed();
+	}
+}
+
+/* Makes the request at hand the one of the boot, or leaves. */
+static void begin(void)
+{
+	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
+	if (!is_plain() || !is_fresh()) {
+		leave();
+	}
+	renew_request();
+	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
+		leave();
+	}
+}
+
+/* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
+static void begin_first(void)
+{
+	renew_request();
+	state->first = false;
+	if (!reads_key(&state->key)) {
+		state->key.length = SIZE_MAX;
+	}
+}
+
+/* Keeps what the boot has said, and when it was. */
+static void remember(void)
+{
+	state->notes.length = worker->out.length;
+	memcpy(state->notes.bytes, worker->out.bytes, worker->out.length);
+	state->controlled = worker->controlled;
+	state->generation = state->boot_generation;
+	state->made_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
+	state->served = state->missed = 0;
+	state->first = true;
+	state->images = true;
+}
+
+/* What the caller does before the point: closes its connections. */
+static const char *call_before(zend_fcall_info *before, zend_fcall_info_cache *cache)
+{
+	zval result;
+	if (!ZEND_FCI_INITIALIZED(*before)) {
+		return NULL;
+	}
+	ZVAL_UNDEF(&result);
+	before->retval = &result;
+	zend_call_function(before, cache);
+	zval_ptr_dtor(&result);
+	return EG(exception) ? "what is called before the point has thrown an exception" : NULL;
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_point)
+{
+	HashTable *repeated = NULL;
+	zend_fcall_info before = { 0 };
+	zend_fcall_info_cache cache;
+	bool another = false;
+	ZEND_PARSE_PARAMETERS_START(0, 3)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_FUNC_OR_NULL(before, cache)
+		Z_PARAM_ARRAY_HT(repeated)
+		Z_PARAM_BOOL(another)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!state || state->images || state->inside || state->waited <= state->wait || getpid() != state->worker) {
+		RETURN_FALSE;
+	}
+	if (another && !state->early) {
+		RETURN_FALSE;
+	}
+	state->waited = 0;
+	const char *why = refuse(repeated);
+	if (!why) {
+		why = call_before(&before, &cache);
+	}
+	if (!why) {
+		why = kernel_take();
+	}
+	if (why) {
+		/* An earlier point of this script may do. */
+		state->wait = another || state->early ? WAIT_MOST : 0;
+		state->early = true;
+		say(why);
+		RETURN_FALSE;
+	}
+	look_at_files();
+	stir_openssl();
+	ending_remember();
+	remember();
+	state->later = !another && !state->early;
+	why = room_stay();
+	/* From here on, once a request. */
+	if (why) {
+		state->images = false;
+		state->wait = WAIT_MOST;
+		say(why);
+		RETURN_FALSE;
+	}
+	if (state->first) {
+		begin_first();
+	} else {
+		next_request();
+		begin();
+	}
+	repeat_notes();
+	state->inside = true;
+	RETURN_TRUE;
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_leave)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
+		RETURN_FALSE;
+	}
+	leave();
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_changed)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (state) {
+		state->wrote = true;
+		rewind_changed();
+	}
+}

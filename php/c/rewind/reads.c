@@ -1,0 +1,422 @@
+/*
+ * What the boot reads of its request. An image holds what came of it, so it serves only requests in which the same is written:
+ * these reads, with their values, are the image's key.
+ *
+ * The VM's opcodes that fetch a variable by its name are noted while a boot runs: `$_SERVER['HTTPS']` is a FETCH and, as the
+ * next opcode, the look at one element, which is what is noted; without one it is the whole array. So are functions that
+ * read a request without a superglobal, and functions that make random values, which no two requests may share.
+ *
+ * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to
+ * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them.
+ *
+ * A caller of millrace_rewind_point() that repeats some of these reads after the point names them: the functions or files that
+ * they are in. These reads do not count.
+ */
+#include "rewind.h"
+
+#include <Zend/zend_smart_str.h>
+#include <string.h>
+
+#define READS_MOST 512
+
+enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION };
+static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
+#define NAMES (sizeof names / sizeof *names)
+static const char *const of_browser[] = { "is_lynx", "is_gecko", "is_winIE", "is_macIE", "is_opera", "is_NS4", "is_safari", "is_chrome",
+	"is_iphone", "is_IE", "is_edge" };
+
+static struct read {
+	enum source source;
+	zend_string *name;              /* the element; NULL: the whole array */
+	const char *function_read;      /* OF_FUNCTION: its name */
+	const zend_string *function, *file; /* where it is read */
+	uint32_t line;
+} reads[READS_MOST];
+static size_t count;
+static bool noting, overflown;
+
+/* ---- noting ---- */
+
+static void note_at(enum source source, zend_string *name, const char *function_read, const zend_string *function,
+	const zend_string *file, uint32_t line)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct read *read = &reads[i];
+		if (read->source == source && read->function == function && read->file == file && read->function_read == function_read
+			&& (read->name == name || (read->name && name && zend_string_equals(read->name, name)))) {
+			return;
+		}
+	}
+	if (count == READS_MOST) {
+		overflown = true;
+		return;
+	}
+	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file, line };
+}
+
+static void note(enum source source, zend_string *name, const char *function_read, const zend_execute_data *frame)
+{
+	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
+		frame = frame->prev_execute_data;
+	}
+	const zend_string *function = frame ? frame->func->common.function_name : NULL;
+	const zend_string *file = frame ? frame->func->op_array.filename : NULL;
+	note_at(source, name, function_read, function, file, frame && frame->opline ? frame->opline->lineno : 0);
+}
+
+static bool is_of_browser(const zend_string *variable)
+{
+	for (size_t i = 0; i < sizeof of_browser / sizeof *of_browser; i++) {
+		if (strcmp(ZSTR_VAL(variable), of_browser[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void note_browser(const zend_string *function, const zend_string *file, uint32_t line)
+{
+	zend_string *agent = zend_string_init(ZEND_STRL("HTTP_USER_AGENT"), 0);
+	note_at(OF_SERVER, agent, NULL, function, file, line);
+	zend_string_release(agent);
+}
+
+static zval *operand(zend_execute_data *execute_data, const zend_op *opline, zend_uchar type, znode_op node)
+{
+	zval *value = NULL;
+	if (type == IS_CONST) {
+		value = RT_CONSTANT(opline, node);
+	} else if (type & (IS_CV | IS_TMP_VAR | IS_VAR)) {
+		value = EX_VAR(node.var);
+		ZVAL_DEREF(value);
+	}
+	return value;
+}
+
+/* The element that the opcode behind a fetch looks at; false: it takes the array as a whole, or `writes` it only. */
+static bool element(zend_execute_data *execute_data, zend_string **name, bool *writes)
+{
+	const zend_op *fetch = EX(opline), *next = fetch + 1;
+	zval *key = NULL;
+	switch (next->opcode) {
+		case ZEND_ASSIGN_DIM:
+		case ZEND_UNSET_DIM:
+			*writes = (next->op1_type & (IS_VAR | IS_TMP_VAR)) && next->op1.var == fetch->result.var;
+			return false;
+		case ZEND_FETCH_DIM_R:
+		case ZEND_FETCH_DIM_IS:
+		case ZEND_FETCH_DIM_W:
+		case ZEND_FETCH_DIM_RW:
+		case ZEND_FETCH_DIM_FUNC_ARG:
+		case ZEND_FETCH_DIM_UNSET:
+		case ZEND_FETCH_LIST_R:
+		case ZEND_ASSIGN_DIM_OP:
+		case ZEND_ISSET_ISEMPTY_DIM_OBJ:
+			if ((next->op1_type & (IS_VAR | IS_TMP_VAR)) && next->op1.var == fetch->result.var) {
+				key = operand(execute_data, next, next->op2_type, next->op2);
+			}
+			break;
+		case ZEND_ARRAY_KEY_EXISTS:
+			if ((next->op2_type & (IS_VAR | IS_TMP_VAR)) && next->op2.var == fetch->result.var) {
+				key = operand(execute_data, next, next->op1_type, next->op1);
+			}
+			break;
+		default:
+			break;
+	}
+	if (key && Z_TYPE_P(key) == IS_STRING) {
+		*name = zend_string_copy(Z_STR_P(key));
+	} else if (key && Z_TYPE_P(key) == IS_LONG) {
+		*name = zend_long_to_str(Z_LVAL_P(key));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void note_variable(zend_execute_data *execute_data, const zend_string *variable)
+{
+	enum source source = OF_SERVER;
+	if (is_of_browser(variable)) {
+		const zend_op_array *here = &EX(func)->op_array;
+		note_browser(here->function_name, here->filename, EX(opline)->lineno);
+	}
+	if (ZSTR_LEN(variable) < 4 || ZSTR_VAL(variable)[0] != '_') {
+		return;
+	}
+	while (source < NAMES && strcmp(names[source], ZSTR_VAL(variable)) != 0) {
+		source++;
+	}
+	zend_string *name = NULL;
+	bool writes = false;
+	if (source == NAMES || (!element(execute_data, &name, &writes) && writes)) {
+		return;
+	}
+	note(source, name, NULL, execute_data);
+	if (name) {
+		zend_string_release(name);
+	}
+}
+
+static user_opcode_handler_t were[256];
+
+static int go_on(zend_execute_data *execute_data, zend_uchar opcode)
+{
+	return were[opcode] ? were[opcode](execute_data) : ZEND_USER_OPCODE_DISPATCH;
+}
+
+/* A variable is fetched by its name. */
+static int on_fetch(zend_execute_data *execute_data)
+{
+	const zend_op *opline = EX(opline);
+	if (noting) {
+		const zval *name = operand(execute_data, opline, opline->op1_type, opline->op1);
+		if (name && Z_TYPE_P(name) == IS_STRING) {
+			note_variable(execute_data, Z_STR_P(name));
+		}
+	}
+	return go_on(execute_data, opline->opcode);
+}
+
+/* $GLOBALS as a whole: all of the superglobals are in it. */
+static int on_globals(zend_execute_data *execute_data)
+{
+	if (noting) {
+		zend_string *name = NULL;
+		bool writes = false;
+		if (element(execute_data, &name, &writes)) {
+			note_variable(execute_data, name);
+			zend_string_release(name);
+		} else if (!writes) {
+			note(OF_SERVER, NULL, NULL, execute_data);
+		}
+	}
+	return go_on(execute_data, EX(opline)->opcode);
+}
+
+/* `global $name` */
+static int on_bind(zend_execute_data *execute_data)
+{
+	const zend_op *opline = EX(opline);
+	if (noting) {
+		note_variable(execute_data, Z_STR_P(RT_CONSTANT(opline, opline->op2)));
+	}
+	return go_on(execute_data, opline->opcode);
+}
+
+static zend_op_array *(*next_compile)(zend_file_handle *file, int type);
+
+/* A file is loaded: what it names of these variables in the global scope. */
+static zend_op_array *on_compile(zend_file_handle *file, int type)
+{
+	zend_op_array *code = next_compile(file, type);
+	for (int i = 0; noting && code && i < code->last_var; i++) {
+		if (is_of_browser(code->vars[i])) {
+			note_browser(NULL, code->filename, 1);
+		}
+	}
+	return code;
+}
+
+/* In a worker that begins: behind opcache's. */
+void reads_watch_files(void)
+{
+	next_compile = zend_compile_file;
+	zend_compile_file = on_compile;
+}
+
+/* ---- functions ---- */
+
+static struct {
+	const char *name;
+	const zend_function *function;
+	zif_handler original;
+} watched[] = {
+	{ .name = "getenv" }, { .name = "filter_input" }, { .name = "filter_input_array" }, { .name = "filter_has_var" },
+	{ .name = "getallheaders" }, { .name = "apache_request_headers" }, { .name = "get_browser" },
+	{ .name = "get_defined_vars" }, { .name = "random_int" }, { .name = "random_bytes" }, { .name = "mt_rand" },
+	{ .name = "rand" }, { .name = "mt_srand" }, { .name = "srand" }, { .name = "uniqid" }, { .name = "lcg_value" },
+	{ .name = "shuffle" }, { .name = "array_rand" }, { .name = "str_shuffle" }, { .name = "openssl_random_pseudo_bytes" },
+	{ .name = "password_hash" }, { .name = "session_create_id" }, { .name = "tempnam" },
+};
+#define WATCHED (sizeof watched / sizeof *watched)
+
+static void note_call(INTERNAL_FUNCTION_PARAMETERS)
+{
+	for (size_t i = 0; i < WATCHED; i++) {
+		if (watched[i].function != EX(func)) {
+			continue;
+		}
+		if (noting && i == 0 && ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING) {
+			note(OF_GETENV, Z_STR_P(ZEND_CALL_ARG(execute_data, 1)), NULL, execute_data);
+		} else if (noting) {
+			note(OF_FUNCTION, NULL, watched[i].name, execute_data);
+		}
+		watched[i].original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		return;
+	}
+}
+
+/* In the host, before anything is compiled. */
+void reads_startup(void)
+{
+	static const zend_uchar fetches[] = { ZEND_FETCH_R, ZEND_FETCH_W, ZEND_FETCH_RW, ZEND_FETCH_IS, ZEND_FETCH_FUNC_ARG,
+		ZEND_FETCH_UNSET };
+	for (size_t i = 0; i < sizeof fetches; i++) {
+		were[fetches[i]] = zend_get_user_opcode_handler(fetches[i]);
+		zend_set_user_opcode_handler(fetches[i], on_fetch);
+	}
+	were[ZEND_BIND_GLOBAL] = zend_get_user_opcode_handler(ZEND_BIND_GLOBAL);
+	zend_set_user_opcode_handler(ZEND_BIND_GLOBAL, on_bind);
+	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
+	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
+	for (size_t i = 0; i < WATCHED; i++) {
+		zend_function *function = zend_hash_str_find_ptr(CG(function_table), watched[i].name, strlen(watched[i].name));
+		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
+			watched[i].function = function;
+			watched[i].original = function->internal_function.handler;
+			function->internal_function.handler = note_call;
+		}
+	}
+}
+
+/* A request begins that may come to a point. */
+void reads_begin(void)
+{
+	noting = true;
+	overflown = false;
+	count = 0;
+}
+
+void reads_end(void)
+{
+	noting = false;
+}
+
+/* ---- the key ---- */
+
+/* Whether a file's path ends with what was named, as in "wp-includes/load.php". */
+static bool ends_with(const zend_string *path, const zend_string *end)
+{
+	return ZSTR_LEN(path) >= ZSTR_LEN(end)
+		&& memcmp(ZSTR_VAL(path) + ZSTR_LEN(path) - ZSTR_LEN(end), ZSTR_VAL(end), ZSTR_LEN(end)) == 0;
+}
+
+static bool is_repeated(const struct read *read, HashTable *repeated)
+{
+	zval *name;
+	if (!repeated) {
+		return false;
+	}
+	ZEND_HASH_FOREACH_VAL(repeated, name) {
+		if (Z_TYPE_P(name) == IS_STRING && ((read->function && zend_string_equals(read->function, Z_STR_P(name)))
+			|| (read->file && ends_with(read->file, Z_STR_P(name))))) {
+			return true;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return false;
+}
+
+/* An array whose content is another one in each request: with it as a whole no image would serve a second one. */
+static bool is_always_new(const struct read *read)
+{
+	return read->source == OF_FUNCTION
+		|| (!read->name && (read->source == OF_SERVER || read->source == OF_ENV));
+}
+
+/* What is as old as the image may be. */
+static bool is_time(const struct read *read)
+{
+	return read->source == OF_SERVER && read->name && (zend_string_equals_literal(read->name, "REQUEST_TIME")
+		|| zend_string_equals_literal(read->name, "REQUEST_TIME_FLOAT"));
+}
+
+/* Leaves out what the caller repeats. Why there can be no key, or NULL. */
+const char *reads_leave_out(HashTable *repeated)
+{
+	static char text[400];
+	size_t kept = 0;
+	noting = false;
+	if (overflown) {
+		return "the boot reads too many parts of its request";
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct read *read = &reads[i];
+		if (is_time(read) || is_repeated(read, repeated)) {
+			continue;
+		}
+		if (is_always_new(read)) {
+			snprintf(text, sizeof text, "the boot %s%s%s in %.200s:%u", read->source == OF_FUNCTION ? "calls " : "reads all of $",
+				read->source == OF_FUNCTION ? read->function_read : names[read->source], read->source == OF_FUNCTION ? "()" : "",
+				read->file ? ZSTR_VAL(read->file) : "?", read->line);
+			return text;
+		}
+		reads[kept++] = *read;
+	}
+	count = kept;
+	return NULL;
+}
+
+static void put_value(smart_str *text, zval *value)
+{
+	ZVAL_DEREF(value);
+	if (Z_TYPE_P(value) != IS_ARRAY) {
+		zend_string *string = zval_get_string(value);
+		smart_str_append_printf(text, "%d:%zu:", Z_TYPE_P(value), ZSTR_LEN(string));
+		smart_str_append(text, string);
+		zend_string_release(string);
+		return;
+	}
+	zend_ulong number;
+	zend_string *name;
+	zval *element;
+	smart_str_appendc(text, '[');
+	ZEND_HASH_FOREACH_KEY_VAL(Z_ARRVAL_P(value), number, name, element) {
+		smart_str_append_printf(text, "%zu:%s=", name ? ZSTR_LEN(name) : (size_t)number, name ? ZSTR_VAL(name) : "");
+		put_value(text, element);
+	} ZEND_HASH_FOREACH_END();
+	smart_str_appendc(text, ']');
+}
+
+static void put_read(smart_str *text, const struct read *read)
+{
+	smart_str_append_printf(text, "\n%d %s=", (int)read->source, read->name ? ZSTR_VAL(read->name) : "*");
+	if (read->source == OF_GETENV) {
+		const char *value = vars_getenv(ZSTR_VAL(read->name), ZSTR_LEN(read->name));
+		smart_str_append_printf(text, "%s%s", value ? ":" : "", value ? value : "");
+		return;
+	}
+	const char *array = names[read->source];
+	zend_is_auto_global_str(array, strlen(array));
+	zval *value = zend_hash_str_find_ind(&EG(symbol_table), array, strlen(array));
+	if (value && read->name) {
+		ZVAL_DEREF(value);
+		value = Z_TYPE_P(value) == IS_ARRAY ? zend_symtable_find(Z_ARRVAL_P(value), read->name) : NULL;
+	}
+	if (value) {
+		put_value(text, value);
+	}
+}
+
+/* What is written in the request that the superglobals hold now, where the boot has read; false: there is no memory. */
+bool reads_key(struct buffer *key)
+{
+	static const char *const always[] = { "SCRIPT_FILENAME", "SCRIPT_NAME", "DOCUMENT_ROOT", "SERVER_NAME", "HTTPS" };
+	smart_str text = { 0 };
+	smart_str_append_printf(&text, "%s", worker->request.inject ? worker->request.inject : "");
+	for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+		const char *value = vars_value(always[i]);
+		smart_str_append_printf(&text, "\n%s", value ? value : "");
+	}
+	for (size_t i = 0; i < count; i++) {
+		put_read(&text, &reads[i]);
+	}
+	size_t length = text.s ? ZSTR_LEN(text.s) : 0;
+	bool good = length <= key->room;
+	if (good && length) {
+		memcpy(key->bytes, ZSTR_VAL(text.s), length);
+	}
+	key->length = length;
+	smart_str_free(&text);
+	return good;
+}

@@ -1,0 +1,87 @@
+/*
+ * Rewound workers: PHP boots an application once, and each request begins where the boot has ended.
+ *
+ *   point.c    millrace_rewind_point(): when an image is made, how a request gets to the point, which requests do not
+ *   reads.c    what the boot has read of its request: an image serves only requests in which the same is written
+ *   ending.c   the end of a request, as far as scripts and clients see it
+ *   room.c     the controller: memory and a stack of its own, outside of the image
+ *   image.c    the process's memory as it was at the point, and how it is put back
+ *   maps.c     which memory the process has
+ *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
+ *
+ * Who owns the memory. The room is one private mapping. It, the image's store, and `struct worker` with its
+ * buffers are not part of the image. While the controller runs, on its own stack and with all signals blocked, it calls nothing
+ * that uses malloc, stdio or PHP.
+ */
+#ifndef MILLRACE_REWIND_H
+#define MILLRACE_REWIND_H
+
+#include "../worker.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#define PAGE 4096u
+
+/* ---- maps.c ---- */
+
+/* A piece of the address space, without what belongs to the controller and to `struct worker`. */
+struct range {
+	uintptr_t start, end;
+	uint64_t inode, device;
+	uint8_t protection; /* PROT_* */
+	bool shared, anonymous;
+};
+
+#define RANGES_MOST 4096u
+
+struct ranges {
+	size_t count;
+	struct range all[RANGES_MOST];
+};
+
+bool maps_open(void);
+bool maps_read(struct ranges *ranges);
+
+/* ---- image.c ---- */
+
+bool image_open(void);
+bool image_tracks(void);
+const char *image_take(void);
+const char *image_put(void);
+
+/* ---- kernel.c ---- */
+
+bool kernel_open(void);
+void kernel_remember_idle(void);
+const char *kernel_take(void);
+const char *kernel_check(void);
+const char *kernel_put(void);
+
+/* ---- room.c ---- */
+
+/* Memory of the controller that the other files keep their state in; zero at the start. */
+void *room_take(size_t bytes);
+bool room_is_ours(uintptr_t *start, uintptr_t *end, size_t at);
+void room_add(uintptr_t start, size_t bytes);
+void room_remove(uintptr_t start);
+bool room_open(void);
+/* Makes the image of all that is now; returns then, and again each time that room_go_back() is called. NULL, or why not. */
+const char *room_stay(void);
+ZEND_NORETURN void room_go_back(void);
+
+/* ---- reads.c ---- */
+
+void reads_startup(void);
+void reads_watch_files(void);
+void reads_begin(void);
+void reads_end(void);
+const char *reads_leave_out(HashTable *redone);
+bool reads_key(struct buffer *key);
+
+/* ---- ending.c ---- */
+
+void ending_remember(void);
+void ending_run(void);
+
+#endif

@@ -1,0 +1,187 @@
+<?php
+namespace Millrace\WordPress;
+
+/**
+ * With php.rewind, WordPress and its plugins are loaded once, and requests begin behind that: at the start of `wp_loaded`, or, where
+ * plugins or the theme read too much of their request until then, at the end of `plugins_loaded`. What the boot has read of its request until then is
+ * the image's key; what WordPress itself reads is read again here, or compared.
+ *
+ * What the boot has read of the database is compared, too: all options that are loaded on every page, with one query that an
+ * ordinary request makes as well. If one of them is another one now, the request runs the ordinary way. Other rows that a plugin
+ * reads while it is loaded are at most as old as an image may be (php/c/rewind/point.c: one second).
+ */
+final class Rewind
+{
+    public const HOOKS = [
+        'plugins_loaded' => ['early', 0, \PHP_INT_MAX],
+        'wp_loaded' => ['late', 0, \PHP_INT_MIN],
+        'query' => ['query', 1, \PHP_INT_MAX],
+    ];
+
+    /**
+     * Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. And wpdb's
+     * placeholder for `%`: a secret that is never shown, so that the requests of one image may share it.
+     */
+    private const REPEATED = ['wp_fix_server_vars', 'wp_favicon_request', 'wp_is_json_request', 'wp-includes/vars.php',
+        'wp_magic_quotes', 'placeholder_escape'];
+    /** @var array<string, mixed> the options of the boot */
+    private static array $options = [];
+    /** What was found out about the request of the boot. */
+    private static array $found = [];
+    /** Whether WordPress has found out about the browser what browser() does. */
+    private static bool $agrees = false;
+    private static string $agent = '';
+    /** How the connection of the SQLite plugin is opened; null: it does that itself, or it is another database. */
+    private static ?array $sqlite = null;
+
+    /** The last statement of a query that reads. */
+    private const READS = '/^\s*\(?\s*(SELECT|SHOW|DESCRIBE|DESC|EXPLAIN|SET|USE)\b/i';
+
+    /** Plugins are loaded. For most visitors the later point serves; where it does not, this one is used. */
+    public static function early(): void
+    {
+        self::point(true);
+    }
+
+    /** All is loaded and initialized, and WordPress has not looked for a page yet. */
+    public static function late(): void
+    {
+        if (self::point(false)) {
+            wp_magic_quotes();
+            if (Page::$watched) {
+                unset($_SERVER['HTTP_IF_NONE_MATCH'], $_SERVER['HTTP_IF_MODIFIED_SINCE']);
+            }
+        }
+    }
+
+    /** A request that writes makes the images of all workers void. */
+    public static function query($query)
+    {
+        if (!preg_match(self::READS, (string) $query)) {
+            millrace_rewind_changed();
+        }
+        return $query;
+    }
+
+    private static function point(bool $early): bool
+    {
+        if (is_multisite() || wp_using_ext_object_cache() || wp_installing() || is_admin()) {
+            return false;
+        }
+        $closed = false;
+        $close = static function () use (&$closed): void {
+            self::$options = wp_load_alloptions();
+            self::$found = self::find();
+            self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
+            $browser = self::browser(self::$agent);
+            self::$agrees = $browser && array_intersect_key($GLOBALS, $browser) == $browser;
+            $closed = self::disconnect();
+        };
+        $rewound = millrace_rewind_point($close, self::REPEATED, $early);
+        if ($rewound) {
+            self::begin();
+        } elseif ($closed) {
+            self::connect();
+        }
+        return $rewound;
+    }
+
+    /** The request is another one than that of the boot. */
+    private static function begin(): void
+    {
+        timer_start();
+        $agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
+        $browser = self::browser($agent);
+        if (self::find() !== self::$found || ($agent !== self::$agent && !($browser && self::$agrees))) {
+            millrace_rewind_leave();
+        }
+        foreach ($browser as $name => $is) {
+            $GLOBALS[$name] = $is;
+        }
+        wp_fix_server_vars();
+        if (function_exists('wp_favicon_request')) {
+            wp_favicon_request();
+        }
+        self::connect();
+        wp_cache_init();
+        wp_start_object_cache();
+        if (wp_load_alloptions() !== self::$options) {
+            millrace_rewind_leave();
+        }
+    }
+
+    /** What WordPress finds out about a request while it is loaded, but for the browser. */
+    private static function find(): array
+    {
+        return [
+            $_SERVER['PHP_SELF'] ?? null, $_SERVER['SERVER_SOFTWARE'] ?? null, wp_is_json_request(),
+            isset($_SERVER['HTTP_AUTHORIZATION']), isset($_SERVER['REDIRECT_HTTP_AUTHORIZATION']),
+        ];
+    }
+
+    /** The global variables that wp-includes/vars.php sets by a User-Agent; none where filters have a say. */
+    private static function browser(string $agent): array
+    {
+        $has = static fn (string $word): bool => strpos($agent, $word) !== false;
+        $kinds = [
+            'is_lynx' => $has('Lynx'),
+            'is_edge' => $has('Edg'),
+            'is_opera' => $has('Opera') || $has('OPR/'),
+            'is_chrome' => stripos($agent, 'chrome') !== false,
+            'is_safari' => stripos($agent, 'safari') !== false,
+            'is_winIE' => ($has('MSIE') || $has('Trident')) && $has('Win'),
+            'is_macIE' => $has('MSIE') && $has('Mac'),
+            'is_gecko' => $has('Gecko'),
+            'is_NS4' => $has('Nav') && $has('Mozilla/4.'),
+        ];
+        if (stripos($agent, 'chromeframe') !== false) {
+            return [];
+        }
+        $first = array_search(true, $kinds, true);
+        $found = array_fill_keys(array_keys($kinds), false);
+        if ($first !== false) {
+            $found[$first] = true;
+        }
+        $found['is_iphone'] = $found['is_safari'] && stripos($agent, 'mobile') !== false;
+        $found['is_IE'] = $found['is_macIE'] || $found['is_winIE'];
+        return $found;
+    }
+
+    /** Closes the connection to the database: none may be open at the point. False: it is not one that is known here. */
+    private static function disconnect(): bool
+    {
+        global $wpdb;
+        if (get_class($wpdb) === 'wpdb') {
+            return $wpdb->close();
+        }
+        if (!$wpdb instanceof \WP_SQLite_DB || !defined('FQDB')) {
+            return false;
+        }
+        $pdo = $GLOBALS['@pdo'] ?? null;
+        self::$sqlite = $pdo instanceof \Millrace_SQLite ? [get_class($pdo), 'sqlite:' . FQDB] : null;
+        $translator = $wpdb->dbh;
+        $forget = function (): void {
+            foreach (get_object_vars($this) as $name => $value) {
+                if ($value instanceof \PDO || $value instanceof \PDOStatement) {
+                    $this->$name = null;
+                }
+            }
+        };
+        $forget->call($translator);
+        unset($GLOBALS['@pdo']);
+        $wpdb->dbh = null;
+        return true;
+    }
+
+    private static function connect(): void
+    {
+        global $wpdb;
+        if (self::$sqlite) {
+            [$class, $name] = self::$sqlite;
+            // As wp-content/db.php does it (crates/millrace/src/wordpress/sqlite-turns.php).
+            $GLOBALS['@pdo'] = new $class($name, null, null, [\PDO::ATTR_ERRMODE => \PDO::ERRMODE_EXCEPTION,
+                \PDO::ATTR_STRINGIFY_FETCHES => true, \PDO::ATTR_TIMEOUT => 10]);
+        }
+        $wpdb->db_connect();
+    }
+}

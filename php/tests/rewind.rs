@@ -1,0 +1,426 @@
+//! Rewound workers: a script boots once, and each request begins at the point behind the boot. Each test sends the code that
+//! runs after the point.
+// AddressSanitizer has memory of its own, which cannot be put back: such a build does not rewind.
+#![cfg(not(sanitized))]
+
+mod driver;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use driver::{Answer, Ask, Event, Host, PATIENCE, Worker};
+use rustix::process::{Pid, Signal, kill_process};
+
+const INI: &str =
+    "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\n";
+
+/// What a site's front controller is: a boot, the point, a request. The boot leaves the time when it was.
+const SITE: &str = "<?php
+    class Counter { public static $of_class = 0; public $list = []; }
+    function counted() { static $calls = 0; return ++$calls; }
+    $counter = new Counter;
+    $boot = hrtime(true);
+    $rewound = millrace_rewind_point();
+    header('X-Boot: ' . $boot);
+    header('X-Rewound: ' . (int) $rewound);
+    eval($_SERVER['X_CODE']);";
+
+/// A worker, and what it needs.
+struct Stage {
+    worker: Worker,
+    host: Host,
+    script: PathBuf,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage::with("", SITE)
+    }
+
+    fn with(ini: &str, site: &str) -> Stage {
+        Stage::with_options(ini, site, &["--rewind"])
+    }
+
+    fn with_options(ini: &str, site: &str, options: &[&str]) -> Stage {
+        let mut host = Host::start(&format!("{INI}{ini}"), options);
+        let script = host.script("index.php", site);
+        let worker = host.worker(0);
+        Stage { worker, host, script }
+    }
+
+    fn ask(&self, code: &str) -> Ask {
+        Ask::get(&self.script).set("X_CODE", code)
+    }
+
+    fn run(&mut self, code: &str) -> Answer {
+        let ask = self.ask(code);
+        self.worker.run(&ask)
+    }
+
+    /// The answer to a request that began at the point, at the same as the one before it: others are sent until it is so.
+    fn rewound(&mut self, code: &str) -> Answer {
+        let ask = self.ask(code);
+        self.rewound_as(&ask)
+    }
+
+    fn rewound_as(&mut self, ask: &Ask) -> Answer {
+        let begin = Instant::now();
+        let empty = ask.clone().set("X_CODE", "");
+        while begin.elapsed() < PATIENCE {
+            let before = self.worker.run(&empty);
+            let answer = self.worker.run(ask);
+            if answer.values("X-Rewound") == ["1"] && answer.values("X-Boot") == before.values("X-Boot") {
+                return answer;
+            }
+        }
+        panic!("no request begins at the point: {:?}", self.run(""));
+    }
+}
+
+#[test]
+fn requests_begin_where_the_boot_has_ended() {
+    let mut stage = Stage::new();
+    let code = "echo Counter::$of_class++, counted(), count($counter->list), $_GET['n'] ?? '-';
+        $counter->list[] = 1; define('HERE', 1); $GLOBALS['leak'] = 1; function later() {} ";
+    let mut boots = std::collections::BTreeSet::new();
+    let mut rewound = 0;
+    for n in 0..200 {
+        let ask = stage.ask(code).set("QUERY_STRING", &format!("n={n}"));
+        let answer = stage.worker.run(&ask);
+        assert_eq!(answer.text(), format!("010{n}"), "{answer:?}");
+        rewound += u32::from(answer.values("X-Rewound") == ["1"]);
+        boots.insert(answer.values("X-Boot")[0].to_owned());
+    }
+    assert!(rewound >= 100, "{rewound} requests began at the point");
+    assert!(boots.len() < 100, "{} boots", boots.len());
+}
+
+/// What a request can leave behind, and what the next one would print of it; then it prints the same as before.
+const LEAKS: &[(&str, &str)] = &[
+    ("Counter::$of_class = 9; counted(); counted();", "echo Counter::$of_class, counted();"),
+    (
+        "$GLOBALS['leak'] = 1; define('LEAK', 1); function leak() {} class Leak {}",
+        "echo isset($leak), defined('LEAK'), function_exists('leak'), class_exists('Leak');",
+    ),
+    (
+        "$counter->list[] = new stdClass; $counter->other = 1;",
+        "echo count($counter->list), isset($counter->other);",
+    ),
+    (
+        "ini_set('precision', 5); ini_set('memory_limit', '77M'); set_time_limit(7);",
+        "echo ini_get('precision'), ini_get('memory_limit'), ini_get('max_execution_time');",
+    ),
+    ("putenv('LEAK=1'); putenv('HOME=/nowhere');", "echo getenv('LEAK'), getenv('HOME');"),
+    ("ob_start(); ob_start(fn ($text) => ''); echo 'lost';", "echo ob_get_level();"),
+    ("chdir('/usr'); umask(0);", "echo getcwd(), umask();"),
+    (
+        "setlocale(LC_ALL, 'C.UTF-8'); date_default_timezone_set('Asia/Tokyo');",
+        "echo setlocale(LC_ALL, 0), date_default_timezone_get();",
+    ),
+    (
+        "set_error_handler(fn () => true); set_exception_handler(fn () => true); error_reporting(0);",
+        "echo gettype(set_error_handler(null)), gettype(set_exception_handler(null)), error_reporting();",
+    ),
+    (
+        "spl_autoload_register(fn () => 1); stream_wrapper_unregister('http'); stream_filter_register('l.*', 'php_user_filter');",
+        "echo count(spl_autoload_functions()), in_array('http', stream_get_wrappers()), in_array('l.*', stream_get_filters());",
+    ),
+    (
+        "for ($i = 0; $i < 9; $i++) $GLOBALS[\"f$i\"] = fopen('/usr/bin/env', 'r'); $f = tmpfile(); fwrite($f, 'x');",
+        "echo count(scandir('/proc/self/fd')), get_resource_id(fopen('php://memory', 'r'));",
+    ),
+    (
+        "header('X-Leak: 1'); http_response_code(404); setcookie('leak', '1');",
+        "echo http_response_code(), count(headers_list());",
+    ),
+    ("register_shutdown_function(function () { echo ' end'; }); exit(3);", "echo 'next';"),
+    (
+        "trigger_error('leak', E_USER_NOTICE); @$nothing['x']; error_clear_last(); @trigger_error('leak');",
+        "echo json_encode(error_get_last());",
+    ),
+    (
+        "$big = str_repeat('x', 40 << 20); $more = range(1, 500000);",
+        "echo memory_get_usage() < 4 << 20, memory_get_peak_usage() < 8 << 20;",
+    ),
+    ("ini_set('memory_limit', '16M'); $big = str_repeat('x', 64 << 20);", "echo 'next';"),
+    ("no_such_function();", "echo 'next';"),
+    ("class D { function __destruct() { no_such_function(); } } $d = new D;", "echo 'next';"),
+    ("class E { function __destruct() { exit; } } $d = new E; throw new Exception('leak');", "echo 'next';"),
+    (
+        "ignore_user_abort(true); ini_set('zlib.output_compression', '1');",
+        "echo ignore_user_abort(), ini_get('zlib.output_compression');",
+    ),
+    (
+        "mb_internal_encoding('EUC-JP'); mb_substitute_character(33);",
+        "echo mb_internal_encoding(), mb_substitute_character();",
+    ),
+    (
+        "libxml_use_internal_errors(true); (new DOMDocument)->loadXML('<a');",
+        "echo libxml_use_internal_errors(), count(libxml_get_errors());",
+    ),
+    ("function deep($n) { return $n ? 1 + deep($n - 1) : 0; } deep(50000);", "echo 'next';"),
+    ("$p = proc_open('sleep 0', [], $pipes); $GLOBALS['p'] = $p;", "echo 'next';"),
+    (
+        "assert_options(ASSERT_ACTIVE, 0); libxml_set_streams_context(stream_context_create()); gc_disable();",
+        "echo gc_enabled();",
+    ),
+];
+
+#[test]
+fn the_next_request_cannot_tell() {
+    leak_hunt(&["--rewind"]);
+}
+
+#[test]
+fn nor_can_it_on_an_older_kernel() {
+    leak_hunt(&["--rewind-compare"]);
+}
+
+#[test]
+fn nor_can_it_in_the_sandbox() {
+    leak_hunt(&["--rewind", "--sandbox", "--folder", "/tmp"]);
+}
+
+fn leak_hunt(options: &[&str]) {
+    let mut stage = Stage::with_options(EXTENSIONS, SITE, options);
+    for (leak, look) in LEAKS {
+        let clean = stage.rewound(look).text();
+        let before = stage.rewound(leak);
+        assert_eq!(before.values("X-Rewound"), ["1"], "{leak}");
+        let rewound = stage.run(look);
+        assert_eq!(rewound.values("X-Rewound"), ["1"], "after {leak}");
+        assert_eq!(rewound.text(), clean, "after {leak}");
+        assert!(rewound.log.iter().all(|line| !line.contains("php.rewind")), "{:?}", rewound.log);
+    }
+}
+
+const EXTENSIONS: &str = "extension=mbstring\nextension=xml\nextension=dom\nextension=sockets\n";
+
+#[test]
+fn nothing_random_repeats() {
+    let mut stage = Stage::new();
+    let code = "echo mt_rand(), ' ', rand(), ' ', lcg_value(), ' ', uniqid('', true), ' ', bin2hex(random_bytes(8)), ' ',
+        bin2hex(openssl_random_pseudo_bytes(8)), ' ', str_shuffle('abcdefghijklmnop'), ' ', session_create_id(), ' ', hrtime(true), ' ',
+        $_SERVER['REQUEST_TIME_FLOAT'];";
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..60 {
+        for word in stage.rewound(code).text().split(' ') {
+            assert!(seen.insert(word.to_owned()), "{word} came twice");
+        }
+    }
+}
+
+#[test]
+fn a_request_is_its_own() {
+    let mut stage = Stage::with("session.save_path=/tmp\n", SITE);
+    let code = "echo json_encode([$_GET, $_COOKIE, $_REQUEST, $_SERVER['HTTP_X'] ?? 0, getenv('HTTP_X'), $_SERVER['PHP_AUTH_USER'] ?? 0,
+        getallheaders()['X'] ?? 0, abs(time() - $_SERVER['REQUEST_TIME']) < 2, file_get_contents('php://input')]);";
+    for n in 0..20 {
+        let ask = stage.ask(code);
+        let auth = ["", "Basic dXNlcjpwYXNz"][n % 2];
+        let ask = ask
+            .set("QUERY_STRING", &format!("a={n}&b[]=x"))
+            .set("HTTP_COOKIE", &format!("c={n}"))
+            .set("HTTP_X", &n.to_string())
+            .set("HTTP_AUTHORIZATION", auth);
+        let user = ["0", "\"user\""][n % 2];
+        let text = stage.rewound_as(&ask).text();
+        let expected = format!(
+            r#"[{{"a":"{n}","b":["x"]}},{{"c":"{n}"}},{{"a":"{n}","b":["x"]}},"{n}","{n}",{user},"{n}",true,""]"#
+        );
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn head_and_post_and_bodies() {
+    let mut stage = Stage::new();
+    let code = "header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo $_SERVER['REQUEST_METHOD'], file_get_contents('php://input');";
+    let head = stage.ask(code).set("REQUEST_METHOD", "HEAD");
+    let answer = stage.rewound_as(&head);
+    assert_eq!(answer.values("X-Method"), ["HEAD"]);
+    let mut post = Ask::post(&stage.script, "text/plain", b"content").set("X_CODE", code);
+    for _ in 0..5 {
+        let answer = stage.worker.run(&post);
+        assert_eq!((answer.text().as_str(), answer.values("X-Rewound")), ("POSTcontent", vec!["0"]));
+        stage.rewound("");
+    }
+    post = post.set("REQUEST_METHOD", "GET");
+    let answer = stage.worker.run(&post);
+    assert_eq!((answer.text().as_str(), answer.values("X-Rewound")), ("GETcontent", vec!["0"]));
+}
+
+/// A boot that reads: the image serves only requests in which the same is written.
+#[test]
+fn what_the_boot_has_read_is_the_key() {
+    let reads = [
+        ("$_GET['lang'] ?? 'en'", "QUERY_STRING", "lang=de", "lang=fr"),
+        ("isset($_COOKIE['user'])", "HTTP_COOKIE", "user=1", "other=1"),
+        ("$_SERVER['HTTP_HOST']", "HTTP_HOST", "a.example", "b.example"),
+        ("count($_GET)", "QUERY_STRING", "a=1", "a=1&b=1"),
+        ("array_key_exists('q', $_GET)", "QUERY_STRING", "q=1", "r=1"),
+        ("getenv('HTTP_X')", "HTTP_X", "1", "2"),
+        ("implode(',', array_keys($GLOBALS['_COOKIE']))", "HTTP_COOKIE", "a=1", "b=1"),
+        (
+            "(function () { foreach ($_REQUEST as $name => $value) { $all[] = $name; } return $all[0]; })()",
+            "QUERY_STRING",
+            "a=1",
+            "b=1",
+        ),
+        ("$_GET[strtolower('A')]['b'] ?? 0", "QUERY_STRING", "a[b]=1", "a[b]=2"),
+    ];
+    for (read, name, one, other) in reads {
+        let site = SITE.replace("$boot =", &format!("$read = {read}; $boot ="));
+        let mut stage = Stage::with("", &site);
+        let ask = stage.ask("echo json_encode($read);");
+        let (one, other) = (ask.clone().set(name, one), ask.set(name, other));
+        let of_one = stage.rewound_as(&one).text();
+        for _ in 0..3 {
+            let answer = stage.worker.run(&other);
+            assert_ne!(answer.text(), of_one, "{read}");
+            assert_eq!(stage.rewound_as(&one).text(), of_one, "{read}");
+        }
+        let of_other = stage.rewound_as(&other).text();
+        assert_ne!(of_other, of_one, "{read}");
+    }
+}
+
+/// Boots that can't be the boot of several requests; the reason is logged.
+#[test]
+fn what_forbids_a_point() {
+    let boots = [
+        ("foreach ($_SERVER as $value) {}", "reads all of $_SERVER"),
+        ("$token = random_int(0, 9);", "calls random_int()"),
+        ("$socket = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", "a connection is open"),
+        ("$file = fopen(__DIR__ . '/log', 'a');", "a file that can be written is open"),
+        ("echo 'early'; flush();", "the answer has begun"),
+        ("session_start();", "a session is open"),
+    ];
+    for (boot, why) in boots {
+        let site = SITE.replace("$boot =", &format!("{boot} $boot ="));
+        let mut stage = Stage::with("session.save_path=/tmp\n", &site);
+        let mut log = Vec::new();
+        for _ in 0..30 {
+            let answer = stage.run("");
+            assert_ne!(answer.values("X-Rewound"), ["1"], "{boot}");
+            log.extend(answer.log.into_iter().filter(|line| line.contains("php.rewind")));
+        }
+        assert!(log.len() == 1 && log[0].contains(why), "{boot}: {log:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_request_is_php_s_own() {
+    let mut stage = Stage::new();
+    let file = stage.host.root.join("written");
+    let code = format!(
+        "register_shutdown_function(function () {{ echo 'S', getcwd(); }});
+         class D {{ function __destruct() {{ echo 'D'; }} }} $d = new D;
+         ob_start(fn ($text) => strtolower($text)); echo 'OUT';
+         $z = fopen('compress.zlib://{}', 'w'); fwrite($z, 'content');",
+        file.display()
+    );
+    for _ in 0..3 {
+        assert_eq!(stage.rewound(&code).text(), "outs/d");
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(bytes.len() > 15 && bytes[..2] == [0x1f, 0x8b], "{bytes:?}");
+    }
+    let finished = stage.rewound("echo 'first'; fastcgi_finish_request(); echo 'lost'; usleep(1000);");
+    assert_eq!(finished.text(), "first");
+}
+
+/// An image lives for a second, and until something may have changed.
+#[test]
+fn images_are_not_old() {
+    let mut stage = Stage::with(
+        "opcache.revalidate_freq=0\n",
+        &SITE.replace("$boot =", "$set = (int) file_get_contents(__DIR__ . '/set'); $boot ="),
+    );
+    let set = stage.host.root.join("set");
+    std::fs::write(&set, "1").unwrap();
+    assert_eq!(stage.rewound("echo $set;").text(), "1");
+    std::fs::write(&set, "2").unwrap();
+    let changed = Instant::now();
+    loop {
+        let began = changed.elapsed();
+        let text = stage.run("echo $set;").text();
+        if text == "2" {
+            break;
+        }
+        assert!(began < Duration::from_secs(1), "after {began:?}: {text}");
+    }
+    let changes: [(&str, &str); 2] = [("POST", ""), ("GET", "millrace_rewind_changed();")];
+    for (n, (method, code)) in changes.iter().enumerate() {
+        assert_eq!(stage.rewound("echo $set;").text(), (n + 2).to_string());
+        let write = format!("{code} file_put_contents(__DIR__ . '/set', '{}');", n + 3);
+        let ask = stage.ask(&write).set("REQUEST_METHOD", method);
+        stage.worker.run(&ask);
+        assert_eq!(stage.run("echo $set;").text(), (n + 3).to_string(), "{method} {code}");
+    }
+}
+
+#[test]
+fn ten_thousand_requests_leave_nothing() {
+    let mut stage = Stage::new();
+    let code = "$f = fopen('/usr/bin/env', 'r'); $GLOBALS['x'] = str_repeat('x', 300000); $a = range(1, 20000); strtoupper($x);
+        echo count(scandir('/proc/self/fd')), ' ', substr_count(file_get_contents('/proc/self/maps'), \"\\n\");";
+    let resident = |pid: u32| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+        text.split(' ').nth(1).unwrap().parse().unwrap()
+    };
+    let ask = stage.ask(code);
+    let mut first = (0, String::new());
+    for n in 0..10_000 {
+        stage.worker.run(&ask);
+        if n == 1000 {
+            first = (resident(stage.worker.pid), stage.rewound(code).text());
+        }
+    }
+    let last = (resident(stage.worker.pid), stage.rewound(code).text());
+    assert_eq!(last.1.split(' ').next(), first.1.split(' ').next(), "descriptors");
+    assert!(
+        last.0 < first.0 + 512,
+        "pages in memory: {} after 1,000 requests, {} after 10,000",
+        first.0,
+        last.0
+    );
+}
+
+/// A worker that is killed at any time costs its request and nothing else: others go on with images of their own.
+#[test]
+fn a_killed_worker_costs_only_itself() {
+    let mut stage = Stage::new();
+    for n in 0..20_u64 {
+        let mut other = stage.host.worker(1);
+        let ask = stage.ask("$GLOBALS['x'] = range(1, 200000); echo 'good';");
+        for _ in 0..8 {
+            other.run(&ask);
+        }
+        // Its END is there: it puts its memory back, or will in a moment.
+        std::thread::sleep(Duration::from_micros(n * 100));
+        kill_process(Pid::from_raw(other.pid as i32).unwrap(), Signal::KILL).unwrap();
+        assert_eq!(stage.run("echo 'good';").text(), "good");
+        loop {
+            if let Event::Exited { slot: 1, .. } = stage.host.event() {
+                break;
+            }
+        }
+    }
+    stage.rewound("");
+}
+
+/// An image points into opcache's memory, so opcache waits with a restart until no worker is at its point any more.
+#[test]
+fn a_worker_with_nothing_to_do_leaves_the_point() {
+    let mut stage = Stage::with("opcache.force_restart_timeout=3600\n", SITE);
+    let mut other = stage.host.worker(1);
+    stage.rewound("");
+    let reset = stage.ask("opcache_reset(); echo 'reset';");
+    assert_eq!(other.run(&reset).text(), "reset");
+    let begin = Instant::now();
+    let count = stage.ask("echo opcache_get_status(false)['opcache_statistics']['manual_restarts'];");
+    while other.run(&count).text() != "1" {
+        assert!(begin.elapsed() < PATIENCE, "opcache has not restarted");
+    }
+    assert_eq!(stage.rewound("echo 'good';").text(), "good");
+}

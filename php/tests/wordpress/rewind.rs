@@ -1,0 +1,178 @@
+//! Rewound workers serve the pages that ordinary ones do, for less.
+
+use std::collections::BTreeMap;
+
+use crate::driver::{Answer, Ask, Host, Worker};
+use crate::site::{INI, PAGES, Site};
+
+/// Says which boot a page has come from.
+const PLUGIN: &str = "$GLOBALS['boot'] = hrtime(true);
+    add_action('parse_request', fn () => header('X-Boot: ' . $GLOBALS['boot']), 0);";
+
+/// A site, and another host for it whose workers are rewound.
+struct Both {
+    site: Site,
+    worker: Worker,
+    boots: BTreeMap<String, u32>,
+    log: Vec<String>,
+    _host: Host,
+}
+
+impl Both {
+    fn start(plugin: &str) -> Both {
+        let site = Site::start(&format!("{PLUGIN} {plugin}"));
+        let mut host = Host::start(INI, &["--rewind"]);
+        let worker = host.worker(0);
+        Both { site, worker, boots: BTreeMap::new(), log: Vec::new(), _host: host }
+    }
+
+    /// Runs a request in the rewound worker.
+    fn rewound(&mut self, ask: &Ask) -> Answer {
+        let answer = self.worker.run(ask);
+        for boot in answer.values("X-Boot") {
+            *self.boots.entry(boot.to_owned()).or_default() += 1;
+        }
+        self.log.extend(answer.log.iter().filter(|line| line.contains("php.rewind")).cloned());
+        answer
+    }
+
+    /// Runs it in both ways.
+    fn compare(&mut self, what: &str, ask: &Ask) {
+        let ordinary = self.site.worker.run(ask);
+        let rewound = self.rewound(ask);
+        assert_eq!(plain(&rewound), plain(&ordinary), "{what} {}", uri(ask));
+    }
+
+    /// Sends it until two answers have come from one boot.
+    fn until_rewound(&mut self, ask: &Ask) {
+        let before = self.without_boot();
+        for _ in 0..200 {
+            self.rewound(ask);
+            if self.without_boot() > before {
+                return;
+            }
+        }
+        panic!("no request begins at the point: {:?}", self.log);
+    }
+
+    /// Requests that had no boot of their own.
+    fn without_boot(&self) -> u32 {
+        self.boots.values().map(|requests| requests - 1).sum()
+    }
+}
+
+fn uri(ask: &Ask) -> String {
+    let (_, value) = ask.variables.iter().find(|(name, _)| name == "REQUEST_URI").unwrap();
+    String::from_utf8_lossy(value).into_owned()
+}
+
+/// What has to be the same: status, fields, content, what is said to the cache. Without what WordPress draws by lot (the server of an
+/// avatar without an address), and without which boot it was.
+fn plain(answer: &Answer) -> (u16, Vec<(String, String)>, String, Vec<String>) {
+    let text = answer.text().replace("1.gravatar", "0.gravatar").replace("2.gravatar", "0.gravatar");
+    let fields = answer.fields.iter().filter(|(name, _)| name != "X-Boot").cloned().collect();
+    (
+        answer.status,
+        fields,
+        text,
+        answer.notes.iter().map(|(kind, text)| format!("{kind:?} {text}")).collect(),
+    )
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn rewound_pages_are_the_same() {
+    let mut both = Both::start("");
+    let member = both.site.cookie(1);
+    let commenter = "comment_author_x=Jane; comment_author_email_x=jane%40example.org";
+    let phone = "Mozilla/5.0 (iPhone) AppleWebKit/605 Version/17.4 Mobile/15E148 Safari/604.1";
+    // One kind of client after the other, and then all at once.
+    let clients = [
+        ("", ""),
+        ("HTTP_COOKIE", &member),
+        ("HTTP_COOKIE", commenter),
+        ("HTTP_USER_AGENT", phone),
+        ("HTTP_ACCEPT", "application/json"),
+    ];
+    for (name, value) in clients {
+        for uri in PAGES.iter().cycle().take(30) {
+            let ask = both.site.ask_page(uri);
+            let ask = if name.is_empty() { ask } else { ask.set(name, value) };
+            both.compare(value, &ask);
+        }
+    }
+    println!(
+        "{} of {} requests had no boot; {:?}",
+        both.without_boot(),
+        both.boots.values().sum::<u32>(),
+        both.log
+    );
+    assert!(both.without_boot() > 40, "{:?} {:?}", both.boots, both.log);
+    for n in 0..60 {
+        let (name, value) = clients[n * 7 % clients.len()];
+        let ask = both.site.ask_page(PAGES[n * 5 % PAGES.len()]);
+        let ask = if name.is_empty() { ask } else { ask.set(name, value) };
+        both.compare(value, &ask);
+    }
+    println!(
+        "{} of {} requests had no boot; {:?}",
+        both.without_boot(),
+        both.boots.values().sum::<u32>(),
+        both.log
+    );
+}
+
+/// Other processes change the site: the very next request is right.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn rewound_pages_are_not_old() {
+    let mut both = Both::start("");
+    let ask = both.site.ask_page("/");
+    let changes = [
+        ("Named a", "update_option('blogname', 'Named a')"),
+        (
+            "Named b",
+            "$GLOBALS['wpdb']->query(\"UPDATE wp_options SET option_value = 'Named b' WHERE option_name = 'blogname'\")",
+        ),
+        (
+            "Named c",
+            "wp_update_post(['ID' => get_page_by_path('a', OBJECT, 'post')->ID, 'post_title' => 'Named c'])",
+        ),
+    ];
+    for (name, code) in changes {
+        both.until_rewound(&ask);
+        both.site.change(code);
+        assert!(both.rewound(&ask).text().contains(name), "{code}");
+    }
+}
+
+/// CPU of a process so far, nanoseconds.
+fn cpu(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn rewound_pages_cost_less() {
+    let mut both = Both::start("");
+    let ask = both.site.ask_page("/");
+    let mut costs = [Vec::new(), Vec::new()];
+    for round in 0..10 {
+        for (kind, worker) in [&mut both.site.worker, &mut both.worker].into_iter().enumerate() {
+            let before = cpu(worker.pid);
+            for _ in 0..20 {
+                worker.run(&ask);
+            }
+            if round > 0 {
+                costs[kind].push((cpu(worker.pid) - before) / 20_000);
+            }
+        }
+    }
+    for cost in &mut costs {
+        cost.sort_unstable();
+    }
+    let (ordinary, rewound) = (costs[0][4], costs[1][4]);
+    println!("/: ordinary {ordinary} us, rewound {rewound} us of CPU");
+    assert!(rewound < ordinary, "a rewound page costs {rewound} us, an ordinary one {ordinary} us");
+}
