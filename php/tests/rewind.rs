@@ -291,6 +291,9 @@ fn what_forbids_a_point() {
     let boots = [
         ("foreach ($_SERVER as $value) {}", "reads all of $_SERVER"),
         ("$token = random_int(0, 9);", "calls random_int()"),
+        // The class is there from PHP 8.2 on.
+        ("$c = 'Random\\Randomizer'; class_exists($c) ? new $c : mt_rand();", "calls "),
+        ("$key = function_exists($f = 'sodium_crypto_auth_keygen') ? $f() : mt_rand();", "calls "),
         ("$socket = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", "a connection is open"),
         ("$file = fopen(__DIR__ . '/log', 'a');", "a file that can be written is open"),
         ("echo 'early'; flush();", "the answer has begun"),

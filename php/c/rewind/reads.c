@@ -229,6 +229,7 @@ void reads_watch_files(void)
 
 static struct {
 	const char *name;
+	const char *of; /* its class; NULL: it is a function */
 	const zend_function *function;
 	zif_handler original;
 } watched[] = {
@@ -238,6 +239,17 @@ static struct {
 	{ .name = "rand" }, { .name = "mt_srand" }, { .name = "srand" }, { .name = "uniqid" }, { .name = "lcg_value" },
 	{ .name = "shuffle" }, { .name = "array_rand" }, { .name = "str_shuffle" }, { .name = "openssl_random_pseudo_bytes" },
 	{ .name = "password_hash" }, { .name = "session_create_id" }, { .name = "tempnam" },
+	{ .name = "openssl_pkey_new" }, { .name = "sodium_crypto_box_keypair" }, { .name = "sodium_crypto_kx_keypair" },
+	{ .name = "sodium_crypto_sign_keypair" }, { .name = "sodium_crypto_secretbox_keygen" }, { .name = "sodium_crypto_auth_keygen" },
+	{ .name = "sodium_crypto_generichash_keygen" }, { .name = "sodium_crypto_kdf_keygen" },
+	{ .name = "sodium_crypto_shorthash_keygen" }, { .name = "sodium_crypto_stream_keygen" },
+	{ .name = "sodium_crypto_aead_aes256gcm_keygen" }, { .name = "sodium_crypto_aead_chacha20poly1305_keygen" },
+	{ .name = "sodium_crypto_aead_chacha20poly1305_ietf_keygen" },
+	{ .name = "sodium_crypto_aead_xchacha20poly1305_ietf_keygen" },
+	{ .name = "sodium_crypto_secretstream_xchacha20poly1305_keygen" },
+	{ .name = "__construct", .of = "random\\randomizer" }, { .name = "__construct", .of = "random\\engine\\mt19937" },
+	{ .name = "__construct", .of = "random\\engine\\pcgoneseq128xslrr64" },
+	{ .name = "__construct", .of = "random\\engine\\xoshiro256starstar" },
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
@@ -250,7 +262,7 @@ static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 		if (noting && i == 0 && ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING) {
 			note(OF_GETENV, Z_STR_P(ZEND_CALL_ARG(execute_data, 1)), NULL, execute_data);
 		} else if (noting) {
-			note(OF_FUNCTION, NULL, watched[i].name, execute_data);
+			note(OF_FUNCTION, NULL, watched[i].of ? watched[i].of : watched[i].name, execute_data);
 		}
 		watched[i].original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 		return;
@@ -271,7 +283,10 @@ void reads_startup(void)
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = zend_hash_str_find_ptr(CG(function_table), watched[i].name, strlen(watched[i].name));
+		const char *of = watched[i].of;
+		const zend_class_entry *class = of ? zend_hash_str_find_ptr(CG(class_table), of, strlen(of)) : NULL;
+		const HashTable *functions = of ? (class ? &class->function_table : &zend_empty_array) : CG(function_table);
+		zend_function *function = zend_hash_str_find_ptr(functions, watched[i].name, strlen(watched[i].name));
 		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
 			watched[i].function = function;
 			watched[i].original = function->internal_function.handler;
