@@ -1,6 +1,7 @@
 //! Looks a request up in the page cache before a script runs.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ pub enum Waited {
     Reply(Reply),
     /// The script has to run for this request alone.
     Alone,
-    /// The page that was made is a variant, and perhaps not the one that this request wants: look up again.
+    /// The page that was made is a variant, and perhaps not the one that this request wants; or there was no worker for
+    /// the client that started the fill, but there may be one for this client: look up again.
     Again,
 }
 
@@ -253,6 +255,8 @@ impl Consultation<'_> {
             site: self.site.clone(),
             asked: asked.into_owned(),
             is_head: self.request.is_head(),
+            client: self.request.ends.client_ip(),
+            has_place: self.request.waiting_place().is_some(),
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
             cache_status,
@@ -317,6 +321,10 @@ struct FillWaiter {
     site: Arc<Site>,
     asked: PageRequest<'static>,
     is_head: bool,
+    /// The client's address; `None`: a Unix socket.
+    client: Option<IpAddr>,
+    /// Whether it comes from the waiting room.
+    has_place: bool,
     fill: Arc<Fill>,
     /// A stale page, in case PHP fails.
     fallback: Option<Hit>,
@@ -357,9 +365,13 @@ impl FillWaiter {
                 cache_status::made(&mut reply, &brought, self.cache_status);
                 reply
             }
-            FillState::Done(FillOutcome::TurnedAway) => {
+            FillState::Done(FillOutcome::TurnedAway(refused)) => {
                 if let Some(hit) = &self.fallback {
                     return Waited::Reply(self.fallen_back(hit, Some(503)));
+                }
+                // Each client has a share of the queue of its own, and a place in the waiting room may be due.
+                if !is_first && (self.client != refused || self.has_place) {
+                    return Waited::Again;
                 }
                 let mut reply = self.site.turned_away();
                 cache_status::failed(&mut reply, self.cache_status);

@@ -5,10 +5,11 @@
 //!      │ └────────────────────────────┘
 //!      ├──────> Done(Variant)                     stored, but waiting requests may want another variant: they look again
 //!      ├──────> Done(Alone)                       only for the request that started it: the others run PHP themselves
-//!      ├──────> Done(TurnedAway)                  there was no PHP worker for it, nor would there be for the others
+//!      ├──────> Done(TurnedAway)                  there was no PHP worker for this client: clients with other addresses look again
 //!      └──────> Done(Failed)                      PHP's error, for all
 //! ```
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,8 +66,8 @@ pub enum FillOutcome {
     Variant(Brought),
     /// The response is for that request only.
     Alone,
-    /// There was no free worker.
-    TurnedAway,
+    /// There was no free worker for the request that started the fill; the address of its client.
+    TurnedAway(Option<IpAddr>),
     /// The script failed: its response, for the request that started the fill, and whether the others may have it
     /// too.
     Failed(Arc<Page>, bool),
@@ -389,7 +390,7 @@ impl FillJob {
         self.thread.stats.add(Counter::CacheFillsFailed, 1);
         lead.end(|cache, ticket| {
             Lead::abandon(cache, ticket);
-            FillOutcome::TurnedAway
+            FillOutcome::TurnedAway(self.request.ends.client_ip())
         });
     }
 

@@ -22,7 +22,8 @@ use crate::site::{Script, Site};
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
 pub const CLIENT_GONE: u16 = 499;
 
-/// How often a request waits for a page while other variants are made, before the script runs for it alone.
+/// How often a request waits for a page that others bring - another variant, or a refusal - before the script runs for
+/// it alone.
 const MOST_WAITS: u32 = 3;
 
 /// Why a request gets no response, or another one than it asked for.

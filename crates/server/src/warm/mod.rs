@@ -195,7 +195,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
         Response::Page(page, _) => match page.await {
             Waited::Reply(reply) => reply,
             Waited::Again => {
-                return Fetched::because("not cached", 0, "another variant of the page was being generated");
+                return Fetched::because("not cached", 0, "another request for the page was running");
             }
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },

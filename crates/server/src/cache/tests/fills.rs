@@ -6,6 +6,7 @@ use millrace_settings::plan::Profile;
 
 use super::*;
 use crate::message::reply::{ContentSource, plain};
+use crate::message::request::PLACE_COOKIE;
 use millrace_pages::Tag;
 
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");
@@ -39,6 +40,42 @@ fn a_crowd_waits_for_one_run() {
             assert_eq!(scene.count(Counter::CacheCollapsed), 999);
             assert_eq!(all[0].cache(), "millrace; fwd=uri-miss; stored");
             assert_eq!(all[999].cache(), "millrace; fwd=uri-miss; stored; collapsed");
+        },
+    );
+}
+
+/// A refusal concerns the address of the client that started the fill, and those that share it.
+#[test]
+fn a_refused_client_takes_only_its_own_address_with_it() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            let scene = Rc::new(scene);
+            let mut refused = plain(503);
+            refused.aside = Some(Box::new(Aside { turned_away: true, ..Aside::default() }));
+            answers_late(refused, A_WHILE);
+            answers_late(page(&[MINUTE], "for the others"), A_WHILE);
+            let clients = [
+                ("192.0.2.1:1", ""),
+                ("192.0.2.1:2", ""),
+                ("192.0.2.1:3", "the way in"),
+                ("192.0.2.7:1", ""),
+            ];
+            let asking = clients.map(|(client, place)| {
+                let (scene, client) = (scene.clone(), client.parse().ok());
+                let cookie = format!("Cookie: {PLACE_COOKIE}={place}");
+                let fields = if place.is_empty() { vec![] } else { vec![cookie] };
+                tokio::task::spawn_local(async move {
+                    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+                    scene.ask_from(client, "GET", "/", &fields).await
+                })
+            });
+            let mut statuses = Vec::new();
+            for one in asking {
+                statuses.push(one.await.unwrap().status);
+            }
+            assert_eq!((statuses, runs()), (vec![503, 503, 200, 200], 2));
         },
     );
 }

@@ -7,6 +7,7 @@ mod outlive;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,13 +145,13 @@ fn play<F: Future<Output = ()>>(
 }
 
 impl Scene {
-    fn request(&self, method: &str, target: &str, fields: &[&str]) -> Request {
+    fn request(&self, client: Option<SocketAddr>, method: &str, target: &str, fields: &[&str]) -> Request {
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n");
         fields.iter().for_each(|field| text.extend([field, "\r\n"]));
         text.push_str("\r\n");
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
-        let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
+        let ends = Ends { client, local: None, scheme: Scheme::Http, tls: None };
         Request {
             head,
             ends,
@@ -167,8 +168,18 @@ impl Scene {
 
     /// Sends a request as the protocol does.
     async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
-        let request = self.request(method, target, fields);
-        let same = self.request(method, target, fields);
+        self.ask_from(None, method, target, fields).await
+    }
+
+    async fn ask_from(
+        &self,
+        client: Option<SocketAddr>,
+        method: &str,
+        target: &str,
+        fields: &[&str],
+    ) -> Answer {
+        let request = self.request(client, method, target, fields);
+        let same = self.request(client, method, target, fields);
         self.thread.clock.read();
         let reply = loop {
             let mut path = Vec::new();
