@@ -79,7 +79,7 @@ bool image_open(void)
 }
 
 /* Whether the kernel tells which pages were written. */
-bool image_tracks(void)
+static bool tracks(void)
 {
 	return image->fault >= 0;
 }
@@ -96,23 +96,23 @@ static size_t pages_of(const struct range *range)
 
 /* ---- the image is made ---- */
 
-/* Marks the pages of a range that are there; how many. */
-static size_t mark_pages(const struct range *range, uint32_t *index, size_t *stored)
+/* Gives each page of a range that is there its place in the store; false: the kernel does not tell which ones are. */
+static bool mark_pages(const struct range *range, uint32_t *index)
 {
-	size_t count = pages_of(range), before = *stored;
+	size_t count = pages_of(range);
 	for (size_t at = 0; at < count; at += BATCH) {
 		size_t batch = count - at < BATCH ? count - at : BATCH;
 		off_t place = (off_t)((range->start / PAGE + at) * sizeof *image->entries);
 		if (pread(image->pagemap, image->entries, batch * sizeof *image->entries, place)
 			!= (ssize_t)(batch * sizeof *image->entries)) {
-			return SIZE_MAX;
+			return false;
 		}
 		for (size_t i = 0; i < batch; i++) {
 			bool there = !range->anonymous || (image->entries[i] & HAS_PAGE);
-			index[at + i] = there ? (uint32_t)++*stored : 0;
+			index[at + i] = there ? (uint32_t)++image->pages : 0;
 		}
 	}
-	return *stored - before;
+	return true;
 }
 
 static bool protect(const struct range *range)
@@ -179,7 +179,7 @@ static const char *save(const struct range *range, uint32_t *index)
 	if (!(range->protection & PROT_READ)) {
 		return "memory can be written but not read";
 	}
-	if (mark_pages(range, index, &image->pages) == SIZE_MAX) {
+	if (!mark_pages(range, index)) {
 		return "the kernel does not tell which pages there are";
 	}
 	for (size_t at = 0, count = pages_of(range); at < count; at++) {
@@ -205,7 +205,7 @@ const char *image_take(void)
 			why = save(range, image->index + image->first[i]);
 		}
 	}
-	for (size_t i = 0; i < image->then.count && !why && image_tracks(); i++) {
+	for (size_t i = 0; i < image->then.count && !why && tracks(); i++) {
 		if (is_saved(&image->then.all[i]) && !watch(&image->then.all[i])) {
 			why = "the kernel cannot watch all memory";
 		}
@@ -231,7 +231,7 @@ static const char *map_again(struct range *then, size_t place, uintptr_t start, 
 	}
 	struct range again = { .start = start, .end = end };
 	image->fresh[place] = true;
-	return image_tracks() && !watch(&again) ? "memory cannot be watched again" : NULL;
+	return tracks() && !watch(&again) ? "memory cannot be watched again" : NULL;
 }
 
 /* What is in both: it has to be the same. */
@@ -366,13 +366,13 @@ const char *image_put(void)
 			continue;
 		}
 		const uint32_t *index = image->index + image->first[i];
-		if (!image_tracks() || image->fresh[i]) {
+		if (!tracks() || image->fresh[i]) {
 			put_compared(range, index);
 			image->fresh[i] = false;
 		} else if (!put_written(range, index)) {
 			why = "the kernel does not tell which pages were written";
 		}
-		if (again && image_tracks()) {
+		if (again && tracks()) {
 			protect(range);
 		}
 	}

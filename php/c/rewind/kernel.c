@@ -144,6 +144,14 @@ static const char *refuse(const struct descriptors *now)
 	return NULL;
 }
 
+/* Why the process cannot be put back, or NULL: its other threads would go on. */
+static const char *look_for_threads(void)
+{
+	struct stat tasks;
+	bool alone = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
+	return alone ? NULL : "a thread runs";
+}
+
 /* ---- the image is made ---- */
 
 /* Keeps what there is; why not, or NULL. Runs on PHP's stack, before the memory is taken. */
@@ -166,22 +174,10 @@ const char *kernel_take(void)
 	for (int signal = 1; signal < SIGNALS; signal++) {
 		sigaction(signal, NULL, &kernel->actions[signal]);
 	}
-	return kernel_check();
+	return look_for_threads();
 }
 
 /* ---- and put back ---- */
-
-static bool has_threads(void)
-{
-	struct stat tasks;
-	return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3;
-}
-
-/* Why it cannot be put back, or NULL. */
-const char *kernel_check(void)
-{
-	return has_threads() ? "a thread runs" : NULL;
-}
 
 static const char *put_descriptor(const struct descriptor *then)
 {
@@ -243,7 +239,7 @@ static void put_signals(void)
 const char *kernel_put(void)
 {
 	static const struct itimerval none;
-	const char *why = kernel_check();
+	const char *why = look_for_threads();
 	if (why) {
 		return why;
 	}

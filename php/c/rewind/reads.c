@@ -269,6 +269,20 @@ static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
+/* A function of that name; of that class, if there is one. */
+static zend_function *find_function(const char *name, const char *of)
+{
+	const HashTable *functions = CG(function_table);
+	if (of) {
+		const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), of, strlen(of));
+		if (!class) {
+			return NULL;
+		}
+		functions = &class->function_table;
+	}
+	return zend_hash_str_find_ptr(functions, name, strlen(name));
+}
+
 /* In the host, before anything is compiled. */
 void reads_startup(void)
 {
@@ -283,10 +297,7 @@ void reads_startup(void)
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	for (size_t i = 0; i < WATCHED; i++) {
-		const char *of = watched[i].of;
-		const zend_class_entry *class = of ? zend_hash_str_find_ptr(CG(class_table), of, strlen(of)) : NULL;
-		const HashTable *functions = of ? (class ? &class->function_table : &zend_empty_array) : CG(function_table);
-		zend_function *function = zend_hash_str_find_ptr(functions, watched[i].name, strlen(watched[i].name));
+		zend_function *function = find_function(watched[i].name, watched[i].of);
 		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
 			watched[i].function = function;
 			watched[i].original = function->internal_function.handler;

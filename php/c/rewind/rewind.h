@@ -46,7 +46,6 @@ bool maps_read(struct ranges *ranges);
 /* ---- image.c ---- */
 
 bool image_open(void);
-bool image_tracks(void);
 const char *image_take(void);
 const char *image_put(void);
 
@@ -55,7 +54,6 @@ const char *image_put(void);
 bool kernel_open(void);
 void kernel_remember_idle(void);
 const char *kernel_take(void);
-const char *kernel_check(void);
 const char *kernel_put(void);
 
 /* ---- room.c ---- */

@@ -43,6 +43,19 @@ impl Both {
         assert_eq!(plain(&rewound), plain(&ordinary), "{what} {}", uri(ask));
     }
 
+    /// Runs a page's request in both ways, with a variable that tells the client; without a name it is a plain visitor's.
+    fn compare_as(&mut self, (name, value): (&str, &str), uri: &str) {
+        let ask = self.site.ask_page(uri);
+        let ask = if name.is_empty() { ask } else { ask.set(name, value) };
+        self.compare(value, &ask);
+    }
+
+    /// Prints how many requests had no boot of their own.
+    fn report(&self) {
+        let requests = self.boots.values().sum::<u32>();
+        println!("{} of {requests} requests had no boot; {:?}", self.without_boot(), self.log);
+    }
+
     /// Sends it until two answers have come from one boot.
     fn until_rewound(&mut self, ask: &Ask) {
         let before = self.without_boot();
@@ -94,32 +107,17 @@ fn rewound_pages_are_the_same() {
         ("HTTP_USER_AGENT", phone),
         ("HTTP_ACCEPT", "application/json"),
     ];
-    for (name, value) in clients {
+    for client in clients {
         for uri in PAGES.iter().cycle().take(30) {
-            let ask = both.site.ask_page(uri);
-            let ask = if name.is_empty() { ask } else { ask.set(name, value) };
-            both.compare(value, &ask);
+            both.compare_as(client, uri);
         }
     }
-    println!(
-        "{} of {} requests had no boot; {:?}",
-        both.without_boot(),
-        both.boots.values().sum::<u32>(),
-        both.log
-    );
+    both.report();
     assert!(both.without_boot() > 40, "{:?} {:?}", both.boots, both.log);
     for n in 0..60 {
-        let (name, value) = clients[n * 7 % clients.len()];
-        let ask = both.site.ask_page(PAGES[n * 5 % PAGES.len()]);
-        let ask = if name.is_empty() { ask } else { ask.set(name, value) };
-        both.compare(value, &ask);
+        both.compare_as(clients[n * 7 % clients.len()], PAGES[n * 5 % PAGES.len()]);
     }
-    println!(
-        "{} of {} requests had no boot; {:?}",
-        both.without_boot(),
-        both.boots.values().sum::<u32>(),
-        both.log
-    );
+    both.report();
 }
 
 /// Other processes change the site: the very next request is right.
