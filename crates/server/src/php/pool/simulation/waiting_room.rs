@@ -127,7 +127,7 @@ fn all_who_stay_are_served_in_the_order_of_their_arrival() {
     assert!(found.stayed > 20_000, "{}", found.stayed);
     assert_eq!((found.came, found.served), (found.stayed, found.stayed));
     // A visitor that was admitted while the queue was short is not overtaken for ever: that costs some of the order.
-    assert!(found.tau > 0.94, "{:.3}", found.tau);
+    assert!(found.tau > 0.945, "{:.3}", found.tau);
     assert!(found.used > 0.95, "{:.2}", found.used);
 }
 
@@ -140,6 +140,15 @@ fn those_who_leave_keep_no_worker_idle() {
         // If few browsers stay, waits are short, and the order is random.
         assert!(staying < 0.5 || found.tau > 0.9, "{staying}: {:.3}", found.tau);
     }
+}
+
+#[test]
+fn where_most_give_up_the_order_holds() {
+    let found = crowd(&Rush { times: 5.0, seconds: 100, staying: 1.0, patience: 60 });
+    // Those that come back late, because their place is far behind, have left by then.
+    assert!(found.tau > 0.87, "{:.3}", found.tau);
+    assert!(found.used > 0.95, "{:.2}", found.used);
+    assert!(found.served > 5_000, "{}", found.served);
 }
 
 #[test]
