@@ -43,7 +43,7 @@ nginx tuned has a limit of 100 requests; for nginx as installed and Varnish, php
 
 
 def versions():
-    """The rivals whose versions measure.machine() doesn't know."""
+    """Versions of Apache and Varnish. measure.machine() has the other versions."""
     apache = subprocess.run([peers.path_of("apache2"), "-v"], capture_output=True, text=True).stdout
     varnish = subprocess.run([peers.path_of("varnishd"), "-V"], capture_output=True, text=True).stderr
     return f"{re.search('Apache/[0-9.]+', apache)[0]}, {re.search('varnish-[0-9.]+', varnish)[0]}"

@@ -27,7 +27,7 @@ pub struct Run {
     pub end: Option<End>,
     /// The search for the highest rate that holds, try by try; the last line is the result.
     pub bisection: Vec<Trial>,
-    /// Notes for the reader of the report: a URL whose responses differ by themselves, a limit that was reached, ...
+    /// Notes for the reader of the report: a URL has responses that differ without load, a limit was reached, ...
     pub notes: Vec<String>,
 }
 
@@ -273,7 +273,7 @@ pub struct MillraceSample {
     pub php_requests: u64,
     /// Requests in the second that the page cache served, fresh or stale.
     pub cache_hits: u64,
-    /// Requests that it could have served, but whose page it did not have.
+    /// Requests that the cache could have served if it had had the page.
     pub cache_misses: u64,
     /// Requests and connections that were refused in the second because there were too many.
     pub refused: u64,

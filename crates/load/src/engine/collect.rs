@@ -143,7 +143,7 @@ impl Collector {
             self.window.pop_front();
         }
         if run.end.is_none() && length == 1.0 && self.window.len() == most {
-            // Users who can't connect are part of the intended load, but not present.
+            // The intended load includes users that can't connect; the actual load does not.
             let load = match self.shared.plan.arrivals {
                 ArrivalModel::Closed => wanted.min(open.users as f64),
                 ArrivalModel::Open => wanted,

@@ -17,7 +17,7 @@ use crate::page::{self, Kind};
 use crate::scenario::{MOST_REDIRECTS, Request};
 use crate::url::Url;
 
-/// Maximum number of different contents whose parts are remembered.
+/// Maximum number of documents (HTML, CSS) for which a thread remembers the parts.
 const MOST_KNOWN: usize = 1024;
 
 impl Thread {

@@ -87,8 +87,8 @@ impl Thread {
     }
 }
 
-/// The request after a redirect of `request`, whose target was `from`; or the URL if it is on another server. `None`:
-/// the response is not a redirect.
+/// The request that follows a redirect of `request` from the target `from`; or the URL if it is on another server.
+/// `None`: the response is not a redirect.
 pub fn after(
     origin: &Origin,
     request: &Request,

@@ -82,7 +82,7 @@ pub struct Thread {
     latest_start: u64,
     most_connections: usize,
     cpu: u64,
-    /// The connection whose responses are being handled: its new requests are sent afterwards.
+    /// The thread handles the responses of this connection, and sends its new requests afterwards.
     current: u32,
     /// How many users there should be (closed arrivals).
     wanted: usize,

@@ -20,7 +20,7 @@ pub struct MillraceSummary {
     pub php_requests: u64,
     /// Requests served by the page cache, fresh or stale.
     pub cache_hits: u64,
-    /// Requests that it could have served, but whose page it did not have.
+    /// Requests that the cache could have served if it had had the page.
     pub cache_misses: u64,
     /// Requests and connections that were refused because there were too many.
     pub refused: u64,

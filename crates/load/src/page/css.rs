@@ -37,7 +37,7 @@ enum Block {
     Unused,
 }
 
-/// An at-rule whose block or semicolon is still to come.
+/// An at-rule before its block or semicolon.
 struct AtRule {
     name: String,
     prelude: String,

@@ -19,7 +19,7 @@ pub struct Results {
     files: Files,
     screen: Screen<Stderr>,
     quiet: bool,
-    /// Stages whose results have been written.
+    /// Number of stages that have been written.
     written: usize,
 }
 

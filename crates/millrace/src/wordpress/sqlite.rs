@@ -1,7 +1,7 @@
 //! WordPress on SQLite: the drop-in of WordPress's own performance team, `sqlite-database-integration`.
 //!
-//! WordPress loads `wp-content/db.php` instead of its MySQL layer. That file is made from the plugin's `db.copy`,
-//! whose placeholders the plugin replaces when it is activated from the admin pages; here they are replaced
+//! WordPress loads `wp-content/db.php` instead of its MySQL layer. That file is made from the plugin's `db.copy`.
+//! The plugin replaces the placeholders in it when it is activated from the admin pages. Here they are replaced
 //! beforehand, and relative to the site, so that it can be moved. Versions that lose one of two simultaneous writes
 //! get a connection that doesn't (`sqlite-turns.php`).
 

@@ -66,7 +66,7 @@ pub fn is_ours(name: &str) -> bool {
 }
 
 /// The one field of [`is_ours`] that the LiteSpeed Cache plugin's crawler reads, to learn that a page is uncacheable.
-/// It is for the crawler on the same machine, whose `User-Agent` begins with `lscache_`.
+/// It is sent only to the crawler on the same machine; the crawler's `User-Agent` begins with `lscache_`.
 pub const CRAWLER_SEES: &str = "X-LiteSpeed-Cache-Control";
 
 #[cfg(test)]
