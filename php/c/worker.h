@@ -188,6 +188,7 @@ bool kept_files_changed(time_t *looked, time_t pause);
 PHP_FUNCTION(millrace_rewind_point);
 PHP_FUNCTION(millrace_rewind_leave);
 PHP_FUNCTION(millrace_rewind_changed);
+PHP_FUNCTION(millrace_rewind_queries);
 void rewind_startup(void);
 void rewind_open(void);
 void rewind_idle(void);

@@ -269,8 +269,8 @@ static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
-/* A function of that name; of that class, if there is one. */
-static zend_function *find_function(const char *name, const char *of)
+/* A function of that name; of that class, if there is one. Names in lower case. */
+zend_function *reads_find_function(const char *name, const char *of)
 {
 	const HashTable *functions = CG(function_table);
 	if (of) {
@@ -297,7 +297,7 @@ void reads_startup(void)
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = find_function(watched[i].name, watched[i].of);
+		zend_function *function = reads_find_function(watched[i].name, watched[i].of);
 		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
 			watched[i].function = function;
 			watched[i].original = function->internal_function.handler;

@@ -3,6 +3,7 @@
  *
  *   point.c    millrace_rewind_point(): when an image is made, how a request gets to the point, which requests do not
  *   reads.c    what the boot has read of its request: an image serves only requests in which the same is written
+ *   sources.c  what the boot has read of files and the database
  *   ending.c   the end of a request, as far as scripts and clients see it
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
@@ -22,6 +23,11 @@
 #include <sys/stat.h>
 
 #define PAGE 4096u
+
+/* ---- point.c ---- */
+
+/* The running request writes to a database. */
+void rewind_wrote(void);
 
 /* ---- maps.c ---- */
 
@@ -76,6 +82,15 @@ void reads_begin(void);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);
+zend_function *reads_find_function(const char *name, const char *of);
+
+/* ---- sources.c ---- */
+
+void sources_startup(void);
+void sources_begin(void);
+void sources_end(void);
+bool sources_take(void);
+bool sources_have_same_files(void);
 
 /* ---- ending.c ---- */
 
