@@ -68,6 +68,7 @@ static struct state {
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
 	struct buffer key;
+	unsigned shown;         /* the image's key in the figures */
 	char said[200];         /* why there was no image the last time */
 } *state;
 
@@ -163,6 +164,7 @@ void rewind_open(void)
 void rewind_idle(void)
 {
 	if (state) {
+		figures_open();
 		kernel_remember_idle();
 		reads_watch_files();
 	}
@@ -210,6 +212,7 @@ static void drop(void)
 	}
 	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
+	figures_dropped(state->shown);
 	if (state->served < WORTH) {
 		wait_longer();
 	} else {
@@ -233,6 +236,7 @@ void rewind_look(void)
 		if (!is_safe()) {
 			rewind_changed();
 		}
+		figures_look(is_plain());
 		prepare_boot();
 	}
 }
@@ -254,7 +258,9 @@ void rewind_ran(void)
 		reads_end();
 		if (!state->images && state->waited > state->wait) {
 			wait_longer(); /* its script has no point */
+			figures_no_point();
 		}
+		figures_end();
 	}
 }
 
@@ -294,6 +300,7 @@ void rewind_end(void)
 	state->inside = false;
 	state->served++;
 	end_changes();
+	figures_end();
 	loop_finished();
 	if (worker->exiting || worker->broken) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
@@ -325,6 +332,7 @@ static const char *refuse(HashTable *repeated)
 /* Once each time that it is another reason. */
 static void say(const char *why)
 {
+	figures_refused(why);
 	if (strncmp(state->said, why, sizeof state->said - 1) != 0) {
 		char text[500];
 		strncpy(state->said, why, sizeof state->said - 1);
@@ -456,12 +464,15 @@ static void begin(void)
 {
 	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
 	if (!is_plain() || !is_fresh()) {
+		figures_say(is_plain() ? MR_REASON_OLD : MR_REASON_METHOD);
 		leave();
 	}
 	renew_request();
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
+		figures_say(MR_REASON_KEY);
 		leave();
 	}
+	figures_begin(state->shown);
 }
 
 /* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
@@ -469,6 +480,7 @@ static void begin_first(void)
 {
 	renew_request();
 	state->first = false;
+	state->shown = figures_made();
 	if (!reads_key(&state->key)) {
 		state->key.length = SIZE_MAX;
 	}
@@ -566,6 +578,7 @@ PHP_FUNCTION(millrace_rewind_leave)
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
 	}
+	figures_say(MR_REASON_LEFT);
 	leave();
 }
 
