@@ -463,7 +463,7 @@ mod tests {
             assert!(at >= end && at % 8 == 0);
             end = at + size;
         }
-        assert!(end <= FIGURES_BYTES && FIGURES_BYTES % 64 == 0);
+        assert!(end <= FIGURES_BYTES && FIGURES_BYTES.is_multiple_of(64));
         assert_eq!(REASON_REFUSED as usize + 1, FIGURES_REASONS);
     }
 }
