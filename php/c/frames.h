@@ -136,7 +136,7 @@
 /* u64: connections that are kept now. */
 #define MR_SLOT_DATABASE_KEPT 120u
 /* Bytes of a slot's figures. The next worker in the slot counts on; it begins without images. */
-#define MR_FIGURES_BYTES 5248u
+#define MR_FIGURES_BYTES 9344u
 /* u64: images that the worker has now. */
 #define MR_FIGURES_IMAGES 0u
 /* u64: images made. */
@@ -166,7 +166,7 @@
 /* Most keys of a slot. Images whose boots have read the same names of their requests share one. */
 #define MR_FIGURES_KEYS_MOST 4u
 /* Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the script, then what its boot reads, without the values. */
-#define MR_FIGURES_KEY_BYTES 1024u
+#define MR_FIGURES_KEY_BYTES 2048u
 /* Ordinary: the method, or the request has content. */
 #define MR_REASON_METHOD 0u
 /* Ordinary: the worker has no image yet; it gets too few requests to be worth one, or makes it by this one. */

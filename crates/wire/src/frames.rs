@@ -190,7 +190,7 @@ constants! {
     SLOT_DATABASE_KEPT: usize = 120;
 
     /// Bytes of a slot's figures. The next worker in the slot counts on; it begins without images.
-    FIGURES_BYTES: usize = 5248;
+    FIGURES_BYTES: usize = 9344;
     /// u64: images that the worker has now.
     FIGURES_IMAGES: usize = 0;
     /// u64: images made.
@@ -222,7 +222,7 @@ constants! {
     FIGURES_KEYS_MOST: usize = 4;
     /// Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the
     /// script, then what its boot reads, without the values.
-    FIGURES_KEY_BYTES: usize = 1024;
+    FIGURES_KEY_BYTES: usize = 2048;
     /// Ordinary: the method, or the request has content.
     REASON_METHOD: u64 = 0;
     /// Ordinary: the worker has no image yet; it gets too few requests to be worth one, or makes it by this one.

@@ -117,19 +117,19 @@ void figures_refused(const char *why)
 	put_text(MR_FIGURES_REFUSAL, MR_FIGURES_TEXT_BYTES, why);
 }
 
-/* A place for a key: where it is already, or one that no image uses. */
+/* A place for a key: where it is already, a free one, or one that no image uses. */
 static unsigned find_key(const char *text)
 {
-	unsigned place = NO_KEY;
-	for (unsigned key = 0; key < MR_FIGURES_KEYS_MOST; key++) {
-		const char *at = figures + key_at(key);
-		if (strcmp(at + 16 + TEXT_AT, text) == 0) {
+	unsigned place = NO_KEY, free = NO_KEY;
+	for (unsigned key = MR_FIGURES_KEYS_MOST; key-- > 0;) {
+		const char *at = figures + key_at(key), *here = at + 16 + TEXT_AT;
+		if (strcmp(here, text) == 0) {
 			return key;
 		}
-		if (place == NO_KEY && board_get64(at, 0) == 0) {
-			place = key;
-		}
+		free = *here ? free : key;
+		place = board_get64(at, 0) == 0 ? key : place;
 	}
+	place = free < NO_KEY ? free : place;
 	if (place != NO_KEY) {
 		board_set64(figures, key_at(place) + 8, 0);
 		put_text(key_at(place) + 16, MR_FIGURES_KEY_BYTES - 16, text);

@@ -9,6 +9,8 @@ use crate::context::stats::{Exposition, ORDINARY, PhpStatus, RewindKey, RewindSt
 
 /// Keys that the text names: the most used ones.
 const KEYS_SHOWN: usize = 4;
+/// What a boot reads, of which the text names the first ones.
+const READS_SHOWN: usize = 8;
 
 /// Status text.
 pub(super) fn write(text: &mut String, rewind: &RewindStatus) -> std::fmt::Result {
@@ -59,7 +61,13 @@ fn reasons(rewind: &RewindStatus) -> String {
 }
 
 fn write_key(text: &mut String, key: &RewindKey) -> std::fmt::Result {
-    let reads = if key.reads.is_empty() { "nothing of its request".to_owned() } else { key.reads.join(", ") };
+    let mut reads = key.reads[..key.reads.len().min(READS_SHOWN)].join(", ");
+    if key.reads.is_empty() {
+        reads.push_str("nothing of its request");
+    } else if key.reads.len() > READS_SHOWN {
+        let more = key.reads.len() - READS_SHOWN;
+        write!(reads, " and {more} more (millrace status --json)")?;
+    }
     writeln!(
         text,
         "  {:<12}key         {} reads {reads}; images: {}, requests: {}",
@@ -160,7 +168,7 @@ mod tests {
             [
                 "rewind      images: 2 now, 14 made; 1,234 of 1,285 requests began in one (96.0 %); memory put back \
                  in 410 us, 312 pages, on average",
-                "ordinary    30 method or content; 12 the point was refused; 9 no image yet",
+                "ordinary    30 method or content; 12 the point was refused; 9 no image",
                 "refused     a session is open",
                 "ended       workers whose memory could not be put back: 1; the latest: a thread runs",
                 "key         /srv/index.php reads $_COOKIE[lang], getenv(STAGE); images: 2, requests: 1,200",
@@ -170,6 +178,15 @@ mod tests {
         text.clear();
         write(&mut text, &RewindStatus::default()).unwrap();
         assert_eq!(text.trim(), "rewind      images: 0 now, 0 made; 0 of 0 requests began in one (none)");
+    }
+
+    #[test]
+    fn long_keys_are_cut() {
+        let reads = (0..11).map(|n| format!("$_GET[{n}]")).collect();
+        let key = RewindKey { script: "/a.php".to_owned(), reads, images: 1, rewound: 2 };
+        let mut text = String::new();
+        write_key(&mut text, &key).unwrap();
+        assert!(text.contains("$_GET[7] and 3 more (") && !text.contains("$_GET[8]"), "{text}");
     }
 
     #[test]

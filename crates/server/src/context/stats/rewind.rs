@@ -7,7 +7,7 @@ use millrace_wire::frames::FIGURES_REASONS;
 /// Why requests run the ordinary way, in the order of `millrace_wire::frames::REASON_*`: a label, and the text for people.
 pub const ORDINARY: [(&str, &str); FIGURES_REASONS] = [
     ("method", "method or content"),
-    ("no_image", "no image yet"),
+    ("no_image", "no image"),
     ("old", "image old, or something changed"),
     ("key", "another key"),
     ("left", "the script found a difference"),

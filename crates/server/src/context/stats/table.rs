@@ -167,7 +167,7 @@ rows! {
     PHP_REWIND_IMAGES = Gauge "php_rewind_images" "Images of rewound workers, by `site`."
     PHP_REWIND_MADE = Counter "php_rewind_images_made_total" "Images that rewound workers made since the PHP host started, by `site`."
     PHP_REWIND_REQUESTS = Counter "php_rewind_requests_total" "Requests that began in an image, by `site`."
-    PHP_REWIND_ORDINARY = Counter "php_rewind_ordinary_total" "Requests that rewound workers ran the ordinary way, by `site` and `reason`: method (or content), no_image (yet), old, key (another one), left (by the script), no_point, refused."
+    PHP_REWIND_ORDINARY = Counter "php_rewind_ordinary_total" "Requests that rewound workers ran the ordinary way, by `site` and `reason`: method (or content), no_image, old, key (another one), left (by the script), no_point, refused."
     PHP_REWIND_PUT = Counter "php_rewind_put_back_total" "How often rewound workers have put their memory back, by `site`."
     PHP_REWIND_PUT_SECONDS = Counter "php_rewind_put_back_seconds_total" "Time that rewound workers spent on putting their memory back, by `site`."
     PHP_REWIND_PUT_PAGES = Counter "php_rewind_put_back_pages_total" "Pages of memory that rewound workers have put back, by `site`."
