@@ -346,6 +346,7 @@ static bool map_scoreboard(void)
 		main_fail("millrace and millrace-php have different versions: install both from the same release");
 		return false;
 	}
+	figures_map(figures ? host.board + figures : NULL);
 	host.slots = head[3];
 	host.pids = calloc(host.slots ? host.slots : 1, sizeof *host.pids);
 	/* The kernel allocates a page of this memory only when a worker writes to it, which is when it crashes. */

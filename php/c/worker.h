@@ -199,6 +199,9 @@ bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
 
+/* rewind/figures.c: what people see of it */
+void figures_map(char *start);
+
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;
 

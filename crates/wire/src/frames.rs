@@ -20,7 +20,7 @@
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED | [`control::Message`] |
 //!
 //! The control socket to the host is `SOCK_SEQPACKET`: one message is one frame. Beside the sockets, server, host and
-//! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`: offsets in bytes).
+//! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`, `FIGURES_*`: offsets in bytes).
 
 pub mod answer;
 pub mod control;

@@ -13,7 +13,8 @@
 #define TEXT_AT 16 /* version and time are before it */
 #define NO_KEY MR_FIGURES_KEYS_MOST
 
-static char *figures; /* NULL: the server wants none */
+static char *first;   /* of the first slot; NULL: the server wants none */
+static char *figures; /* of this worker's slot, or NULL */
 static unsigned reason, absent = MR_REASON_NO_IMAGE;
 static bool rewound; /* the running request began at the point */
 static unsigned used; /* the key of its image */
@@ -57,14 +58,19 @@ static size_t key_at(unsigned key)
 	return MR_FIGURES_KEYS + key * MR_FIGURES_KEY_BYTES;
 }
 
+/* In the host: where the figures of the first slot are; NULL: nowhere. */
+void figures_map(char *start)
+{
+	first = start;
+}
+
 /* The worker has started, and has no image. */
 void figures_open(void)
 {
-	uint64_t at = board_get64(worker->scoreboard, MR_SCOREBOARD_FIGURES);
-	if (!at) {
+	if (!first) {
 		return;
 	}
-	figures = (char *)(uintptr_t)worker->scoreboard + at + (size_t)worker->slot * MR_FIGURES_BYTES;
+	figures = first + (size_t)worker->slot * MR_FIGURES_BYTES;
 	board_set64(figures, MR_FIGURES_IMAGES, 0);
 	for (unsigned key = 0; key < MR_FIGURES_KEYS_MOST; key++) {
 		board_set64(figures, key_at(key), 0);
@@ -117,19 +123,19 @@ void figures_refused(const char *why)
 	put_text(MR_FIGURES_REFUSAL, MR_FIGURES_TEXT_BYTES, why);
 }
 
-/* A place for a key: where it is already, a free one, or one that no image uses. */
+/* A place for a key: where it is already, an empty one, or one that no image uses. */
 static unsigned find_key(const char *text)
 {
-	unsigned place = NO_KEY, free = NO_KEY;
+	unsigned place = NO_KEY, empty = NO_KEY;
 	for (unsigned key = MR_FIGURES_KEYS_MOST; key-- > 0;) {
 		const char *at = figures + key_at(key), *here = at + 16 + TEXT_AT;
 		if (strcmp(here, text) == 0) {
 			return key;
 		}
-		free = *here ? free : key;
+		empty = *here ? empty : key;
 		place = board_get64(at, 0) == 0 ? key : place;
 	}
-	place = free < NO_KEY ? free : place;
+	place = empty < NO_KEY ? empty : place;
 	if (place != NO_KEY) {
 		board_set64(figures, key_at(place) + 8, 0);
 		put_text(key_at(place) + 16, MR_FIGURES_KEY_BYTES - 16, text);
