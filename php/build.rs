@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 31] = [
+const SOURCES: [&str; 32] = [
     "main.c",
     "host.c",
     "check.c",
@@ -42,6 +42,7 @@ const SOURCES: [&str; 31] = [
     "rewind/image.c",
     "rewind/maps.c",
     "rewind/kernel.c",
+    "rewind/figures.c",
 ];
 
 fn main() {

@@ -120,6 +120,7 @@ struct text {
 	size_t length, room; /* text that does not fit is left out */
 };
 void text_put(struct text *text, const char *bytes);
+void text_foreign(struct text *text, const char *bytes, size_t length);
 void text_number(struct text *text, uint64_t number);
 void text_address(struct text *text, uint64_t address);
 void trace_frames(struct text *text, pid_t pid);
@@ -198,6 +199,9 @@ bool rewind_left(void);
 bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
+
+/* rewind/figures.c: what people see of it */
+void figures_map(char *start);
 
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;

@@ -51,7 +51,7 @@ static struct image {
 	char *store;             /* the pages, and behind them the index; stays for the next image */
 	size_t store_bytes, pages;
 	uint32_t *index;         /* a saved range's pages in order: 1 + place in the store, 0: it was not there */
-	uint64_t puts;
+	uint64_t puts, copied;   /* times; pages of the last time */
 	size_t first[RANGES_MOST]; /* a range's place in the index */
 	bool fresh[RANGES_MOST];   /* it has just been mapped again */
 	struct ranges then, now;
@@ -285,6 +285,7 @@ static void put_page(char *page, uint32_t place)
 	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : zeros;
 	if (memcmp(page, then, PAGE) != 0) {
 		memcpy(page, then, PAGE);
+		image->copied++;
 	}
 }
 
@@ -360,6 +361,7 @@ const char *image_put(void)
 	}
 	const char *why = put_mappings();
 	bool again = ++image->puts % PROTECT_EVERY == 0;
+	image->copied = 0;
 	for (size_t i = 0; i < image->then.count && !why; i++) {
 		const struct range *range = &image->then.all[i];
 		if (!is_saved(range)) {
@@ -377,4 +379,10 @@ const char *image_put(void)
 		}
 	}
 	return why;
+}
+
+/* Pages that were copied the last time. */
+uint64_t image_pages_put(void)
+{
+	return image->copied;
 }

@@ -48,9 +48,9 @@
 #define WORTH 8
 #define WAIT_MOST 256
 #define KEY_BYTES (64u << 10)
-/* ZEND_MM_CHUNK_SIZE; the most of them that a page needs behind the point. */
+/* ZEND_MM_CHUNK_SIZE; and the most of them that an image has ready. */
 #define CHUNK_BYTES (2u << 20)
-#define GROWN_CHUNKS 8
+#define CHUNKS_MOST 8
 
 /* Shared by the workers of a host. */
 static struct shared {
@@ -71,11 +71,14 @@ static struct state {
 	bool compares;          /* the image is compared with what its boot has read */
 	uint64_t made_ms, generation, boot_generation;
 	uint64_t compared_ms;   /* when; `generation` is of that time */
+	size_t used;            /* memory of the Zend heap at the point, bytes */
+	size_t chunks;          /* that requests have needed beside it */
 	uint64_t served, missed; /* requests that this image has served, and that it could not */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
 	struct buffer key;
+	unsigned shown;         /* the image's key in the figures */
 	char said[200];         /* why there was no image the last time */
 } *state;
 
@@ -177,6 +180,7 @@ void rewind_open(void)
 void rewind_idle(void)
 {
 	if (state) {
+		figures_open();
 		kernel_remember_idle();
 		reads_watch_files();
 	}
@@ -242,6 +246,7 @@ static void drop(void)
 	}
 	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
+	figures_dropped(state->shown);
 	if (state->served < WORTH) {
 		wait_longer();
 	} else {
@@ -266,6 +271,7 @@ void rewind_look(void)
 		if (!is_safe()) {
 			rewind_changed();
 		}
+		figures_look(is_plain());
 		prepare_boot();
 	}
 }
@@ -288,7 +294,9 @@ void rewind_ran(void)
 		sources_end();
 		if (!state->images && state->waited > state->wait) {
 			wait_longer(); /* its script has no point */
+			figures_no_point();
 		}
+		figures_end();
 	}
 }
 
@@ -327,7 +335,10 @@ void rewind_end(void)
 	ending_run();
 	state->inside = false;
 	state->served++;
+	size_t peak = zend_memory_peak_usage(true);
+	state->chunks = MIN(state->chunks + (MAX(peak, state->used) - state->used) / CHUNK_BYTES, CHUNKS_MOST);
 	end_changes();
+	figures_end();
 	loop_finished();
 	if (worker->exiting || worker->broken) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
@@ -359,6 +370,7 @@ static const char *refuse(HashTable *repeated)
 /* Once each time that it is another reason. */
 static void say(const char *why)
 {
+	figures_refused(why);
 	if (strncmp(state->said, why, sizeof state->said - 1) != 0) {
 		char text[500];
 		strncpy(state->said, why, sizeof state->said - 1);
@@ -393,19 +405,20 @@ static void stir_openssl(void)
 }
 
 /*
- * Has the Zend heap take as much memory as its requests have needed on average, and keep it (avg_chunks_count in Zend/zend_alloc.c). Otherwise
- * each request maps it, and unmaps it at its end.
+ * Has the Zend heap take the chunks that requests have needed behind the point, and keep them, as far as it keeps chunks (avg_chunks_count in
+ * Zend/zend_alloc.c). Otherwise each request maps them, and unmaps them at its end.
  */
 static void grow_heap(void)
 {
-	void *blocks[GROWN_CHUNKS];
+	void *blocks[CHUNKS_MOST];
 	size_t used = zend_memory_usage(true), limit = (size_t)PG(memory_limit), count = 0;
-	while (count < GROWN_CHUNKS && used + (count + 2) * CHUNK_BYTES < limit) {
+	while (count < state->chunks && used + (count + 2) * CHUNK_BYTES < limit) {
 		blocks[count++] = emalloc(CHUNK_BYTES - CHUNK_BYTES / 4);
 	}
 	while (count > 0) {
 		efree(blocks[--count]);
 	}
+	state->used = zend_memory_usage(true);
 }
 
 /* Random bytes that are in memory. PHP's functions seed again. */
@@ -571,17 +584,21 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
 	if (!is_plain() || !is_fresh()) {
+		figures_say(is_plain() ? MR_REASON_OLD : MR_REASON_METHOD);
 		leave();
 	}
 	renew_request();
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
+		figures_say(MR_REASON_KEY);
 		leave();
 	}
 	repeat_notes();
 	state->inside = true;
 	if (!is_same(compare, cache)) {
+		figures_say(MR_REASON_OLD);
 		leave();
 	}
+	figures_begin(state->shown);
 }
 
 /* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
@@ -589,6 +606,7 @@ static void begin_first(void)
 {
 	renew_request();
 	state->first = false;
+	state->shown = figures_made();
 	if (!reads_key(&state->key)) {
 		state->key.length = SIZE_MAX;
 	}
@@ -690,6 +708,7 @@ PHP_FUNCTION(millrace_rewind_leave)
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
 	}
+	figures_say(MR_REASON_LEFT);
 	leave();
 }
 

@@ -446,3 +446,48 @@ bool reads_key(struct buffer *key)
 	smart_str_free(&text);
 	return good;
 }
+
+/* ---- for people ---- */
+
+static bool is_named_before(size_t at)
+{
+	for (size_t i = 0; i < at; i++) {
+		if (reads[i].source == reads[at].source && (reads[i].name == reads[at].name
+			|| (reads[i].name && reads[at].name && zend_string_equals(reads[i].name, reads[at].name)))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void put_name(struct text *text, const struct read *read)
+{
+	text_put(text, read->source == OF_GETENV ? "\ngetenv(" : "\n$");
+	if (read->source != OF_GETENV) {
+		text_put(text, names[read->source]);
+		text_put(text, read->name ? "[" : "");
+	}
+	if (read->name) {
+		text_foreign(text, ZSTR_VAL(read->name), ZSTR_LEN(read->name));
+	}
+	text_put(text, read->source == OF_GETENV ? ")" : read->name ? "]" : "");
+}
+
+/* The key without its values, which may be secrets: the script, and a line for each thing that its boot reads. What has no room is "...". */
+void reads_names(struct text *text)
+{
+	const char *script = vars_value("SCRIPT_FILENAME");
+	text_foreign(text, script ? script : "", script ? strlen(script) : 0);
+	for (size_t i = 0; i < count; i++) {
+		size_t length = text->length;
+		if (is_named_before(i)) {
+			continue;
+		}
+		put_name(text, &reads[i]);
+		if (text->length + sizeof "\n..." > text->room) {
+			text->length = length;
+			text_put(text, "\n...");
+			return;
+		}
+	}
+}

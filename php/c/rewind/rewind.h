@@ -9,6 +9,7 @@
  *   image.c    the process's memory as it was at the point, and how it is put back
  *   maps.c     which memory the process has
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
+ *   figures.c  counters and texts for the status
  *
  * Who owns the memory. The room is one private mapping. It, the image's store, and `struct worker` with its
  * buffers are not part of the image. While the controller runs, on its own stack and with all signals blocked, it calls nothing
@@ -54,6 +55,7 @@ bool maps_read(struct ranges *ranges);
 bool image_open(void);
 const char *image_take(void);
 const char *image_put(void);
+uint64_t image_pages_put(void);
 
 /* ---- kernel.c ---- */
 
@@ -82,6 +84,7 @@ void reads_begin(void);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);
+void reads_names(struct text *names);
 zend_function *reads_find_function(const char *name, const char *of);
 
 /* ---- sources.c ---- */
@@ -96,5 +99,20 @@ bool sources_have_same_files(void);
 
 void ending_remember(void);
 void ending_run(void);
+
+/* ---- figures.c ---- */
+
+void figures_open(void);
+void figures_look(bool plain);
+void figures_say(unsigned why);
+void figures_begin(unsigned key);
+void figures_end(void);
+void figures_no_point(void);
+void figures_refused(const char *why);
+unsigned figures_made(void);
+void figures_dropped(unsigned key);
+uint64_t figures_clock(void);
+void figures_put(uint64_t began, uint64_t pages);
+void figures_ended(const char *why);
 
 #endif
