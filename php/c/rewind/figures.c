@@ -49,7 +49,9 @@ static void put_text(size_t at, size_t room, const char *text)
 	board_set64(place, 0, version | 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	board_set64(place, 8, now_ns() / 1000000);
-	strncpy(place + TEXT_AT, text, room - TEXT_AT - 1);
+	size_t length = strnlen(text, room - TEXT_AT - 1);
+	memcpy(place + TEXT_AT, text, length);
+	place[TEXT_AT + length] = 0;
 	board_set64(place, 0, (version | 1) + 1);
 }
 
