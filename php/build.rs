@@ -45,6 +45,9 @@ const SOURCES: [&str; 32] = [
     "rewind/figures.c",
 ];
 
+/// Functions of the C library that take ours instead, in all libraries (c/rewind/replaced.c).
+const REPLACED: [&str; 5] = ["mmap", "mmap64", "munmap", "mremap", "mprotect"];
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");
     println!("cargo::rustc-check-cfg=cfg(sanitized)");
@@ -136,7 +139,23 @@ fn compile(php: &Php) {
         println!("cargo::rustc-link-lib=dylib=ubsan");
         println!("cargo::rustc-cfg=sanitized");
     }
+    if !sanitized {
+        replace_functions();
+    }
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());
     println!("cargo::rustc-link-lib=dylib={}", php.library);
+}
+
+/// Links our functions in place of the C library's into the programs; tests have no worker.
+fn replace_functions() {
+    let mut build = cc::Build::new();
+    build.file("c/rewind/replaced.c").std("gnu11").define("_GNU_SOURCE", None);
+    build.warnings(true).extra_warnings(true).warnings_into_errors(true);
+    for object in build.compile_intermediates() {
+        println!("cargo::rustc-link-arg-bins={}", object.display());
+    }
+    for name in REPLACED {
+        println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={name}");
+    }
 }

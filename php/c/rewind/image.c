@@ -210,6 +210,7 @@ const char *image_take(void)
 			why = "the kernel cannot watch all memory";
 		}
 	}
+	maps_remember();
 	return why;
 }
 
@@ -353,13 +354,17 @@ static bool put_written(const struct range *range, const uint32_t *index)
 /* Makes memory what it was; why not, or NULL. */
 const char *image_put(void)
 {
-	if ((uintptr_t)syscall(SYS_brk, 0) != image->brk && (uintptr_t)syscall(SYS_brk, image->brk) != image->brk) {
+	bool has_grown = (uintptr_t)syscall(SYS_brk, 0) != image->brk;
+	if (has_grown && (uintptr_t)syscall(SYS_brk, image->brk) != image->brk) {
 		return "the heap's end cannot be put back";
 	}
-	if (!maps_read(&image->now)) {
-		return "the kernel does not tell what is mapped";
+	const char *why = NULL;
+	if (has_grown || maps_have_changed()) {
+		if (!maps_read(&image->now)) {
+			return "the kernel does not tell what is mapped";
+		}
+		why = put_mappings();
 	}
-	const char *why = put_mappings();
 	bool again = ++image->puts % PROTECT_EVERY == 0;
 	image->copied = 0;
 	for (size_t i = 0; i < image->then.count && !why; i++) {

@@ -681,6 +681,7 @@ PHP_FUNCTION(millrace_rewind_point)
 	look_at_files();
 	stir_openssl();
 	grow_heap();
+	maps_prepare();
 	ending_remember();
 	remember(compares);
 	state->later = !another && !state->early;
