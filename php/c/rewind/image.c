@@ -198,6 +198,7 @@ const char *image_take(void)
 	if (!maps_read(&image->then) || !make_room()) {
 		return "there is no memory for the image";
 	}
+	maps_remember();
 	const char *why = NULL;
 	for (size_t i = 0; i < image->then.count && !why; i++) {
 		const struct range *range = &image->then.all[i];
@@ -210,7 +211,6 @@ const char *image_take(void)
 			why = "the kernel cannot watch all memory";
 		}
 	}
-	maps_remember();
 	return why;
 }
 

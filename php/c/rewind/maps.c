@@ -2,9 +2,10 @@
  * Which memory the process has: /proc/self/maps (proc_pid_maps(5)), read without malloc and stdio.
  *
  * PHP with its libraries has several hundred mappings, and to read them takes longer than all the rest of putting memory back. Most requests
- * change none. So the functions that change mappings are replaced, for the program and its libraries, by ones that count (replaced.c); the C library's own
+ * change none. So the functions that change mappings are replaced, for the program and its libraries, by ones that note it (replaced.c); the C library's own
  * calls change the size of all mappings together, or the end of the heap, since malloc() takes memory from there.
  */
+#include "replaced.h"
 #include "rewind.h"
 
 #include <fcntl.h>
@@ -20,14 +21,14 @@
 
 static struct maps {
 	int descriptor, size;
-	uint64_t changes, bytes;
-	bool counts; /* all changes are counted */
+	uint64_t bytes;
+	bool counts; /* all changes are noted */
 	char text[TEXT_BYTES];
 } *maps;
 
 /* ---- changes ---- */
 
-uint64_t maps_changes;
+struct maps_changes maps_changes;
 
 /* The size of all mappings together, in pages (statm in proc_pid_statm(5)); 0: the kernel does not say. */
 static uint64_t size_of_all(void)
@@ -48,26 +49,32 @@ void maps_prepare(void)
 	maps->counts = mallinfo2().hblks == 0;
 }
 
-/* The mappings are as the image has them. */
+/* The image has the mappings that there are now: changes are noted from here on. */
 void maps_remember(void)
 {
-	maps->changes = maps_changes;
+	memset(&maps_changes, 0, sizeof maps_changes);
 	maps->bytes = size_of_all();
 }
 
 /* Whether they may be others since. */
 bool maps_have_changed(void)
 {
-	return !maps->counts || maps->changes != maps_changes || !maps->bytes || maps->bytes != size_of_all();
+	bool are_noted = maps_changes.others || maps_changes.count > 0;
+	return !maps->counts || are_noted || !maps->bytes || maps->bytes != size_of_all();
 }
 
 /* ---- the list ---- */
+
+/* Before PHP starts. */
+void rewind_prepare_malloc(void)
+{
+	mallopt(M_MMAP_THRESHOLD, MALLOC_MAPS);
+}
 
 bool maps_open(void)
 {
 	maps = room_take(sizeof *maps);
 	if (maps) {
-		mallopt(M_MMAP_THRESHOLD, MALLOC_MAPS);
 		maps->descriptor = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 		maps->size = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	}

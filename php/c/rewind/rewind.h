@@ -7,7 +7,7 @@
  *   ending.c   the end of a request, as far as scripts and clients see it
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
- *   maps.c     which memory the process has; replaced.c: mmap() and others, which count
+ *   maps.c     which memory the process has; replaced.c: mmap() and others, which note what they change
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
  *   figures.c  counters and texts for the status
  *
@@ -48,9 +48,6 @@ struct ranges {
 };
 
 bool maps_open(void);
-/* Number of calls that have changed mappings. */
-extern uint64_t maps_changes;
-
 void maps_prepare(void);
 void maps_remember(void);
 bool maps_have_changed(void);
