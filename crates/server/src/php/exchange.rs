@@ -73,7 +73,7 @@ impl Transport for WorkersShared {
     }
 
     fn take(self: &Arc<Self>, state: &mut WorkersState, thread: usize, job: &PhpJob<'_>) -> Option<Lease> {
-        self.take_idle(state, thread, job.pool, job.rank)
+        self.take_idle(state, thread, job)
     }
 
     fn taken(&self, lease: &mut Lease) {
@@ -321,6 +321,7 @@ async fn send(
         worker.give_up();
         return Err(RunFailure::Ours(error));
     }
+    worker.reads = job.reads;
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();
         let inject = shared.injected.path(site.plan.profile);

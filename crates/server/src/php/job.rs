@@ -29,6 +29,8 @@ pub struct PhpJob<'a> {
     pub pool: PoolId,
     /// Its rank in the queue.
     pub rank: Rank,
+    /// Whether it is a GET or HEAD.
+    pub reads: bool,
     /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
     /// When it began to wait.
@@ -40,7 +42,8 @@ impl<'a> PhpJob<'a> {
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
-        PhpJob { site, script, pool, rank, fresh: !request.is_idempotent(), since: now }
+        let reads = matches!(request.head.method(), "GET" | "HEAD");
+        PhpJob { site, script, pool, rank, reads, fresh: !request.is_idempotent(), since: now }
     }
 
     /// Whether it runs even if its client goes before it could.

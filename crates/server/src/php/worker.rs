@@ -47,6 +47,8 @@ pub struct Worker {
     pub pool: PoolId,
     /// The rank of that request.
     pub rank: Rank,
+    /// Whether that request is a GET or HEAD.
+    pub reads: bool,
     /// Whether it counts as running for that pool.
     pub counted: bool,
     /// Permission to run its request, if crashes of its script are watched.
@@ -128,6 +130,7 @@ impl Worker {
             handle,
             idle_since: 0,
             quick: false,
+            reads: false,
             pool: PoolId::FRONT,
             rank: Rank::Visitor,
             counted: false,

@@ -1,5 +1,6 @@
 //! Workers that wait for a request.
 
+use crate::php::job::PhpJob;
 use crate::php::worker::Worker;
 
 /// Idle workers: one list per event loop that watches them, and one of unwatched workers. The worker that became idle
@@ -41,6 +42,16 @@ impl Idle {
         }
         // Workers with less niceness are saved for requests that can't use the others.
         self.take_by(thread, same).or_else(|| self.take_by(thread, nearly))
+    }
+
+    /// The best one where workers are rewound: its last request was of the same kind, so that its image probably fits.
+    /// Otherwise the one that was idle for longest: others keep their images.
+    pub(super) fn take_alike(&mut self, thread: usize, nice: u8, job: &PhpJob<'_>) -> Option<Box<Worker>> {
+        let kind = (job.pool, job.rank, job.reads);
+        let is_alike =
+            |worker: &Box<Worker>| worker.nice == nice && (worker.pool, worker.rank, worker.reads) == kind;
+        self.take_by(thread, |list| list.iter().rposition(is_alike))
+            .or_else(|| self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice)))
     }
 
     fn take_by(

@@ -49,6 +49,7 @@ use tokio::sync::oneshot;
 use super::answer::{OnPurge, Unheard};
 use super::crashes::Ban;
 use super::inject::Injected;
+use super::job::PhpJob;
 use super::start_error::PhpStartError;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
@@ -243,17 +244,17 @@ impl WorkersShared {
         self.place(state, worker, now);
     }
 
-    /// An idle worker for a request of this pool with this rank, which may run.
+    /// An idle worker for a request that may run.
     pub fn take_idle(
         self: &Arc<Self>,
         state: &mut WorkersState,
         thread: usize,
-        pool: PoolId,
-        rank: Rank,
+        job: &PhpJob<'_>,
     ) -> Option<Lease> {
-        let nice = state.pools.get(pool).nice;
-        let mut worker = state.idle.take(thread, nice, self.lowers())?;
-        state.begin(&mut worker, pool, rank);
+        let nice = state.pools.get(job.pool).nice;
+        let alike = if self.settings.rewind { state.idle.take_alike(thread, nice, job) } else { None };
+        let mut worker = alike.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
+        state.begin(&mut worker, job.pool, job.rank);
         Some(Lease { worker: Some(worker), shared: self.clone() })
     }
 
