@@ -21,6 +21,7 @@ VISITORS = {
     "behind a proxy": {"User-Agent": FIREFOX, "X-Forwarded-For": "203.0.113.7", "Via": "1.1 proxy", "X-Requested-With": "XMLHttpRequest"},
 }
 SCRIPTS = {"script": {"User-Agent": FIREFOX, **JSON, "X-Requested-With": "XMLHttpRequest"}, "HTTP library": {"User-Agent": "python-requests/2.32", **JSON}}
+ROUTES = ("/wp-json/", "/?rest_route=", "/index.php?rest_route=")
 
 
 @dataclasses.dataclass
@@ -34,7 +35,7 @@ class Read:
 
 
 class Reading:
-    """Draws requests: all URLs once, in random order, and then any."""
+    """Draws requests: all URLs once, in random order, and then again."""
 
     def __init__(self, twins):
         known = twins.clients
@@ -43,24 +44,36 @@ class Reading:
         self.scripts = [Client(name, fields) for name, fields in SCRIPTS.items()]
         self.people = self.anonymous + known["commenters"] + known["shoppers"] + known["members"]
         self.programs = self.scripts + known["programs"] + known["members"]
-        self.urls = [(path, False) for path in pages(twins)] + [(path, True) for path in routes(twins)]
-        self.left = []
-        self.own = []
+        self.urls = pages(twins) + routes(twins)
+        self.left, self.own = [], []
 
-    def draw(self, random):
-        """The next request. Most clients are visitors without a name, as on any site."""
+    def crowd(self, random, count):
+        """That many requests: of all clients for anything, or of visitors without a name for pages, as most requests to a site are."""
         if not self.left:
             self.left = random.sample(self.urls, len(self.urls))
-        path, is_route = self.left.pop()
-        if is_route:
+        if random.random() < 0.4:
+            paths, self.left = self.left[:count], self.left[count:]
+            return [self.of_all(random, path) for path in paths]
+        plain = [path for path in self.left if ".php" not in path and "/wp-" not in path]
+        chosen = set(plain[:count])
+        self.left = [path for path in self.left if path not in chosen]
+        return [self.request(random, random.choice(self.anonymous), path) for path in plain[:count]]
+
+    def of_all(self, random, path):
+        """A request of any client."""
+        if path.startswith(ROUTES):
             client = random.choice(self.programs)
         elif path.startswith("/wp-admin/"):
             client = random.choice(self.people[-4:] + self.anonymous[:1])
         else:
             client = random.choice(random.choice([self.anonymous, self.anonymous, self.people + self.own]))
+        return self.request(random, client, path)
+
+    def request(self, random, client, path):
+        """As that client sends it."""
         method = "HEAD" if random.random() < 0.06 else "GET"
         fields = {"Accept-Encoding": "gzip"} if random.random() < 0.2 else {}
-        if is_route and client.name in self.nonces and random.random() < 0.8:
+        if path.startswith(ROUTES) and client.name in self.nonces and random.random() < 0.8:
             fields["X-WP-Nonce"] = self.nonces[client.name]
         return Read(client, path, method, fields)
 

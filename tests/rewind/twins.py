@@ -87,7 +87,7 @@ class Twins(contextlib.ExitStack):
         self.products = original.products
         seeded = json.loads(shop.run(["php", "-n", "-c", original.ini, HERE / "seed.php", original.root]))
         self.ids, self.clients = seeded["ids"], {kind: [Client.known(one) for one in some] for kind, some in seeded["clients"].items()}
-        self.noise = noise.Noise()
+        self.noise = noise.Noise(self.folder)
         self.roots = [self.copy(original.root, name) for name in self.names]
         self.servers = [self.serve(*each) for each in zip(self.names, self.roots, modes)]
 
