@@ -10,12 +10,13 @@ DAY = 86400
 # (regular expression, what stands for it, reason), for every answer and every row.
 EVERYWHERE = [
     (r"\b[012]\.gravatar\.com", "N.gravatar.com", "WordPress draws the server of an avatar without an address by lot"),
-    (r"&#(046|064|097|098|099|1[01]\d|12[0-2]);", lambda found: chr(int(found[1])), "WordPress hides letters of an address by lot"),
+    (r"&#(046|04[89]|05[0-7]|064|097|098|099|1[01]\d|12[0-2]);", lambda found: chr(int(found[1])), "WordPress hides letters of an address by lot"),
     (r'data-pw="[^"]+"', "data-pw", "a password that WordPress suggests"),
-    (r"(wp-embed-share-tab-\w+-\d+-)\d+", r"\1N", "ids of an embedded post: wp_rand()"),
+    (r"(wp-embed-share-[\w-]+-\d+-)\d+", r"\1N", "ids of an embedded post: wp_rand()"),
     (r"; expires=\w+, [\w :]+ GMT(; Max-Age=\d+)", r"\1", "when a cookie ends is the time of its answer and its age, which is compared"),
+    (r"(wordpress(_sec|_logged_in)?_[0-9a-f]{32}=\w+%7C\d+%7C)\w+%7C[0-9a-f]{64}", r"\1TOKEN", "the token of a new log-in"),
     (r"pwbox-\d+", "pwbox-N", "the id of a field in the form for a post's password: rand()"),
-    (r"(#\?secret=|data-secret=\W{1,6})\w{10}", r"\1SECRET", "an embedded post and its frame know each other by a random word"),
+    (r"(#\?secret=|data-secret=(?:\W|&\w+;){1,2})\w{10}", r"\1SECRET", "an embedded post and its frame know each other by a random word"),
     (r"\b\d+ (second|min)s? ago", "N ago", "how long ago something was, while the test runs"),
     (r'("generated_in"|"memory"):[\d.]+', r"\1:N", "what a request has cost"),
 ]
@@ -23,7 +24,6 @@ EVERYWHERE = [
 OWN = [
     (r"\bt_[0-9a-f]{30}\b", "t_ID", "the shop's name for a guest"),
     (r"\b[0-9a-f]{10}\b", "NONCE", "a nonce is keyed with the session"),
-    (r"(wordpress(_sec|_logged_in)?_[0-9a-f]{32}=\w+%7C\d+%7C)\w+%7C[0-9a-f]{64}", r"\1TOKEN", "a log-in's token"),
     (r"(wp_woocommerce_session_[0-9a-f]{32}=)[^;]+", r"\1SESSION", "the shop's session, with a keyed hash of its name and time"),
     (r"(wp-postpass_[0-9a-f]{32}=)[^;]+", r"\1HASH", "a salted hash"),
 ]
@@ -43,7 +43,7 @@ class Noise:
     def __init__(self, folder):
         self.sites = re.compile(re.escape(str(folder)) + "/[ab]/")
         self.begun = int(time.time()) - DAY
-        dates = [datetime.date.fromtimestamp(self.begun + n * DAY) for n in range(18)]
+        dates = [datetime.date.fromtimestamp(self.begun + n * DAY) for n in [*range(18), 365, 366, 367]]
         days = [form for d in dates for form in (f"{d:%Y-%m-%d}", f"{d:%d %b %Y}", f"{d:%d-%b-%Y}", f"{d:%B} {d.day}, {d:%Y}", f"{d:%Y/%m/%d}")]
         clock = r"(?:(?:[T ,]|%20|\+| at | @ )*\d{1,2}(?::|%3A)\d\d(?:(?::|%3A)\d\d)?(?: ?[ap]m)?(?: ?GMT|Z| ?[+-]\d\d:?\d\d)?)?"
         self.times = re.compile(f"(?:{'|'.join(map(re.escape, days))}){clock}")

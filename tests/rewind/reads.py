@@ -21,6 +21,8 @@ VISITORS = {
     "behind a proxy": {"User-Agent": FIREFOX, "X-Forwarded-For": "203.0.113.7", "Via": "1.1 proxy", "X-Requested-With": "XMLHttpRequest"},
 }
 SCRIPTS = {"script": {"User-Agent": FIREFOX, **JSON, "X-Requested-With": "XMLHttpRequest"}, "HTTP library": {"User-Agent": "python-requests/2.32", **JSON}}
+# The share of crowds of all clients, and how many of these may come at once: most of them are booted for.
+MIXED, SOME = 0.3, 40
 ROUTES = ("/wp-json/", "/?rest_route=", "/index.php?rest_route=")
 
 
@@ -44,20 +46,23 @@ class Reading:
         self.scripts = [Client(name, fields) for name, fields in SCRIPTS.items()]
         self.people = self.anonymous + known["commenters"] + known["shoppers"] + known["members"]
         self.programs = self.scripts + known["programs"] + known["members"]
+        self.groups = [known["commenters"], known["shoppers"], *[[member] for member in known["members"]]]
         self.urls = pages(twins) + routes(twins)
         self.left, self.own = [], []
 
     def crowd(self, random, count):
-        """That many requests: of all clients for anything, or of visitors without a name for pages, as most requests to a site are."""
-        if not self.left:
-            self.left = random.sample(self.urls, len(self.urls))
-        if random.random() < 0.4:
+        """At most that many requests: of clients of one kind for pages, as most requests to a site are, or a few of all clients for anything."""
+        if len(self.left) < count:
+            self.left += random.sample(self.urls, len(self.urls))
+        if random.random() < MIXED:
+            count = min(count, SOME)
             paths, self.left = self.left[:count], self.left[count:]
             return [self.of_all(random, path) for path in paths]
-        plain = [path for path in self.left if ".php" not in path and "/wp-" not in path]
-        chosen = set(plain[:count])
-        self.left = [path for path in self.left if path not in chosen]
-        return [self.request(random, random.choice(self.anonymous), path) for path in plain[:count]]
+        paths = [path for path in self.left if ".php" not in path and "?" not in path and "/wp-" not in path][:count]
+        for path in paths:
+            self.left.remove(path)
+        group = random.choice([self.anonymous] * 3 + self.groups)
+        return [Read(random.choice(group), path) for path in paths]
 
     def of_all(self, random, path):
         """A request of any client."""
@@ -67,10 +72,6 @@ class Reading:
             client = random.choice(self.people[-4:] + self.anonymous[:1])
         else:
             client = random.choice(random.choice([self.anonymous, self.anonymous, self.people + self.own]))
-        return self.request(random, client, path)
-
-    def request(self, random, client, path):
-        """As that client sends it."""
         method = "HEAD" if random.random() < 0.06 else "GET"
         fields = {"Accept-Encoding": "gzip"} if random.random() < 0.2 else {}
         if path.startswith(ROUTES) and client.name in self.nonces and random.random() < 0.8:

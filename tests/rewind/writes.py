@@ -26,6 +26,7 @@ class Writing:
         twins.write("wp-content/plugins/mill.php", PLUGIN, self.file_time)
         for member in twins.clients["members"]:
             reading.nonces[member.name] = twins.ask(member, "/wp-admin/admin-ajax.php?action=rest-nonce")[0].text
+        self.prepare_theme()
         # How often each is made, by chance.
         self.all = [self.comment] * 4 + [self.put_into_cart] * 4 + [self.order] * 2 + [self.option] * 3 + [self.post] * 4 + [self.log_in_or_out] * 2 + [
             self.by_sql, self.switch_theme, self.switch_plugin, self.edit_file, self.look_at_admin, self.look_at_admin]
@@ -36,6 +37,12 @@ class Writing:
         change = random.choice(self.all)
         change(random)
         return change.__name__
+
+    def prepare_theme(self):
+        """The first requests with a theme write: options, a menu, a row for its styles. Two at once, also of an ordinary server, write them twice."""
+        self.ask(self.reading.anonymous[0], "/")
+        self.rest(self.admin, "themes", None, "GET")
+        self.ask(self.reading.anonymous[1], "/post-1/")
 
     def ask(self, *arguments, **options):
         return self.twins.ask(*arguments, **options)
@@ -98,7 +105,8 @@ class Writing:
         self.ask(self.editor, "/about/")
 
     def rest(self, client, path, document, method="POST"):
-        return self.ask(client, f"/wp-json/wp/v2/{path}", json.dumps(document), method, {"X-WP-Nonce": self.reading.nonces[client.name], "Accept": "application/json"})
+        form = None if document is None else json.dumps(document)
+        return self.ask(client, f"/wp-json/wp/v2/{path}", form, method, {"X-WP-Nonce": self.reading.nonces[client.name], "Accept": "application/json"})
 
     def post(self, random):
         """A post is made, edited or thrown away."""
@@ -152,9 +160,7 @@ class Writing:
         page = self.ask(self.admin, "/wp-admin/themes.php")[0].text
         nonce = first(rf"action=activate(?:&amp;|\\u0026|&#038;|&)stylesheet={self.theme}(?:&amp;|\\u0026|&#038;|&)_wpnonce=(\w+)", page)
         self.ask(self.admin, f"/wp-admin/themes.php?action=activate&stylesheet={self.theme}&_wpnonce={nonce}")
-        # The first request with it changes options.
-        self.ask(self.reading.anonymous[0], "/")
-        self.ask(self.reading.anonymous[1], "/post-1/")
+        self.prepare_theme()
 
     def switch_plugin(self, random):
         """On or off."""
