@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 HOST = "mill.test"
 # Of Debian's package wordpress-theme-twentytwentyone: a theme without blocks.
 CLASSIC = Path("/usr/share/wordpress/wp-content/themes/twentytwentyone")
-WORKERS = 3
+WORKERS = 2
 # Both see each edit of a file, however soon after the last one.
 INI = shop.INI + ["opcache.revalidate_freq=0", "error_log="]
 SETTINGS = {"cache.mode": "off", "php.workers": WORKERS, "php.workers_start": WORKERS, "php.queue_wait": "60s"}
@@ -111,13 +111,19 @@ class Twins(contextlib.ExitStack):
         ini = rig.php_ini(folder / "php.ini", INI)
         return self.enter_context(rig.Millrace(folder, root, ini=ini, settings={**SETTINGS, "php.rewind": mode}))
 
-    def ask(self, client, path, form=None, method=None, fields=None, keep=True, reverse=False):
-        """Asks both sites, and compares what they say. `form` is a document or one for each site: a dictionary is posted as a form, text as JSON.
-        `keep`: the client takes the cookies that it is sent."""
-        forms = form if isinstance(form, list) else [form, form]
+    def read(self, pool, reads, sides):
+        """Sends all requests, which change nothing, to one site and then to the other, from as many threads as the pool has; compares."""
         answers = [None, None]
-        for side in (1, 0) if reverse else (0, 1):
-            answers[side] = self.exchange(side, client, path, forms[side], method, fields or {}, keep)
+        for side in sides:
+            answers[side] = list(pool.map(lambda read: self.exchange(side, read.client, read.path, None, read.method, read.fields, False), reads))
+        for read, *both in zip(reads, *answers):
+            self.compare(read.client, read.method, read.path, both)
+
+    def ask(self, client, path, form=None, method=None, fields=None):
+        """Asks both sites, and compares what they say. `form` is a document or one for each site: a dictionary is posted as a form, text as JSON.
+        The client takes the cookies that it is sent."""
+        forms = form if isinstance(form, list) else [form, form]
+        answers = [self.exchange(side, client, path, forms[side], method, fields or {}, True) for side in (0, 1)]
         self.compare(client, method or ("GET" if form is None else "POST"), path, answers)
         return answers
 
