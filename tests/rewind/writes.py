@@ -29,14 +29,17 @@ class Writing:
         for member in twins.clients["members"]:
             reading.nonces[member.name] = twins.ask(member, "/wp-admin/admin-ajax.php?action=rest-nonce")[0].text
         self.prepare_theme()
-        # How often each is made, by chance.
+        self.left = []
+        # How often each is made before all come again.
         self.all = [self.comment] * 4 + [self.put_into_cart] * 4 + [self.order] * 2 + [self.option] * 3 + [self.post] * 4 + [self.log_in_or_out] * 2 + [
             self.by_sql, self.switch_theme, self.switch_plugin, self.edit_file, self.look_at_admin, self.look_at_admin]
 
     def draw(self, random):
         """Makes one change; its name."""
         self.number += 1
-        change = random.choice(self.all)
+        if not self.left:
+            self.left = random.sample(self.all, len(self.all))
+        change = self.left.pop()
         change(random)
         return change.__name__
 
