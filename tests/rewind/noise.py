@@ -17,7 +17,7 @@ EVERYWHERE = [
     (r"(wordpress(_sec|_logged_in)?_[0-9a-f]{32}=\w+%7C\w+%7C)\w+%7C[0-9a-f]{64}", r"\1TOKEN", "the token of a new log-in"),
     (r"pwbox-\d+", "pwbox-N", "the id of a field in the form for a post's password: rand()"),
     (r"(#\?secret=|data-secret=(?:\W|&\w+;){1,2})\w{10}", r"\1SECRET", "an embedded post and its frame know each other by a random word"),
-    (r"\b\d+ (second|min)s? ago", "N ago", "how long ago something was, while the test runs"),
+    (r"\b(overdue by )?\d+ (second|min|minute)s?( ago)?\b", "N", "how long ago something was, while the test runs"),
     (r'("generated_in"|"memory"):[\d.]+', r"\1:N", "what a request has cost"),
 ]
 # For clients whose session was drawn by lot at either site.
