@@ -25,11 +25,12 @@ has() { case $1 in *"$2"*) ;; *) printf '%q is not in: %s\n' "$2" "${1:0:600}"; 
 # free_port: a port of 127.0.0.1 that nobody listens on now.
 free_port() { python3 "$repository/tests/support/ports.py"; }
 
-# serve LOG ARGUMENT...: starts `millrace serve ARGUMENT...`; $server is its process.
+# serve LOG ARGUMENT...: starts `millrace serve ARGUMENT...`; $server is its process. SETTINGS="php.rewind=on ..." adds settings.
 serve() {
-  local log=$1
+  local log=$1 setting settings=()
   shift
-  "$millrace" serve "$@" >"$log" 2>&1 &
+  for setting in ${SETTINGS:-}; do settings+=(--set "$setting"); done
+  "$millrace" serve "$@" ${settings[@]+"${settings[@]}"} >"$log" 2>&1 &
   server=$!
   servers+=("$server")
 }

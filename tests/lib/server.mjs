@@ -1,5 +1,6 @@
 // The server under test, behind one function. SERVER=millrace (the default) or SERVER=nginx: nginx + php-fpm, against
-// which the tests themselves are tested: what fails on both is a fault of the test.
+// which the tests themselves are tested: what fails on both is a fault of the test. SETTINGS="php.rewind=on ..." adds settings
+// of Millrace.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -38,6 +39,7 @@ async function millrace({ root, port, scratch, profile, followLinks, workers, se
   // Applications of the tests keep their own temporary files beside the root.
   const chosen = { 'cache.dir': join(scratch, 'kept'), 'php.folders': scratch, ...settings };
   for (const [name, value] of Object.entries(chosen)) args.push('--set', `${name}=${value}`);
+  for (const setting of process.env.SETTINGS?.split(' ') ?? []) args.push('--set', setting);
   const daemon = new Daemon(program(), args, { log: join(scratch, 'millrace.log'), cwd: scratch });
   await daemon.until(() => answers(port));
   return {

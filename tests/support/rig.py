@@ -138,7 +138,8 @@ def children(pid):
 
 
 class Millrace(Process):
-    """`millrace serve SITE` on a free port. `arguments` are added to the command line; `settings` become --set options."""
+    """`millrace serve SITE` on a free port. `arguments` are added to the command line; `settings` become --set options,
+    as do those of $SETTINGS: SETTINGS="php.rewind=on" tests/shop/run."""
 
     def __init__(self, folder, site, profile="wordpress", ini=None, settings=None, arguments=(), listen=None, prefix=(), **options):
         folder = Path(folder)
@@ -150,6 +151,8 @@ class Millrace(Process):
         # Scripts of tests leave marks beside the site.
         for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", "php.folders": folder, **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
+        for setting in os.environ.get("SETTINGS", "").split():
+            command += ["--set", setting]
         super().__init__(command + list(arguments), folder / "millrace.log", **options)
         # The port alone may be another server's, started by another test at the same moment.
         has_admin = "admin.listen" in (settings or {}) or bool(arguments)

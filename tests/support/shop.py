@@ -46,9 +46,10 @@ CALL = {"Accept": "application/json, text/javascript, */*; q=0.01", "Sec-Fetch-D
 
 
 class Site(contextlib.ExitStack):
-    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see shop.php."""
+    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see shop.php. `url`: its
+    address, if that is not the port's."""
 
-    def __init__(self, folder, cost=1):
+    def __init__(self, folder, cost=1, url=None):
         super().__init__()
         rig.needed("mariadbd", "mariadb", "mariadb-install-db")
         folder = Path(folder)
@@ -56,12 +57,12 @@ class Site(contextlib.ExitStack):
         self.database = self.enter_context(mariadb.Server(folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=128M"]))
         self.database.sql("CREATE DATABASE shop; GRANT ALL ON shop.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
         self.ini = rig.php_ini(folder / "php.ini", INI)
-        self.make(cost)
+        self.make(cost, url or f"http://127.0.0.1:{self.port}")
 
-    def make(self, cost):
+    def make(self, cost, url):
         """WordPress, installed, with the shop in it."""
         where = f"mysql://wp:secret@localhost/shop?socket={self.database.socket}"
-        run([rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--url", f"http://127.0.0.1:{self.port}", "--admin", USER, "--password", PASSWORD])
+        run([rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--url", url, "--admin", USER, "--password", PASSWORD])
         config = self.root / "wp-config.php"
         config.write_text(config.read_text().replace("<?php", f"<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true); define('TEST_SHOP_COST', {cost});", 1))
         plugins = self.root / "wp-content" / "mu-plugins"

@@ -21,7 +21,7 @@ final class Rewind
      * Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. And wpdb's
      * placeholder for `%`: a secret that is never shown, so that the requests of one image may share it.
      */
-    private const REPEATED = ['wp_fix_server_vars', 'wp_favicon_request', 'wp_is_json_request', 'wp-includes/vars.php',
+    private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
         'wp_magic_quotes', 'placeholder_escape'];
     /** @var array<string, mixed> the options of the boot */
     private static array $options = [];
@@ -91,9 +91,6 @@ final class Rewind
             $GLOBALS[$name] = $is;
         }
         wp_fix_server_vars();
-        if (function_exists('wp_favicon_request')) {
-            wp_favicon_request();
-        }
         self::connect();
         if (self::$options) {
             wp_cache_init();
