@@ -109,7 +109,7 @@ const ENDS: &[&str] = &[
     "class E { function __destruct() { exit('in a destructor'); } } $GLOBALS['d'] = new E;",
     "class D { function __destruct() { no_such_function(); } } $GLOBALS['d'] = new D;",
     "class D { function __destruct() { throw new Exception('leak'); } } $GLOBALS['d'] = new D; $GLOBALS['e'] = new D;",
-    "class D { function __destruct() { $GLOBALS['again'] = new D; } } $GLOBALS['d'] = new D; exit;",
+    "ini_set('memory_limit', '8M'); class D { function __destruct() { $GLOBALS['again'] = new D; } } $GLOBALS['d'] = new D; exit;",
     "class D { function __destruct() { ini_set('memory_limit', '16M'); $a = str_repeat('x', 64 << 20); } } $GLOBALS['d'] = new D;",
     "ob_start(function ($text) { exit('callback'); }); echo 'text';",
     "ob_start(function ($text) { throw new Exception('callback'); }); echo 'text';",
