@@ -127,7 +127,7 @@ final class Everything
         foreach (scandir('/proc/self/fd') as $name) {
             $descriptors[$name] = is_link("/proc/self/fd/$name") ? readlink("/proc/self/fd/$name") : false;
         }
-        preg_match_all('/^(?:Umask|State|Uid|Gid|Groups|Threads|Sig.*|Shd.*|Cap.*|NoNewPrivs|Seccomp):.*$/m', file_get_contents('/proc/self/status'), $status);
+        preg_match_all('/^(?:Umask|State|Uid|Gid|Groups|Threads|Sig(?:Pnd|Blk|Ign|Cgt)|ShdPnd|Cap.*|NoNewPrivs|Seccomp):.*$/m', file_get_contents('/proc/self/status'), $status);
         preg_match_all('~ (/\S+)$~m', file_get_contents('/proc/self/maps'), $libraries);
         $stat = explode(' ', preg_replace('/^.*\) /', '', file_get_contents('/proc/self/stat')));
         return [
