@@ -1,7 +1,5 @@
 //! Rewound workers: a script boots once, and each request begins at the point behind the boot. Each test sends the code that
 //! runs after the point.
-// AddressSanitizer has memory of its own, which cannot be put back: such a build does not rewind.
-#![cfg(not(sanitized))]
 
 mod driver;
 #[path = "rewind/leaks.rs"]

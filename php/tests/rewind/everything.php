@@ -19,11 +19,11 @@ final class Everything
             extern int opterr;
             int getitimer(int which, timer *value); int setitimer(int which, timer *value, timer *old); unsigned alarm(unsigned seconds);
             void *signal(int number, void *handler); int sigprocmask(int how, unsigned long *set, void *old);
-            int setenv(const char *name, const char *value, int over); int open(const char *path, int flags); int dup2(int from, int to);
-            int close(int number); int fcntl(int number, int command, ...); unsigned umask(unsigned mask);
-            void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset); int munmap(void *at, size_t bytes);
-            int mprotect(void *at, size_t bytes, int protection); void *sbrk(long bytes); void *malloc(size_t bytes); int fork(void);
-            void *dlsym(void *library, const char *name); void _exit(int status);
+            int setenv(const char *name, const char *value, int over); int open(const char *path, int flags);
+            unsigned umask(unsigned mask);
+            void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset);
+            void *sbrk(long bytes); void *malloc(size_t bytes); void free(void *bytes);
+            void *dlsym(void *library, const char *name);
             int pthread_create(unsigned long *thread, void *attributes, void *run, void *argument);');
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+#[cfg(sanitized)]
+use crate::driver::Sent;
 use crate::driver::{Answer, PATIENCE};
 use crate::{SITE, Stage};
 
@@ -267,4 +269,20 @@ fn what_cannot_be_put_back_ends_the_worker() {
         let (status, _) = stage.host.exited(stage.worker.pid);
         assert_eq!(status, 0, "{leak}");
     }
+}
+
+/// AddressSanitizer knows which memory is free in a request that began at the point.
+#[test]
+#[cfg(sanitized)]
+fn the_sanitizer_goes_on() {
+    let mut stage = stage(&["--rewind"]);
+    for _ in 0..20 {
+        stage
+            .rewound("$c = Everything::libc(); $p = $c->malloc(100); FFI::memset($p, 1, 100); $c->free($p);");
+    }
+    let wrong = stage.ask("$c = Everything::libc(); $p = $c->malloc(100); $c->free($p); FFI::memset($p, 1, 100); echo 'not seen';");
+    let pid = stage.worker.pid;
+    stage.worker.send(&wrong);
+    while let Sent::Head(..) | Sent::Body(_) | Sent::Log(_) = stage.worker.next() {}
+    assert_ne!(stage.host.exited(pid).0, 0);
 }
