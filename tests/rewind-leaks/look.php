@@ -10,8 +10,10 @@ add_action('template_redirect', function (): void {
     header('X-Boot: ' . $GLOBALS['leaks_boot']);
     header('X-Began: ' . (int) $_SERVER['REQUEST_TIME_FLOAT']);
     if (isset($_SERVER['HTTP_X_LOOK'])) {
-        wp_send_json(leaks_of_wordpress() + leaks_of_database());
+        wp_send_json(leaks_of_wordpress() + leaks_of_database() + ['writes' => writes()]);
     }
+    // The first look has effects: styles and roles are registered.
+    leaks_of_wordpress();
     $then = leaks_of_wordpress() + leaks_of_database();
     eval(base64_decode($_SERVER['HTTP_X_CODE']));
     $now = leaks_of_wordpress() + leaks_of_database();
@@ -59,6 +61,13 @@ function get_image_sizes_of_leaks(): array
 function headers_list_of_leaks(): array
 {
     return array_values(preg_grep('/^X-(Boot|Began):/', headers_list(), PREG_GREP_INVERT));
+}
+
+/** Whether the session can write. It ends what another request may have begun. */
+function writes(): bool
+{
+    $db = $GLOBALS['wpdb']->dbh;
+    return mysqli_query($db, 'START TRANSACTION') && mysqli_query($db, 'INSERT INTO leak_rows VALUES (0)') && mysqli_query($db, 'ROLLBACK');
 }
 
 /** By the connection itself, since a query of $wpdb that writes tells Millrace. */

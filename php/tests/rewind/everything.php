@@ -23,7 +23,7 @@ final class Everything
             unsigned umask(unsigned mask);
             void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset);
             void *sbrk(long bytes); void *malloc(size_t bytes); void free(void *bytes);
-            void *dlsym(void *library, const char *name);
+            void *dlsym(void *library, const char *name); int fork(void); int waitpid(int child, int *status, int flags); void _exit(int status);
             int pthread_create(unsigned long *thread, void *attributes, void *run, void *argument);');
     }
 

@@ -101,6 +101,9 @@ const ENDS: &[&str] = &[
     "header_register_callback(function () { echo 'early'; }); ",
     "libxml_set_external_entity_loader(fn () => null);",
     "openlog('leak', LOG_NDELAY, LOG_USER); @syslog(LOG_DEBUG, 'leak');",
+    "$c = Everything::libc(); $child = $c->fork(); if ($child === 0) { $c->_exit(0); } $c->waitpid($child, null, 0);",
+    "$c = Everything::libc(); $child = $c->fork(); if ($child === 0) { chdir('/'); echo 'child'; exit; } $c->waitpid($child, null, 0);",
+    "$c = Everything::libc(); if ($c->fork() === 0) { no_such_function(); } $c->waitpid(-1, null, 0);",
     // Ends of all kinds.
     "exit;",
     "exit(3);",
