@@ -24,7 +24,7 @@ CLASSIC = Path("/usr/share/wordpress/wp-content/themes/twentytwentyone")
 PLUGINS, PARTS = 14, 106
 INI = ["memory_limit=256M", "opcache.memory_consumption=256", "opcache.interned_strings_buffer=32", "opcache.max_accelerated_files=10000", "realpath_cache_size=4096k"]
 # Each one is made of the one before it.
-KINDS = {"block": "WordPress, block theme", "classic": "WordPress, classic theme", "heavy": f"WordPress, {PLUGINS} plugins"}
+KINDS = {"block": "WordPress, block theme", "classic": "WordPress, classic theme", "heavy": f"shop of {PLUGINS} plugins with 1,500 files"}
 
 
 class Site(contextlib.ExitStack):
@@ -61,17 +61,13 @@ class Site(contextlib.ExitStack):
     def heavy(self):
         """Many plugins, and a page of products."""
         plugins = self.root / "wp-content" / "plugins"
-        template = {name: (CODE / "plugin" / f"{name}.php").read_text() for name in ("main", "service", "part", "catalogue")}
-        (plugins / "bench-catalogue").mkdir()
-        (plugins / "bench-catalogue" / "bench-catalogue.php").write_text(template["catalogue"])
+        put(plugins / "bench-catalogue" / "bench-catalogue.php", "catalogue")
         for number in range(1, PLUGINS + 1):
             folder = plugins / f"bench-{number}"
-            (folder / "includes").mkdir(parents=True)
-            fill = lambda name, part=0: template[name].replace("NUMBER", str(number)).replace("PARTS", str(PARTS)).replace("PART", str(part))  # noqa: B023, E731
-            (folder / f"bench-{number}.php").write_text(fill("main"))
-            (folder / "includes" / "service.php").write_text(fill("service"))
+            put(folder / f"bench-{number}.php", "main", number)
+            put(folder / "includes" / "service.php", "service", number)
             for part in range(PARTS):
-                (folder / "includes" / f"part-{part}.php").write_text(fill("part", part))
+                put(folder / "includes" / f"part-{part}.php", "part", number, part)
         self.run("products.php", PLUGINS)
         self.path = "/shop/"
 
@@ -97,3 +93,10 @@ class Site(contextlib.ExitStack):
         """The content of an answer."""
         head = f"GET {path} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n"
         return raw.once(("127.0.0.1", port), head.encode(), timeout=60).body
+
+
+def put(path, template, number=0, part=0):
+    """Writes a file of a plugin: one of sites/plugin with its numbers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = (CODE / "plugin" / f"{template}.php").read_text()
+    path.write_text(text.replace("NUMBER", str(number)).replace("PARTS", str(PARTS)).replace("PART", str(part)))

@@ -23,7 +23,7 @@ function posts(): void
     for ($n = 1; $n <= 20; $n++) {
         $content = str_repeat('<!-- wp:paragraph --><p>' . str_repeat($sentence, 3) . '</p><!-- /wp:paragraph -->', 5);
         $id = wp_insert_post(['post_status' => 'publish', 'post_name' => "post-$n", 'post_title' => "Post $n", 'post_content' => $content,
-            'post_date' => sprintf('2026-%02d-10 12:00:00', 1 + $n % 10), 'post_category' => [$categories[$n % 4]], 'tags_input' => ['corn', 'tag-' . $n % 7]]);
+            'post_date' => sprintf('2024-%02d-%02d 12:00:00', 1 + $n % 10, $n), 'post_category' => [$categories[$n % 4]], 'tags_input' => ['corn', 'tag-' . $n % 7]]);
         for ($comment = 0; $comment < $n % 4; $comment++) {
             wp_insert_comment(['comment_post_ID' => $id, 'comment_author' => 'Jane', 'comment_content' => $sentence, 'comment_approved' => 1]);
         }

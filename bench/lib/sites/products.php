@@ -26,7 +26,9 @@ foreach (['Wheels' => 'brown', 'Stones' => 'grey', 'Sluices' => 'blue', 'Sacks' 
 $text = str_repeat('<!-- wp:paragraph --><p>A thing for a mill, well made, that lasts as long as the water runs and the corn grows.</p><!-- /wp:paragraph -->', 4);
 for ($n = 1; $n <= 60; $n++) {
     $meta = ['_price' => 100 * (1 + $n * 7 % 60), '_color' => ['red', 'green', 'blue'][$n % 3], '_sku' => "mill-$n", '_stock_status' => 'instock', '_weight' => $n];
-    $id = wp_insert_post(['post_type' => 'product', 'post_status' => 'publish', 'post_name' => "thing-$n", 'post_title' => "Thing $n", 'post_content' => $text, 'meta_input' => $meta]);
+    // Each at another time: no page may depend on how the database sorts equals.
+    $date = sprintf('2024-05-%02d 12:%02d:00', 1 + $n % 28, $n - 1);
+    $id = wp_insert_post(['post_type' => 'product', 'post_date' => $date, 'post_status' => 'publish', 'post_name' => "thing-$n", 'post_title' => "Thing $n", 'post_content' => $text, 'meta_input' => $meta]);
     wp_set_object_terms($id, $kinds[$n % 5], 'product_cat');
     wp_set_object_terms($id, [['corn', 'stone', 'water'][$n % 3]], 'product_tag');
     $wpdb->insert("{$wpdb->prefix}bench_stock", ['product' => $id, 'quantity' => 100 + $n, 'reserved' => $n % 5]);
