@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 31] = [
+const SOURCES: [&str; 33] = [
     "main.c",
     "host.c",
     "check.c",
@@ -36,13 +36,18 @@ const SOURCES: [&str; 31] = [
     "wire.c",
     "rewind/point.c",
     "rewind/reads.c",
+    "rewind/sources.c",
     "rewind/ending.c",
     "rewind/room.c",
     "rewind/image.c",
     "rewind/maps.c",
     "rewind/shadow.c",
     "rewind/kernel.c",
+    "rewind/figures.c",
 ];
+
+/// Functions of the C library that take ours instead, in all libraries (c/rewind/replaced.c).
+const REPLACED: [&str; 5] = ["mmap", "mmap64", "munmap", "mremap", "mprotect"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");
@@ -135,7 +140,23 @@ fn compile(php: &Php) {
         println!("cargo::rustc-link-lib=dylib=ubsan");
         println!("cargo::rustc-cfg=sanitized");
     }
+    if !sanitized {
+        replace_functions();
+    }
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());
     println!("cargo::rustc-link-lib=dylib={}", php.library);
+}
+
+/// Links our functions in place of the C library's into the programs; tests have no worker.
+fn replace_functions() {
+    let mut build = cc::Build::new();
+    build.file("c/rewind/replaced.c").std("gnu11").define("_GNU_SOURCE", None);
+    build.warnings(true).extra_warnings(true).warnings_into_errors(true);
+    for object in build.compile_intermediates() {
+        println!("cargo::rustc-link-arg-bins={}", object.display());
+    }
+    for name in REPLACED {
+        println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={name}");
+    }
 }

@@ -101,6 +101,8 @@
 #define MR_SCOREBOARD_HEAD 64u
 /* u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun to end for another to boot in its place; 0 when one has booted. They take turns. */
 #define MR_SCOREBOARD_TURN 16u
+/* u64 in the scoreboard's head: offset of the figures of rewound workers, FIGURES_BYTES a slot, behind the slots; 0: there are none. */
+#define MR_SCOREBOARD_FIGURES 24u
 /* Bytes of a slot. */
 #define MR_SLOT_BYTES 128u
 /* u32: process id of the worker. */
@@ -133,6 +135,52 @@
 #define MR_SLOT_DATABASE_REUSED 112u
 /* u64: connections that are kept now. */
 #define MR_SLOT_DATABASE_KEPT 120u
+/* Bytes of a slot's figures. The next worker in the slot counts on; it begins without images. */
+#define MR_FIGURES_BYTES 9344u
+/* u64: images that the worker has now. */
+#define MR_FIGURES_IMAGES 0u
+/* u64: images made. */
+#define MR_FIGURES_MADE 8u
+/* u64: requests that began at the point. */
+#define MR_FIGURES_REWOUND 16u
+/* FIGURES_REASONS u64: requests that ran the ordinary way, by REASON_*. */
+#define MR_FIGURES_ORDINARY 24u
+/* Number of REASON_*. */
+#define MR_FIGURES_REASONS 7u
+/* u64: how often the worker has put its memory back. */
+#define MR_FIGURES_PUT 88u
+/* u64: how long that took in all, nanoseconds. */
+#define MR_FIGURES_PUT_NS 96u
+/* u64: pages that were copied for it. */
+#define MR_FIGURES_PUT_PAGES 104u
+/* u64: workers that have ended because their memory could not be put back. */
+#define MR_FIGURES_ENDED 112u
+/* FIGURES_TEXT_BYTES: why the last point was refused. */
+#define MR_FIGURES_REFUSAL 128u
+/* FIGURES_TEXT_BYTES: why the last worker has ended. */
+#define MR_FIGURES_ENDING 640u
+/* Bytes of a text: u64 version, odd while the text is written; u64 CLOCK_MONOTONIC in milliseconds when it was; text that ends with NUL. */
+#define MR_FIGURES_TEXT_BYTES 512u
+/* FIGURES_KEYS_MOST keys. */
+#define MR_FIGURES_KEYS 1152u
+/* Most keys of a slot. Images whose boots have read the same names of their requests share one. */
+#define MR_FIGURES_KEYS_MOST 4u
+/* Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the script, then what its boot reads, without the values. */
+#define MR_FIGURES_KEY_BYTES 2048u
+/* Ordinary: the method, or the request has content. */
+#define MR_REASON_METHOD 0u
+/* Ordinary: the worker has no image yet; it gets too few requests to be worth one, or makes it by this one. */
+#define MR_REASON_NO_IMAGE 1u
+/* Ordinary: the image was old, or something may have changed. */
+#define MR_REASON_OLD 2u
+/* Ordinary: what the boot has read of its request is another one in this request. */
+#define MR_REASON_KEY 3u
+/* Ordinary: the script found a difference between the boot and now. */
+#define MR_REASON_LEFT 4u
+/* Ordinary: the last script that might have become an image has no point. */
+#define MR_REASON_NO_POINT 5u
+/* Ordinary: the last point was refused. */
+#define MR_REASON_REFUSED 6u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

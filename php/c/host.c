@@ -339,11 +339,14 @@ static bool map_scoreboard(void)
 	close(MR_SCOREBOARD_DESCRIPTOR);
 	uint32_t head[4];
 	memcpy(head, host.board, sizeof head);
+	uint64_t figures = board_get64(host.board, MR_SCOREBOARD_FIGURES);
 	size_t slots = (host.board_bytes - MR_SCOREBOARD_HEAD) / MR_SLOT_BYTES;
-	if (head[0] != MR_SCOREBOARD_MAGIC || head[1] != MR_PROTOCOL || head[2] != MR_SLOT_BYTES || head[3] > slots) {
+	if (head[0] != MR_SCOREBOARD_MAGIC || head[1] != MR_PROTOCOL || head[2] != MR_SLOT_BYTES || head[3] > slots
+		|| (figures && (figures > host.board_bytes || (host.board_bytes - figures) / MR_FIGURES_BYTES < head[3]))) {
 		main_fail("millrace and millrace-php have different versions: install both from the same release");
 		return false;
 	}
+	figures_map(figures ? host.board + figures : NULL);
 	host.slots = head[3];
 	host.pids = calloc(host.slots ? host.slots : 1, sizeof *host.pids);
 	/* The kernel allocates a page of this memory only when a worker writes to it, which is when it crashes. */

@@ -485,6 +485,9 @@ static bool start_php(char *program)
 		main_fail("cannot read the ini file %s: %s", options.ini_file, strerror(errno));
 		return false;
 	}
+	if (options.rewind) {
+		rewind_prepare_malloc();
+	}
 	zend_signal_startup();
 	choose_ini();
 	/*

@@ -59,7 +59,7 @@ void text_address(struct text *text, uint64_t address)
 }
 
 /* Appends bytes of the script, without control characters that would break a line. */
-static void text_foreign(struct text *text, const char *bytes, size_t length)
+void text_foreign(struct text *text, const char *bytes, size_t length)
 {
 	for (size_t i = 0; i < length && text->length < text->room; i++) {
 		unsigned char byte = (unsigned char)bytes[i];

@@ -120,6 +120,7 @@ struct text {
 	size_t length, room; /* text that does not fit is left out */
 };
 void text_put(struct text *text, const char *bytes);
+void text_foreign(struct text *text, const char *bytes, size_t length);
 void text_number(struct text *text, uint64_t number);
 void text_address(struct text *text, uint64_t address);
 void trace_frames(struct text *text, pid_t pid);
@@ -188,6 +189,8 @@ bool kept_files_changed(time_t *looked, time_t pause);
 PHP_FUNCTION(millrace_rewind_point);
 PHP_FUNCTION(millrace_rewind_leave);
 PHP_FUNCTION(millrace_rewind_changed);
+PHP_FUNCTION(millrace_rewind_queries);
+void rewind_prepare_malloc(void);
 void rewind_startup(void);
 void rewind_open(void);
 void rewind_idle(void);
@@ -197,6 +200,9 @@ bool rewind_left(void);
 bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
+
+/* rewind/figures.c: what people see of it */
+void figures_map(char *start);
 
 /* sapi.c */
 extern sapi_module_struct sapi_millrace;

@@ -128,9 +128,19 @@ function millrace_handle_request(callable $handler): bool {}
  * @param string[] $repeated functions, and ends of paths of files, whose reads of the request do not become part of the image's
  *                           key, because the caller repeats them after the point
  * @param bool $another this script has a later point, which is tried first
+ * @param callable|null $compare called after the point, once a second at most, and when a request may have changed something: whether what
+ *                               the boot has read of the database is the same now (millrace_rewind_queries()). With it an image
+ *                               may live for ten seconds; without it, for a second, and until something may have changed
  * @return bool true if the request begins here; false if it runs the ordinary way, without an image
  */
-function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false): bool {}
+function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
+
+/**
+ * The queries that the boot has sent by mysqli_query(), and their rows as mysqli_result::fetch_all() returns them.
+ *
+ * @return list<array{string, list<list<mixed>>}>
+ */
+function millrace_rewind_queries(): array {}
 
 /**
  * After millrace_rewind_point(): the boot is not right for this request after all. The image is thrown away and the request runs the

@@ -20,7 +20,7 @@
 //! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED | [`control::Message`] |
 //!
 //! The control socket to the host is `SOCK_SEQPACKET`: one message is one frame. Beside the sockets, server, host and
-//! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`: offsets in bytes).
+//! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`, `FIGURES_*`: offsets in bytes).
 
 pub mod answer;
 pub mod control;
@@ -150,6 +150,8 @@ constants! {
     /// u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun
     /// to end for another to boot in its place; 0 when one has booted. They take turns.
     SCOREBOARD_TURN: usize = 16;
+    /// u64 in the scoreboard's head: offset of the figures of rewound workers, FIGURES_BYTES a slot, behind the slots; 0: there are none.
+    SCOREBOARD_FIGURES: usize = 24;
     /// Bytes of a slot.
     SLOT_BYTES: usize = 128;
     /// u32: process id of the worker.
@@ -186,6 +188,55 @@ constants! {
     SLOT_DATABASE_REUSED: usize = 112;
     /// u64: connections that are kept now.
     SLOT_DATABASE_KEPT: usize = 120;
+
+    /// Bytes of a slot's figures. The next worker in the slot counts on; it begins without images.
+    FIGURES_BYTES: usize = 9344;
+    /// u64: images that the worker has now.
+    FIGURES_IMAGES: usize = 0;
+    /// u64: images made.
+    FIGURES_MADE: usize = 8;
+    /// u64: requests that began at the point.
+    FIGURES_REWOUND: usize = 16;
+    /// FIGURES_REASONS u64: requests that ran the ordinary way, by REASON_*.
+    FIGURES_ORDINARY: usize = 24;
+    /// Number of REASON_*.
+    FIGURES_REASONS: usize = 7;
+    /// u64: how often the worker has put its memory back.
+    FIGURES_PUT: usize = 88;
+    /// u64: how long that took in all, nanoseconds.
+    FIGURES_PUT_NS: usize = 96;
+    /// u64: pages that were copied for it.
+    FIGURES_PUT_PAGES: usize = 104;
+    /// u64: workers that have ended because their memory could not be put back.
+    FIGURES_ENDED: usize = 112;
+    /// FIGURES_TEXT_BYTES: why the last point was refused.
+    FIGURES_REFUSAL: usize = 128;
+    /// FIGURES_TEXT_BYTES: why the last worker has ended.
+    FIGURES_ENDING: usize = 640;
+    /// Bytes of a text: u64 version, odd while the text is written; u64 CLOCK_MONOTONIC in milliseconds when it was; text that ends with
+    /// NUL.
+    FIGURES_TEXT_BYTES: usize = 512;
+    /// FIGURES_KEYS_MOST keys.
+    FIGURES_KEYS: usize = 1152;
+    /// Most keys of a slot. Images whose boots have read the same names of their requests share one.
+    FIGURES_KEYS_MOST: usize = 4;
+    /// Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the
+    /// script, then what its boot reads, without the values.
+    FIGURES_KEY_BYTES: usize = 2048;
+    /// Ordinary: the method, or the request has content.
+    REASON_METHOD: u64 = 0;
+    /// Ordinary: the worker has no image yet; it gets too few requests to be worth one, or makes it by this one.
+    REASON_NO_IMAGE: u64 = 1;
+    /// Ordinary: the image was old, or something may have changed.
+    REASON_OLD: u64 = 2;
+    /// Ordinary: what the boot has read of its request is another one in this request.
+    REASON_KEY: u64 = 3;
+    /// Ordinary: the script found a difference between the boot and now.
+    REASON_LEFT: u64 = 4;
+    /// Ordinary: the last script that might have become an image has no point.
+    REASON_NO_POINT: u64 = 5;
+    /// Ordinary: the last point was refused.
+    REASON_REFUSED: u64 = 6;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;
@@ -390,5 +441,29 @@ mod tests {
             end = at + size;
         }
         assert!(end <= SLOT_BYTES);
+    }
+
+    #[test]
+    fn figures_do_not_overlap() {
+        let fields = [
+            (FIGURES_IMAGES, 8),
+            (FIGURES_MADE, 8),
+            (FIGURES_REWOUND, 8),
+            (FIGURES_ORDINARY, 8 * FIGURES_REASONS),
+            (FIGURES_PUT, 8),
+            (FIGURES_PUT_NS, 8),
+            (FIGURES_PUT_PAGES, 8),
+            (FIGURES_ENDED, 8),
+            (FIGURES_REFUSAL, FIGURES_TEXT_BYTES),
+            (FIGURES_ENDING, FIGURES_TEXT_BYTES),
+            (FIGURES_KEYS, FIGURES_KEYS_MOST * FIGURES_KEY_BYTES),
+        ];
+        let mut end = 0;
+        for (at, size) in fields {
+            assert!(at >= end && at % 8 == 0);
+            end = at + size;
+        }
+        assert!(end <= FIGURES_BYTES && FIGURES_BYTES.is_multiple_of(64));
+        assert_eq!(REASON_REFUSED as usize + 1, FIGURES_REASONS);
     }
 }

@@ -51,7 +51,7 @@ static struct image {
 	char *store;             /* the pages, and behind them the index; stays for the next image */
 	size_t store_bytes, pages;
 	uint32_t *index;         /* a saved range's pages in order: 1 + place in the store, 0: it was not there */
-	uint64_t puts;
+	uint64_t puts, copied;   /* times; pages of the last time */
 	size_t first[RANGES_MOST]; /* a range's place in the index */
 	bool fresh[RANGES_MOST];   /* it has just been mapped again */
 	struct ranges then, now;
@@ -198,6 +198,7 @@ const char *image_take(void)
 	if (!maps_read(&image->then) || !make_room() || !shadow_take(&image->then)) {
 		return "there is no memory for the image";
 	}
+	maps_remember();
 	const char *why = NULL;
 	for (size_t i = 0; i < image->then.count && !why; i++) {
 		const struct range *range = &image->then.all[i];
@@ -285,6 +286,7 @@ static void put_page(char *page, uint32_t place)
 	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : zeros;
 	if (bytes_differ(page, then, PAGE) != 0) {
 		bytes_copy(page, then, PAGE);
+		image->copied++;
 	}
 }
 
@@ -352,14 +354,19 @@ static bool put_written(const struct range *range, const uint32_t *index)
 /* Makes memory what it was; why not, or NULL. */
 const char *image_put(void)
 {
-	if ((uintptr_t)syscall(SYS_brk, 0) != image->brk && (uintptr_t)syscall(SYS_brk, image->brk) != image->brk) {
+	bool has_grown = (uintptr_t)syscall(SYS_brk, 0) != image->brk;
+	if (has_grown && (uintptr_t)syscall(SYS_brk, image->brk) != image->brk) {
 		return "the heap's end cannot be put back";
 	}
-	if (!maps_read(&image->now)) {
-		return "the kernel does not tell what is mapped";
+	const char *why = NULL;
+	if (has_grown || maps_have_changed()) {
+		if (!maps_read(&image->now)) {
+			return "the kernel does not tell what is mapped";
+		}
+		why = put_mappings();
 	}
-	const char *why = put_mappings();
 	bool again = ++image->puts % PROTECT_EVERY == 0;
+	image->copied = 0;
 	for (size_t i = 0; i < image->then.count && !why; i++) {
 		const struct range *range = &image->then.all[i];
 		if (!is_saved(range)) {
@@ -378,4 +385,10 @@ const char *image_put(void)
 	}
 	shadow_put(&image->then);
 	return why;
+}
+
+/* Pages that were copied the last time. */
+uint64_t image_pages_put(void)
+{
+	return image->copied;
 }

@@ -1,25 +1,88 @@
-/* Which memory the process has: /proc/self/maps (proc_pid_maps(5)), read without malloc and stdio. */
+/*
+ * Which memory the process has: /proc/self/maps (proc_pid_maps(5)), read without malloc and stdio.
+ *
+ * PHP with its libraries has several hundred mappings, and to read them takes longer than all the rest of putting memory back. Most requests
+ * change none. So the functions that change mappings are replaced, for the program and its libraries, by ones that note it (replaced.c); the C library's own
+ * calls change the size of all mappings together, or the end of the heap, since malloc() takes memory from there.
+ */
+#include "replaced.h"
 #include "rewind.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define TEXT_BYTES (512u << 10)
 
+/* malloc() maps a block of this size by itself, and finds a smaller one in the heap: the most that glibc takes (HEAP_MAX_SIZE / 2). */
+#define MALLOC_MAPS (32 << 20)
+
 static struct maps {
-	int descriptor;
+	int descriptor, size;
+	uint64_t bytes;
+	bool counts; /* all changes are noted */
 	char text[TEXT_BYTES];
 } *maps;
+
+/* ---- changes ---- */
+
+struct maps_changes maps_changes;
+
+/* The size of all mappings together, in pages (statm in proc_pid_statm(5)); 0: the kernel does not say. */
+static uint64_t size_of_all(void)
+{
+	char text[64];
+	ssize_t got = pread(maps->size, text, sizeof text - 1, 0);
+	uint64_t pages = 0;
+	for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++) {
+		pages = pages * 10 + (uint64_t)(text[i] - '0');
+	}
+	return pages;
+}
+
+/* At the point, on PHP's stack. */
+void maps_prepare(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	maps->counts = false; /* it replaces the same functions */
+#else
+	/* A block that malloc() has mapped may give its place to another one of its size. */
+	maps->counts = mallinfo2().hblks == 0;
+#endif
+}
+
+/* The image has the mappings that there are now: changes are noted from here on. */
+void maps_remember(void)
+{
+	memset(&maps_changes, 0, sizeof maps_changes);
+	maps->bytes = size_of_all();
+}
+
+/* Whether they may be others since. */
+bool maps_have_changed(void)
+{
+	bool are_noted = maps_changes.others || maps_changes.count > 0;
+	return !maps->counts || are_noted || !maps->bytes || maps->bytes != size_of_all();
+}
+
+/* ---- the list ---- */
+
+/* Before PHP starts. */
+void rewind_prepare_malloc(void)
+{
+	mallopt(M_MMAP_THRESHOLD, MALLOC_MAPS);
+}
 
 bool maps_open(void)
 {
 	maps = room_take(sizeof *maps);
 	if (maps) {
 		maps->descriptor = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+		maps->size = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	}
-	return maps && maps->descriptor >= 0;
+	return maps && maps->descriptor >= 0 && maps->size >= 0;
 }
 
 /* Reads a number of that base, and what ends it. */

@@ -18,8 +18,9 @@
  * request runs the ordinary way. So the process is inside of its boot as long as there is an image, and opcache, whose memory
  * the image points to, knows that it is used: it does not restart until then. A worker that has nothing to do leaves, too.
  *
- * How long an image lives: SECONDS, and until a request that may change something has come to a worker of this host (any
- * method but GET, HEAD and OPTIONS; a purge).
+ * How long an image lives: a second, and until a request that may change something has come to a worker of this host (any
+ * method but GET, HEAD and OPTIONS; a purge; a query that writes). If what the boot has read of files and the database can be
+ * compared (sources.c), it is compared then, and the image lives for ten.
  */
 #include "rewind.h"
 
@@ -37,14 +38,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An image is made again when it is so old, milliseconds: rows that the boot has read may have changed. */
+/* An image is made again, or compared with what the boot has read, when it is so old, milliseconds: that may have changed. */
 #define AGE_MS 1000
+/* An image that is compared is made again when it is so old: time() in its boot. */
+#define COMPARED_AGE_MS 10000
 /* Requests that run the ordinary way first: what PHP keeps between requests is warm in the image then. */
 #define WARM 2
 /* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
 #define WORTH 8
 #define WAIT_MOST 256
 #define KEY_BYTES (64u << 10)
+/* ZEND_MM_CHUNK_SIZE; and the most of them that an image has ready. */
+#define CHUNK_BYTES (2u << 20)
+#define CHUNKS_MOST 8
 
 /* Shared by the workers of a host. */
 static struct shared {
@@ -62,12 +68,17 @@ static struct state {
 	bool early;             /* the later one of two points has been refused, or its image was of no use */
 	bool later;             /* the image is of the later one */
 	bool first;             /* the request of the boot has yet to go on */
+	bool compares;          /* the image is compared with what its boot has read */
 	uint64_t made_ms, generation, boot_generation;
+	uint64_t compared_ms;   /* when; `generation` is of that time */
+	size_t used;            /* memory of the Zend heap at the point, bytes */
+	size_t chunks;          /* that requests have needed beside it */
 	uint64_t served, missed; /* requests that this image has served, and that it could not */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
 	struct buffer key;
+	unsigned shown;         /* the image's key in the figures */
 	char said[200];         /* why there was no image the last time */
 } *state;
 
@@ -94,11 +105,15 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, before, IS_CALLABLE, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compare, IS_CALLABLE, 1, "null")
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_queries, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
 static void register_functions(void)
@@ -107,6 +122,7 @@ static void register_functions(void)
 		ZEND_FE(millrace_rewind_point, arginfo_point)
 		ZEND_FE(millrace_rewind_leave, arginfo_leave)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
+		ZEND_FE(millrace_rewind_queries, arginfo_queries)
 		ZEND_FE_END
 	};
 	zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
@@ -133,6 +149,7 @@ void rewind_startup(void)
 		const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 		session = module ? module->globals_ptr : NULL;
 		reads_startup();
+		sources_startup();
 		register_functions();
 	}
 }
@@ -158,6 +175,7 @@ void rewind_open(void)
 void rewind_idle(void)
 {
 	if (state) {
+		figures_open();
 		kernel_remember_idle();
 		reads_watch_files();
 	}
@@ -185,10 +203,28 @@ static bool is_plain(void)
 	return method && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) && worker->request.body_length == 0;
 }
 
+/* The running request writes: what it says so before, and what it has written when it ends. */
+void rewind_wrote(void)
+{
+	if (state) {
+		state->wrote = true;
+		rewind_changed();
+	}
+}
+
+static bool has_changes(void)
+{
+	return state->generation != __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t lifetime_ms(void)
+{
+	return state->compares ? COMPARED_AGE_MS : AGE_MS;
+}
+
 static bool is_fresh(void)
 {
-	return state->images && now_ms() - state->made_ms < AGE_MS
-		&& state->generation == __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	return state->images && now_ms() - state->made_ms < lifetime_ms() && (state->compares || !has_changes());
 }
 
 static void wait_longer(void)
@@ -205,6 +241,7 @@ static void drop(void)
 	}
 	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
+	figures_dropped(state->shown);
 	if (state->served < WORTH) {
 		wait_longer();
 	} else {
@@ -218,6 +255,7 @@ static void prepare_boot(void)
 	if (!state->images && is_plain() && ++state->waited > state->wait) {
 		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 		reads_begin();
+		sources_begin();
 	}
 }
 
@@ -228,6 +266,7 @@ void rewind_look(void)
 		if (!is_safe()) {
 			rewind_changed();
 		}
+		figures_look(is_plain());
 		prepare_boot();
 	}
 }
@@ -247,9 +286,12 @@ void rewind_ran(void)
 	if (state) {
 		end_changes();
 		reads_end();
+		sources_end();
 		if (!state->images && state->waited > state->wait) {
 			wait_longer(); /* its script has no point */
+			figures_no_point();
 		}
+		figures_end();
 	}
 }
 
@@ -288,7 +330,10 @@ void rewind_end(void)
 	ending_run();
 	state->inside = false;
 	state->served++;
+	size_t peak = zend_memory_peak_usage(true);
+	state->chunks = MIN(state->chunks + (MAX(peak, state->used) - state->used) / CHUNK_BYTES, CHUNKS_MOST);
 	end_changes();
+	figures_end();
 	loop_finished();
 	if (worker->exiting || worker->broken) {
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_EXITING);
@@ -320,6 +365,7 @@ static const char *refuse(HashTable *repeated)
 /* Once each time that it is another reason. */
 static void say(const char *why)
 {
+	figures_refused(why);
 	if (strncmp(state->said, why, sizeof state->said - 1) != 0) {
 		char text[500];
 		strncpy(state->said, why, sizeof state->said - 1);
@@ -351,6 +397,23 @@ static void stir_openssl(void)
 	if (add && getrandom(bytes, sizeof bytes, 0) == sizeof bytes) {
 		add(bytes, sizeof bytes, sizeof bytes);
 	}
+}
+
+/*
+ * Has the Zend heap take the chunks that requests have needed behind the point, and keep them, as far as it keeps chunks (avg_chunks_count in
+ * Zend/zend_alloc.c). Otherwise each request maps them, and unmaps them at its end.
+ */
+static void grow_heap(void)
+{
+	void *blocks[CHUNKS_MOST];
+	size_t used = zend_memory_usage(true), limit = (size_t)PG(memory_limit), count = 0;
+	while (count < state->chunks && used + (count + 2) * CHUNK_BYTES < limit) {
+		blocks[count++] = emalloc(CHUNK_BYTES - CHUNK_BYTES / 4);
+	}
+	while (count > 0) {
+		efree(blocks[--count]);
+	}
+	state->used = zend_memory_usage(true);
 }
 
 /* Random bytes that are in memory. PHP's functions seed again. */
@@ -418,6 +481,7 @@ static ZEND_NORETURN void leave(void)
 	state->missed += is_fresh();
 	state->inside = false;
 	drop();
+	sources_end();
 	worker->answer = ANSWER_VOID;
 	SG(headers_sent) = 1;
 	php_free_shutdown_functions();
@@ -426,13 +490,54 @@ static ZEND_NORETURN void leave(void)
 	zend_bailout();
 }
 
-/* Waits for the next request; leaves if none comes as long as the image may be used. */
-static void next_request(void)
+/* Whether opcache waits for all boots to end, so that it can throw away all scripts. */
+static bool opcache_waits(void)
+{
+	zend_function *status = reads_find_function("opcache_get_status", NULL);
+	zval result, without_scripts;
+	if (!status) {
+		return false;
+	}
+	ZVAL_FALSE(&without_scripts);
+	ZVAL_UNDEF(&result);
+	zend_call_known_function(status, NULL, NULL, &result, 1, &without_scripts, NULL);
+	const zval *waits = Z_TYPE(result) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL(result), ZEND_STRL("restart_pending")) : NULL;
+	bool is_true = waits && Z_TYPE_P(waits) == IS_TRUE;
+	zval_ptr_dtor(&result);
+	return is_true;
+}
+
+/* Whether opcache_waits() can tell. */
+static bool asks_opcache(void)
+{
+	const char *restricted = zend_ini_string((char *)(uintptr_t)"opcache.restrict_api", sizeof "opcache.restrict_api" - 1, 0);
+	bool there = zend_hash_str_exists(EG(ini_directives), ZEND_STRL("opcache.enable"));
+	return !there || (reads_find_function("opcache_get_status", NULL) && !(restricted && *restricted));
+}
+
+/* Whether a request comes as long as the image may be used. */
+static bool waits_for_request(void)
 {
 	struct pollfd wait = { .fd = worker->socket, .events = POLLIN };
-	uint64_t until = state->made_ms + AGE_MS, now = now_ms();
-	bool waits = worker->in.length == worker->in_used;
-	if (waits && poll(&wait, 1, now < until ? (int)(until - now) : 0) == 0) {
+	uint64_t until = state->made_ms + lifetime_ms(), now;
+	if (worker->in.length != worker->in_used) {
+		return true;
+	}
+	while ((now = now_ms()) < until) {
+		if (poll(&wait, 1, (int)MIN(until - now, AGE_MS)) != 0) {
+			return true;
+		}
+		if (state->compares && opcache_waits()) {
+			return false;
+		}
+	}
+	return poll(&wait, 1, 0) != 0;
+}
+
+/* Waits for the next request; leaves if none comes. */
+static void next_request(void)
+{
+	if (!waits_for_request()) {
 		state->rests = true;
 		leave();
 	}
@@ -446,17 +551,49 @@ static void next_request(void)
 	}
 }
 
+/* Whether what the boot has read is the same, as far as that is known or has to be: then the image is as good as a new one. */
+static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
+{
+	uint64_t now = now_ms(), generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	if (!state->compares || (generation == state->generation && now - state->compared_ms < AGE_MS)) {
+		return true;
+	}
+	zval result;
+	if (opcache_waits() || !sources_have_same_files()) {
+		return false;
+	}
+	ZVAL_UNDEF(&result);
+	compare->retval = &result;
+	zend_call_function(compare, cache);
+	if (Z_TYPE(result) != IS_TRUE) {
+		zval_ptr_dtor(&result);
+		return EG(exception) != NULL;
+	}
+	state->generation = generation;
+	state->compared_ms = now;
+	return true;
+}
+
 /* Makes the request at hand the one of the boot, or leaves. */
-static void begin(void)
+static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
 	if (!is_plain() || !is_fresh()) {
+		figures_say(is_plain() ? MR_REASON_OLD : MR_REASON_METHOD);
 		leave();
 	}
 	renew_request();
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
+		figures_say(MR_REASON_KEY);
 		leave();
 	}
+	repeat_notes();
+	state->inside = true;
+	if (!is_same(compare, cache)) {
+		figures_say(MR_REASON_OLD);
+		leave();
+	}
+	figures_begin(state->shown);
 }
 
 /* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
@@ -464,19 +601,23 @@ static void begin_first(void)
 {
 	renew_request();
 	state->first = false;
+	state->shown = figures_made();
 	if (!reads_key(&state->key)) {
 		state->key.length = SIZE_MAX;
 	}
+	repeat_notes();
+	state->inside = true;
 }
 
-/* Keeps what the boot has said, and when it was. */
-static void remember(void)
+/* Keeps what the boot has said, and when it was; `compares`: what it has read can be compared. */
+static void remember(bool compares)
 {
 	state->notes.length = worker->out.length;
 	memcpy(state->notes.bytes, worker->out.bytes, worker->out.length);
 	state->controlled = worker->controlled;
 	state->generation = state->boot_generation;
-	state->made_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
+	state->made_ms = state->compared_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
+	state->compares = compares;
 	state->served = state->missed = 0;
 	state->first = true;
 	state->images = true;
@@ -500,14 +641,15 @@ static const char *call_before(zend_fcall_info *before, zend_fcall_info_cache *c
 PHP_FUNCTION(millrace_rewind_point)
 {
 	HashTable *repeated = NULL;
-	zend_fcall_info before = { 0 };
-	zend_fcall_info_cache cache;
+	zend_fcall_info before = { 0 }, compare = { 0 };
+	zend_fcall_info_cache cache, compare_cache;
 	bool another = false;
-	ZEND_PARSE_PARAMETERS_START(0, 3)
+	ZEND_PARSE_PARAMETERS_START(0, 4)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_FUNC_OR_NULL(before, cache)
 		Z_PARAM_ARRAY_HT(repeated)
 		Z_PARAM_BOOL(another)
+		Z_PARAM_FUNC_OR_NULL(compare, compare_cache)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!state || state->images || state->inside || state->waited <= state->wait || getpid() != state->worker) {
 		RETURN_FALSE;
@@ -530,10 +672,13 @@ PHP_FUNCTION(millrace_rewind_point)
 		say(why);
 		RETURN_FALSE;
 	}
+	bool compares = sources_take() && ZEND_FCI_INITIALIZED(compare) && asks_opcache();
 	look_at_files();
 	stir_openssl();
+	grow_heap();
+	maps_prepare();
 	ending_remember();
-	remember();
+	remember(compares);
 	state->later = !another && !state->early;
 	why = room_stay();
 	/* From here on, once a request. */
@@ -547,10 +692,8 @@ PHP_FUNCTION(millrace_rewind_point)
 		begin_first();
 	} else {
 		next_request();
-		begin();
+		begin(&compare, &compare_cache);
 	}
-	repeat_notes();
-	state->inside = true;
 	RETURN_TRUE;
 }
 
@@ -561,6 +704,7 @@ PHP_FUNCTION(millrace_rewind_leave)
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
 	}
+	figures_say(MR_REASON_LEFT);
 	leave();
 }
 
@@ -568,8 +712,5 @@ PHP_FUNCTION(millrace_rewind_leave)
 PHP_FUNCTION(millrace_rewind_changed)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (state) {
-		state->wrote = true;
-		rewind_changed();
-	}
+	rewind_wrote();
 }

@@ -269,8 +269,8 @@ static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
-/* A function of that name; of that class, if there is one. */
-static zend_function *find_function(const char *name, const char *of)
+/* A function of that name; of that class, if there is one. Names in lower case. */
+zend_function *reads_find_function(const char *name, const char *of)
 {
 	const HashTable *functions = CG(function_table);
 	if (of) {
@@ -297,7 +297,7 @@ void reads_startup(void)
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = find_function(watched[i].name, watched[i].of);
+		zend_function *function = reads_find_function(watched[i].name, watched[i].of);
 		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
 			watched[i].function = function;
 			watched[i].original = function->internal_function.handler;
@@ -445,4 +445,49 @@ bool reads_key(struct buffer *key)
 	key->length = length;
 	smart_str_free(&text);
 	return good;
+}
+
+/* ---- for people ---- */
+
+static bool is_named_before(size_t at)
+{
+	for (size_t i = 0; i < at; i++) {
+		if (reads[i].source == reads[at].source && (reads[i].name == reads[at].name
+			|| (reads[i].name && reads[at].name && zend_string_equals(reads[i].name, reads[at].name)))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void put_name(struct text *text, const struct read *read)
+{
+	text_put(text, read->source == OF_GETENV ? "\ngetenv(" : "\n$");
+	if (read->source != OF_GETENV) {
+		text_put(text, names[read->source]);
+		text_put(text, read->name ? "[" : "");
+	}
+	if (read->name) {
+		text_foreign(text, ZSTR_VAL(read->name), ZSTR_LEN(read->name));
+	}
+	text_put(text, read->source == OF_GETENV ? ")" : read->name ? "]" : "");
+}
+
+/* The key without its values, which may be secrets: the script, and a line for each thing that its boot reads. What has no room is "...". */
+void reads_names(struct text *text)
+{
+	const char *script = vars_value("SCRIPT_FILENAME");
+	text_foreign(text, script ? script : "", script ? strlen(script) : 0);
+	for (size_t i = 0; i < count; i++) {
+		size_t length = text->length;
+		if (is_named_before(i)) {
+			continue;
+		}
+		put_name(text, &reads[i]);
+		if (text->length + sizeof "\n..." > text->room) {
+			text->length = length;
+			text_put(text, "\n...");
+			return;
+		}
+	}
 }

@@ -3,12 +3,14 @@
  *
  *   point.c    millrace_rewind_point(): when an image is made, how a request gets to the point, which requests do not
  *   reads.c    what the boot has read of its request: an image serves only requests in which the same is written
+ *   sources.c  what the boot has read of files and the database
  *   ending.c   the end of a request, as far as scripts and clients see it
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
- *   maps.c     which memory the process has
+ *   maps.c     which memory the process has; replaced.c: mmap() and others, which note what they change
  *   shadow.c   what AddressSanitizer knows about the memory, in builds that have it
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
+ *   figures.c  counters and texts for the status
  *
  * Who owns the memory. The room is one private mapping. It, the image's store, and `struct worker` with its
  * buffers are not part of the image. While the controller runs, on its own stack and with all signals blocked, it calls nothing
@@ -23,6 +25,11 @@
 #include <sys/stat.h>
 
 #define PAGE 4096u
+
+/* ---- point.c ---- */
+
+/* The running request writes to a database. */
+void rewind_wrote(void);
 
 /* ---- maps.c ---- */
 
@@ -42,6 +49,9 @@ struct ranges {
 };
 
 bool maps_open(void);
+void maps_prepare(void);
+void maps_remember(void);
+bool maps_have_changed(void);
 bool maps_read(struct ranges *ranges);
 
 /* ---- image.c ---- */
@@ -49,6 +59,7 @@ bool maps_read(struct ranges *ranges);
 bool image_open(void);
 const char *image_take(void);
 const char *image_put(void);
+uint64_t image_pages_put(void);
 
 /* ---- shadow.c ---- */
 
@@ -97,10 +108,35 @@ void reads_begin(void);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);
+void reads_names(struct text *names);
+zend_function *reads_find_function(const char *name, const char *of);
+
+/* ---- sources.c ---- */
+
+void sources_startup(void);
+void sources_begin(void);
+void sources_end(void);
+bool sources_take(void);
+bool sources_have_same_files(void);
 
 /* ---- ending.c ---- */
 
 void ending_remember(void);
 void ending_run(void);
+
+/* ---- figures.c ---- */
+
+void figures_open(void);
+void figures_look(bool plain);
+void figures_say(unsigned why);
+void figures_begin(unsigned key);
+void figures_end(void);
+void figures_no_point(void);
+void figures_refused(const char *why);
+unsigned figures_made(void);
+void figures_dropped(unsigned key);
+uint64_t figures_clock(void);
+void figures_put(uint64_t began, uint64_t pages);
+void figures_ended(const char *why);
 
 #endif

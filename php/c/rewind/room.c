@@ -108,6 +108,7 @@ static void take(void)
 /* Nothing can be said any more that needs memory: the worker ends, its server is told by the socket's end. */
 static ZEND_NORETURN void end_worker(const char *why)
 {
+	figures_ended(why);
 	char text[200] = "php.rewind: the worker ends, because its memory cannot be put back: ";
 	strncat(text, why, sizeof text - strlen(text) - 1);
 	wire_log(4 /* LOG_WARNING */, text, strlen(text));
@@ -117,6 +118,7 @@ static ZEND_NORETURN void end_worker(const char *why)
 
 static void put(void)
 {
+	uint64_t began = figures_clock();
 	const char *why = kernel_put();
 	if (!why) {
 		why = image_put();
@@ -124,6 +126,7 @@ static void put(void)
 	if (why) {
 		end_worker(why);
 	}
+	figures_put(began, image_pages_put());
 	setcontext(&room->point);
 	_exit(70);
 }

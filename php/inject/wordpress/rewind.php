@@ -6,16 +6,15 @@ namespace Millrace\WordPress;
  * plugins or the theme read too much of their request until then, at the end of `plugins_loaded`. What the boot has read of its request until then is
  * the image's key; what WordPress itself reads is read again here, or compared.
  *
- * What the boot has read of the database is compared, too: all options that are loaded on every page, with one query that an
- * ordinary request makes as well. If one of them is another one now, the request runs the ordinary way. Other rows that a plugin
- * reads while it is loaded are at most as old as an image may be (php/c/rewind/point.c: one second).
+ * What the boot has read of the database is compared, too, once a second at most, and after each request that may have written: its
+ * queries are sent again. If a row is another one now, the request runs the ordinary way. With SQLite only the options that are
+ * loaded on every page are compared, by each request; other rows are at most as old as such an image may be (php/c/rewind/point.c: one second).
  */
 final class Rewind
 {
     public const HOOKS = [
         'plugins_loaded' => ['early', 0, \PHP_INT_MAX],
         'wp_loaded' => ['late', 0, \PHP_INT_MIN],
-        'query' => ['query', 1, \PHP_INT_MAX],
     ];
 
     /**
@@ -33,9 +32,8 @@ final class Rewind
     private static string $agent = '';
     /** How the connection of the SQLite plugin is opened; null: it does that itself, or it is another database. */
     private static ?array $sqlite = null;
-
-    /** The last statement of a query that reads. */
-    private const READS = '/^\s*\(?\s*(SELECT|SHOW|DESCRIBE|DESC|EXPLAIN|SET|USE)\b/i';
+    /** Whether this request has its connection to the database. */
+    private static bool $connected = true;
 
     /** Plugins are loaded. For most visitors the later point serves; where it does not, this one is used. */
     public static function early(): void
@@ -54,30 +52,24 @@ final class Rewind
         }
     }
 
-    /** A request that writes makes the images of all workers void. */
-    public static function query($query)
-    {
-        if (!preg_match(self::READS, (string) $query)) {
-            millrace_rewind_changed();
-        }
-        return $query;
-    }
-
     private static function point(bool $early): bool
     {
         if (is_multisite() || wp_using_ext_object_cache() || wp_installing() || is_admin()) {
             return false;
         }
         $closed = false;
-        $close = static function () use (&$closed): void {
-            self::$options = wp_load_alloptions();
+        $is_sqlite = get_class($GLOBALS['wpdb']) !== 'wpdb';
+        $close = static function () use (&$closed, $is_sqlite): void {
+            self::$options = $is_sqlite ? wp_load_alloptions() : [];
             self::$found = self::find();
             self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
             $browser = self::browser(self::$agent);
             self::$agrees = $browser && array_intersect_key($GLOBALS, $browser) == $browser;
             $closed = self::disconnect();
+            self::$connected = !$closed;
         };
-        $rewound = millrace_rewind_point($close, self::REPEATED, $early);
+        $compare = $is_sqlite ? null : [self::class, 'isSame'];
+        $rewound = millrace_rewind_point($close, self::REPEATED, $early, $compare);
         if ($rewound) {
             self::begin();
         } elseif ($closed) {
@@ -103,11 +95,26 @@ final class Rewind
             wp_favicon_request();
         }
         self::connect();
-        wp_cache_init();
-        wp_start_object_cache();
-        if (wp_load_alloptions() !== self::$options) {
-            millrace_rewind_leave();
+        if (self::$options) {
+            wp_cache_init();
+            wp_start_object_cache();
+            if (wp_load_alloptions() !== self::$options) {
+                millrace_rewind_leave();
+            }
         }
+    }
+
+    /** Whether the queries of the boot find the same rows now. */
+    public static function isSame(): bool
+    {
+        self::connect();
+        foreach (millrace_rewind_queries() as [$query, $rows]) {
+            $result = mysqli_query($GLOBALS['wpdb']->dbh, $query);
+            if (!$result instanceof \mysqli_result || $result->fetch_all() !== $rows) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** What WordPress finds out about a request while it is loaded, but for the browser. */
@@ -176,6 +183,10 @@ final class Rewind
     private static function connect(): void
     {
         global $wpdb;
+        if (self::$connected) {
+            return;
+        }
+        self::$connected = true;
         if (self::$sqlite) {
             [$class, $name] = self::$sqlite;
             // As wp-content/db.php does it (crates/millrace/src/wordpress/sqlite-turns.php).

@@ -55,7 +55,8 @@ final class Everything
             'ini' => ini_get_all(null, false),
             'objects' => spl_object_id(new stdClass),
             'next resource' => get_resource_id(fopen('php://memory', 'r')),
-            'memory' => [memory_get_usage() >> 16, memory_get_usage(true), memory_get_peak_usage(true) >> 20],
+            // The number of chunks of the heap depends on the requests before the boot.
+            'memory' => [memory_get_usage() >> 18, memory_get_peak_usage() >> 20],
             'gc' => [gc_enabled(), gc_status()['runs'] ?? 0],
             'last error' => error_get_last(),
             'ignored abort' => [ignore_user_abort(), connection_status()],

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use super::http::AdminResponse;
 use super::machine::Machine;
 use super::pages::CacheFigures;
-use super::{AdminState, VERSION, certificates};
+use super::{AdminState, VERSION, certificates, rewind};
 use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
@@ -14,7 +14,9 @@ pub fn answer(state: &AdminState) -> AdminResponse {
     measured(&mut out, state);
     CacheFigures::gather(&state.process).expose(&mut out);
     certificates::expose(&mut out, &state.process.acme.standing());
-    pools(&mut out, &(state.pools)());
+    let php = (state.pools)();
+    pools(&mut out, &php);
+    rewind::expose(&mut out, &php);
     state.process.stats.expose(&mut out);
     AdminResponse::new(200, Exposition::MEDIA_TYPE, out.into_text())
 }

@@ -21,6 +21,7 @@ mod machine;
 mod metrics;
 mod pages;
 mod php;
+mod rewind;
 mod status;
 mod uploads;
 

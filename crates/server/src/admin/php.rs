@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::backends;
 use super::status::{bytes, grouped, short};
+use super::{backends, rewind};
 use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 
 /// Workers of a pool whose memory the text names.
@@ -91,7 +91,7 @@ pub(super) fn write_pools(text: &mut String, php: &PhpStatus) -> std::fmt::Resul
     Ok(())
 }
 
-/// Memory of the workers, database connections, and slow scripts.
+/// Memory of the workers, database connections, rewound workers, and slow scripts.
 fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     if php.each.iter().any(|worker| worker.memory > 0) {
         let sizes: Vec<String> = php
@@ -117,6 +117,9 @@ fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
             grouped(database.opened),
             grouped(database.reused)
         )?;
+    }
+    if let Some(status) = &php.rewind {
+        rewind::write(text, status)?;
     }
     for slow in &php.slowest {
         let times =
@@ -148,6 +151,7 @@ pub(super) fn json(php: &PhpStatus) -> Value {
             "opened": php.database.opened,
             "reused": php.database.reused,
         },
+        "rewind": php.rewind.as_ref().map(rewind::json),
         "trouble": php.trouble,
         "fastcgi": php.backends.iter().map(backends::json).collect::<Value>(),
         "busy": php.busy.iter().map(busy_json).collect::<Value>(),

@@ -71,7 +71,7 @@ impl Host {
     pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), PhpStartError> {
         let program = program(settings.program.as_deref())?;
         let launch = || {
-            let scoreboard = Scoreboard::create(slots(settings) as u32)?;
+            let scoreboard = Scoreboard::create(slots(settings) as u32, rewinds(settings))?;
             let flags = SocketFlags::CLOEXEC;
             let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
             let mut command = Command::new(&program);
@@ -283,6 +283,11 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
     arguments
 }
 
+/// Whether its workers are rewound: persistent ones are not.
+fn rewinds(settings: &plan::Php) -> bool {
+    settings.rewind && settings.worker.is_none()
+}
+
 /// Restrictions of its workers: options of php/c/main.c.
 fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
@@ -302,7 +307,7 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     if settings.keep_database_connections {
         arguments.push("--keep-database-connections".into());
     }
-    if settings.rewind && settings.worker.is_none() {
+    if rewinds(settings) {
         arguments.push("--rewind".into());
     }
     let when = match settings.open_basedir {

@@ -25,6 +25,7 @@
 //! - [`runner`]: the entry of this room: our own workers, or [`fastcgi`]: php-fpm's; [`start_error`]: why they do not
 //!   start;
 //! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
+//!   [`rewind`]: the figures of rewound workers;
 //! - [`dispatch`]: the steps of a request, over a [`transport`]: [`exchange`] with our own workers, or [`fastcgi`];
 //! - [`job`]: what it needs to know of a request's site, and of the workers that run it;
 //! - [`variables`]: the contents of `$_SERVER`; [`answer`]: frames to fields and content; [`stream`]: long responses;
@@ -47,6 +48,7 @@ mod loopback;
 mod pool;
 mod pump;
 mod renewal;
+mod rewind;
 mod runner;
 mod scoreboard;
 mod start_error;

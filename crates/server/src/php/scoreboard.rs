@@ -4,17 +4,18 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    PROTOCOL, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
-    SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK,
-    SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
-    STATE_FREE, STATE_STARTING,
+    FIGURES_BYTES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES,
+    SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS,
+    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
+    STATE_EXITING, STATE_FREE, STATE_STARTING,
 };
 
-use crate::context::stats::DatabaseStatus;
+use super::rewind::RewindSum;
+use crate::context::stats::{DatabaseStatus, RewindStatus};
 
 /// The scoreboard of one host.
 #[derive(Debug)]
@@ -23,17 +24,24 @@ pub struct Scoreboard {
     slots: u32,
     /// Database connections of workers whose slots have been reused: opened, reused.
     past: [AtomicU64; 2],
+    /// Offset of the figures of rewound workers, if there are any.
+    figures: Option<usize>,
+    /// Slots that have had a worker: one more than the highest.
+    used: AtomicU32,
 }
 
 impl Scoreboard {
-    /// A new scoreboard with `slots` free slots.
-    pub fn create(slots: u32) -> io::Result<Scoreboard> {
-        let bytes = SCOREBOARD_HEAD + slots as usize * SLOT_BYTES;
+    /// A new scoreboard with `slots` free slots; with room for the figures of rewound workers, or without.
+    pub fn create(slots: u32, rewind: bool) -> io::Result<Scoreboard> {
+        let end = SCOREBOARD_HEAD + slots as usize * SLOT_BYTES;
+        let bytes = end + if rewind { slots as usize * FIGURES_BYTES } else { 0 };
+        let figures = rewind.then_some(end);
         let words = SharedWords::create("millrace-php", bytes)?;
         for (at, value) in [SCOREBOARD_MAGIC, PROTOCOL, SLOT_BYTES as u32, slots].into_iter().enumerate() {
             words.u32_at(at * 4).store(value, Ordering::Release);
         }
-        Ok(Scoreboard { words, slots, past: Default::default() })
+        words.u64_at(SCOREBOARD_FIGURES).store(figures.unwrap_or(0) as u64, Ordering::Release);
+        Ok(Scoreboard { words, slots, past: Default::default(), figures, used: AtomicU32::new(0) })
     }
 
     /// Number of the last request that the worker has read completely.
@@ -117,8 +125,20 @@ impl Scoreboard {
         all
     }
 
+    /// What rewound workers have done since the start of the host; `None`: there are none.
+    pub fn rewind(&self) -> Option<RewindStatus> {
+        let figures = self.figures?;
+        let mut sum = RewindSum::default();
+        for slot in 0..self.used.load(Ordering::Relaxed) {
+            let runs = !matches!(self.state(slot), STATE_FREE | STATE_STARTING | STATE_EXITING);
+            sum.add(&self.words, figures + slot as usize * FIGURES_BYTES, runs);
+        }
+        Some(sum.finish())
+    }
+
     /// Clears a free slot, for a worker that is about to be forked.
     pub fn prepare(&self, slot: u32) {
+        self.used.fetch_max(slot + 1, Ordering::Relaxed);
         for (past, word) in self.past.iter().zip([SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED]) {
             past.fetch_add(self.get(slot, word), Ordering::Relaxed);
         }

@@ -61,7 +61,9 @@ impl WorkerSet {
                 Seat::Leaving(..) | Seat::Ended(_) => status.exiting += 1,
             }
         }
+        let scoreboard = state.scoreboard.clone();
         drop(state);
+        status.rewind = scoreboard.and_then(|scoreboard| scoreboard.rewind());
         status.busy.sort_by_key(|worker| Reverse(worker.time));
         status
     }

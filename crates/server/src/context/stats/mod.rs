@@ -4,6 +4,7 @@ mod causes;
 mod exposition;
 mod latency;
 mod pool;
+mod rewind;
 pub mod table;
 
 use std::fmt;
@@ -15,6 +16,7 @@ pub use causes::Causes;
 pub use exposition::Exposition;
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
+pub use rewind::{ORDINARY, RewindKey, RewindStatus};
 pub use table::{ALL, Counter, Row, TABLE};
 
 use latency::Histograms;

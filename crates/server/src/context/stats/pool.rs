@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::rewind::RewindStatus;
+
 /// A snapshot of a site's PHP, for the admin address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhpStatus {
@@ -31,6 +33,8 @@ pub struct PhpStatus {
     pub memory: u64,
     /// Database connections of the workers.
     pub database: DatabaseStatus,
+    /// What rewound workers do; `None`: there are none.
+    pub rewind: Option<RewindStatus>,
     /// Why there are no workers, if the PHP host does not start.
     pub trouble: Option<String>,
     /// php-fpm backends; empty: Millrace's own workers run PHP.

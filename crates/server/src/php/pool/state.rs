@@ -14,6 +14,7 @@ use super::pools::{PoolId, Pools};
 use super::{Lease, back_off};
 use crate::php::host::Started;
 use crate::php::renewal::RenewalOrder;
+use crate::php::scoreboard::Scoreboard;
 use crate::php::worker::Worker;
 use crate::php::worker_handle::WorkerHandle;
 
@@ -59,6 +60,8 @@ pub struct WorkersState {
     pub dropped: bool,
     /// Number of the current host: 1, 2, ... Workers of other hosts are not kept.
     pub generation: u64,
+    /// The current host's scoreboard, or the last one's; `None`: there was no host yet.
+    pub scoreboard: Option<Arc<Scoreboard>>,
     /// The host's report; `None` while it is starting.
     pub started: Option<Started>,
     /// When a worker was last released, milliseconds.
@@ -125,6 +128,7 @@ impl WorkersState {
             stage: ServiceStage::Serving,
             dropped: false,
             generation: 0,
+            scoreboard: None,
             started: None,
             last_release: 0,
             pools: Pools::new(&settings.pools, settings.workers_first),

@@ -537,7 +537,7 @@ mod tests {
 
     /// A handle of a worker without a process.
     fn handle() -> Arc<WorkerHandle> {
-        WorkerHandle::new(0, 0, 1, Arc::new(Scoreboard::create(1).unwrap()), None)
+        WorkerHandle::new(0, 0, 1, Arc::new(Scoreboard::create(1, false).unwrap()), None)
     }
 
     fn short() -> Option<Short> {

@@ -26,11 +26,13 @@ impl Supervisor {
     pub(super) fn launch(&mut self) -> bool {
         match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
+                let scoreboard = host.scoreboard.clone();
                 self.host = Some(host);
                 self.errors.push(errors);
                 self.last_words.clear();
                 let mut state = self.shared.lock();
                 state.generation += 1;
+                state.scoreboard = Some(scoreboard);
                 state.set_seats(slots(&self.shared.settings));
                 true
             }

@@ -301,6 +301,7 @@ impl Supervisor {
         let idle = state.idle.take_if(|_| true);
         let before = state.generation;
         state.generation += 1;
+        state.scoreboard = Some(scoreboard.clone());
         for seat in state.set_seats(slots(&shared.settings)) {
             if let Seat::Live(handle) | Seat::Booting(handle) = seat {
                 self.orphans.push(handle);

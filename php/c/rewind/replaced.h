@@ -1,0 +1,18 @@
+/* What replaced.c notes for maps.c. */
+#ifndef MILLRACE_REPLACED_H
+#define MILLRACE_REPLACED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAPPINGS_MOST 16u
+
+extern struct maps_changes {
+	bool others;       /* a mapping of before may be another one now */
+	unsigned count;    /* of `made` */
+	struct mapping {
+		uintptr_t start, end; /* start: 0: a free place */
+	} made[MAPPINGS_MOST];
+} maps_changes;
+
+#endif

@@ -1,0 +1,328 @@
+/*
+ * What the boot reads beside its request: files and the database. An image that outlives a second is compared with them again,
+ * so they are noted while the boot runs: each file that it includes or opens, by its times, with its directory; each query that it sends by
+ * mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
+ * program, a connection - the image gets no older than one that nobody compares.
+ *
+ * The same functions tell that a request writes to the database.
+ */
+#include "rewind.h"
+
+#include <Zend/zend_interfaces.h>
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* A file that changed so few seconds before the boot may have changed while it was read, too. */
+#define YOUNG 2
+
+enum kind {
+	QUERY,     /* sends SQL, and returns the rows */
+	STATEMENT, /* takes SQL that is executed later, or whose rows are read later */
+	FOREIGN,   /* reads what cannot be compared */
+};
+
+static struct watched {
+	const char *name, *of; /* of: its class; NULL: a function */
+	enum kind kind;
+	uint32_t sql;          /* number of the argument */
+	zend_function *function;
+	zif_handler original;
+} watched[] = {
+	{ "mysqli_query", NULL, QUERY, 2, NULL, NULL }, { "query", "mysqli", QUERY, 1, NULL, NULL },
+	{ "mysqli_real_query", NULL, STATEMENT, 2, NULL, NULL }, { "real_query", "mysqli", STATEMENT, 1, NULL, NULL },
+	{ "mysqli_multi_query", NULL, STATEMENT, 2, NULL, NULL }, { "multi_query", "mysqli", STATEMENT, 1, NULL, NULL },
+	{ "mysqli_prepare", NULL, STATEMENT, 2, NULL, NULL }, { "prepare", "mysqli", STATEMENT, 1, NULL, NULL },
+	{ "mysqli_execute_query", NULL, STATEMENT, 2, NULL, NULL }, { "execute_query", "mysqli", STATEMENT, 1, NULL, NULL },
+	{ "mysqli_stmt_prepare", NULL, STATEMENT, 2, NULL, NULL }, { "prepare", "mysqli_stmt", STATEMENT, 1, NULL, NULL },
+	{ "__construct", "mysqli_stmt", STATEMENT, 2, NULL, NULL },
+	{ "query", "pdo", STATEMENT, 1, NULL, NULL }, { "exec", "pdo", STATEMENT, 1, NULL, NULL }, { "prepare", "pdo", STATEMENT, 1, NULL, NULL },
+	{ "query", "sqlite3", STATEMENT, 1, NULL, NULL }, { "exec", "sqlite3", STATEMENT, 1, NULL, NULL },
+	{ "querysingle", "sqlite3", STATEMENT, 1, NULL, NULL }, { "prepare", "sqlite3", STATEMENT, 1, NULL, NULL },
+	{ "pg_query", NULL, STATEMENT, 2, NULL, NULL }, { "pg_prepare", NULL, STATEMENT, 3, NULL, NULL },
+	{ "pg_query_params", NULL, STATEMENT, 2, NULL, NULL }, { "pg_send_query", NULL, STATEMENT, 2, NULL, NULL },
+	{ "curl_exec", NULL, FOREIGN, 0, NULL, NULL }, { "curl_multi_exec", NULL, FOREIGN, 0, NULL, NULL },
+	{ "fsockopen", NULL, FOREIGN, 0, NULL, NULL }, { "pfsockopen", NULL, FOREIGN, 0, NULL, NULL },
+	{ "stream_socket_client", NULL, FOREIGN, 0, NULL, NULL }, { "socket_connect", NULL, FOREIGN, 0, NULL, NULL },
+	{ "exec", NULL, FOREIGN, 0, NULL, NULL }, { "shell_exec", NULL, FOREIGN, 0, NULL, NULL },
+	{ "system", NULL, FOREIGN, 0, NULL, NULL }, { "passthru", NULL, FOREIGN, 0, NULL, NULL },
+	{ "popen", NULL, FOREIGN, 0, NULL, NULL }, { "proc_open", NULL, FOREIGN, 0, NULL, NULL },
+	{ "apcu_fetch", NULL, FOREIGN, 0, NULL, NULL }, { "connect", "redis", FOREIGN, 0, NULL, NULL },
+	{ "pconnect", "redis", FOREIGN, 0, NULL, NULL }, { "get", "memcached", FOREIGN, 0, NULL, NULL },
+};
+#define WATCHED (sizeof watched / sizeof *watched)
+
+static bool noting;
+/* Of the boot: its memory is the image's. */
+static struct {
+	bool incomparable;
+	HashTable *opened; /* paths of files that it has opened */
+	zval queries;      /* a list of [SQL, rows] */
+	uint64_t files;    /* a digest of all its files, at the point */
+} boot;
+
+/* ---- queries ---- */
+
+static bool begins_with(const char *text, const char *const words[], size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t length = strlen(words[i]);
+		if (strncasecmp(text, words[i], length) == 0 && !isalpha((unsigned char)text[length])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static const char *skip_to_sql(const char *sql)
+{
+	for (;;) {
+		sql += strspn(sql, " \t\r\n(;");
+		const char *end = strncmp(sql, "/*", 2) == 0 ? strstr(sql + 2, "*/") : NULL;
+		if (!end) {
+			return sql;
+		}
+		sql = end + 2;
+	}
+}
+
+/* Whether it changes no table, as far as its first word says. */
+static bool only_reads(const char *sql)
+{
+	static const char *const words[] = { "SELECT", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET", "USE", "PRAGMA", "BEGIN", "START",
+		"COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "VALUES", "WITH" };
+	return begins_with(sql, words, sizeof words / sizeof *words);
+}
+
+/* Whether the same query can be sent again, and has the same rows where nothing has changed. */
+static bool is_comparable(const char *sql)
+{
+	static const char *const tables[] = { "SELECT", "SHOW", "DESCRIBE", "DESC" };
+	static const char *const others[] = { "@", "GET_LOCK", "RELEASE_", "FOUND_ROWS", "LAST_INSERT", "CONNECTION_ID", "RAND(", "NOW(", "SYSDATE",
+		"CURRENT_", "CURDATE", "CURTIME", "UNIX_TIMESTAMP(", "UTC_", "UUID", "SLEEP(", " INTO ", "FOR UPDATE" };
+	if (!begins_with(sql, tables, sizeof tables / sizeof *tables)) {
+		return false;
+	}
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (strcasestr(sql, others[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Reads the rows of a mysqli_result, and leaves it as it was. */
+static bool fetch_rows(zval *result, zval *rows)
+{
+	zval start, moved;
+	ZVAL_LONG(&start, 0);
+	ZVAL_UNDEF(rows);
+	ZVAL_UNDEF(&moved);
+	zend_call_method_with_0_params(Z_OBJ_P(result), Z_OBJCE_P(result), NULL, "fetch_all", rows);
+	if (Z_TYPE_P(rows) == IS_ARRAY && zend_hash_num_elements(Z_ARRVAL_P(rows)) > 0) {
+		zend_call_method_with_1_params(Z_OBJ_P(result), Z_OBJCE_P(result), NULL, "data_seek", &moved, &start);
+	}
+	return Z_TYPE_P(rows) == IS_ARRAY && !EG(exception);
+}
+
+static void note_query(zend_string *sql, zval *result)
+{
+	static const char *const settings[] = { "SET", "USE" };
+	const char *text = skip_to_sql(ZSTR_VAL(sql));
+	zval rows, one, copy;
+	if (Z_TYPE_P(result) != IS_OBJECT) {
+		boot.incomparable |= !begins_with(text, settings, sizeof settings / sizeof *settings);
+		return;
+	}
+	/* WordPress asks for the SQL mode as soon as it is connected. */
+	if (strncmp(text, "SELECT @@SESSION.sql_mode", 25) == 0) {
+		return;
+	}
+	if (!is_comparable(text) || !fetch_rows(result, &rows)) {
+		boot.incomparable = true;
+		return;
+	}
+	array_init_size(&one, 2);
+	ZVAL_STR_COPY(&copy, sql);
+	add_next_index_zval(&one, &copy);
+	add_next_index_zval(&one, &rows);
+	if (Z_TYPE(boot.queries) != IS_ARRAY) {
+		array_init(&boot.queries);
+	}
+	add_next_index_zval(&boot.queries, &one);
+}
+
+/* ---- functions ---- */
+
+static struct watched *find_watched(const zend_function *function)
+{
+	const zend_class_entry *scope = function->common.scope;
+	for (size_t i = 0; i < WATCHED; i++) {
+		struct watched *one = &watched[i];
+		/* A class that extends one of these has a copy of the method. */
+		if (one->function && (one->function == function
+			|| (scope && one->of && instanceof_function(scope, one->function->common.scope)
+				&& zend_string_equals(function->common.function_name, one->function->common.function_name)))) {
+			return one;
+		}
+	}
+	return NULL;
+}
+
+static void on_call(INTERNAL_FUNCTION_PARAMETERS)
+{
+	const struct watched *one = find_watched(EX(func));
+	const zval *argument = one->sql && ZEND_NUM_ARGS() >= one->sql ? ZEND_CALL_ARG(execute_data, one->sql) : NULL;
+	zend_string *sql = argument && Z_TYPE_P(argument) == IS_STRING ? zend_string_copy(Z_STR_P(argument)) : NULL;
+	if (sql && !only_reads(skip_to_sql(ZSTR_VAL(sql)))) {
+		rewind_wrote();
+	}
+	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->sql;
+	if (noting && is_query && !EG(exception)) {
+		note_query(sql, return_value);
+	} else if (noting) {
+		boot.incomparable = true;
+	}
+	if (sql) {
+		zend_string_release(sql);
+	}
+}
+
+/* ---- files ---- */
+
+static const php_stream_wrapper_ops *plain;
+static php_stream_wrapper_ops noted;
+
+static void note_file(const char *path, const char *mode)
+{
+	char *whole = expand_filepath(path, NULL);
+	if (mode[0] != 'r' || strchr(mode, '+')) {
+		boot.incomparable = true; /* it writes */
+	}
+	if (!boot.opened) {
+		ALLOC_HASHTABLE(boot.opened);
+		zend_hash_init(boot.opened, 16, NULL, NULL, 0);
+	}
+	if (whole) {
+		zend_hash_str_add_empty_element(boot.opened, whole, strlen(whole));
+		efree(whole);
+	}
+}
+
+static php_stream *on_open(php_stream_wrapper *wrapper, const char *path, const char *mode, int flags, zend_string **opened,
+	php_stream_context *context STREAMS_DC)
+{
+	if (noting) {
+		note_file(path, mode);
+	}
+	return plain->stream_opener(wrapper, path, mode, flags, opened, context STREAMS_REL_CC);
+}
+
+static uint64_t mix(uint64_t digest, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+	}
+	return digest;
+}
+
+static uint64_t mix_file(uint64_t digest, const char *path, time_t *newest)
+{
+	struct stat file;
+	if (stat(path, &file) != 0) {
+		return mix(digest, path, strlen(path));
+	}
+	uint64_t seen[] = { file.st_dev, file.st_ino, (uint64_t)file.st_size, (uint64_t)file.st_mtim.tv_sec, (uint64_t)file.st_mtim.tv_nsec,
+		(uint64_t)file.st_ctim.tv_sec, (uint64_t)file.st_ctim.tv_nsec };
+	*newest = MAX(*newest, file.st_ctim.tv_sec);
+	return mix(digest, seen, sizeof seen);
+}
+
+/* Files, and the directories they are in, once in a row: a file that is added there may be the one that is read instead. */
+static uint64_t mix_files(uint64_t digest, HashTable *paths, time_t *newest)
+{
+	char directory[PATH_MAX] = "";
+	zend_string *path;
+	ZEND_HASH_FOREACH_STR_KEY(paths, path) {
+		if (!path || ZSTR_VAL(path)[0] != '/') {
+			continue;
+		}
+		digest = mix_file(digest, ZSTR_VAL(path), newest);
+		size_t length = (size_t)(strrchr(ZSTR_VAL(path), '/') - ZSTR_VAL(path));
+		if (length < sizeof directory && (strncmp(directory, ZSTR_VAL(path), length) != 0 || directory[length])) {
+			memcpy(directory, ZSTR_VAL(path), length);
+			directory[length] = 0;
+			digest = mix_file(digest, directory, newest);
+		}
+	} ZEND_HASH_FOREACH_END();
+	return digest;
+}
+
+static uint64_t digest_files(time_t *newest)
+{
+	uint64_t digest = mix_files(UINT64_C(0xcbf29ce484222325), &EG(included_files), newest);
+	return boot.opened ? mix_files(digest, boot.opened, newest) : digest;
+}
+
+/* ---- life ---- */
+
+/* In the host, before anything is compiled. */
+void sources_startup(void)
+{
+	plain = php_plain_files_wrapper.wops;
+	noted = *plain;
+	noted.stream_opener = on_open;
+	php_plain_files_wrapper.wops = &noted;
+	for (size_t i = 0; i < WATCHED; i++) {
+		zend_function *function = reads_find_function(watched[i].name, watched[i].of);
+		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+			watched[i].function = function;
+			watched[i].original = function->internal_function.handler;
+			function->internal_function.handler = on_call;
+		}
+	}
+}
+
+/* A request begins that may come to a point. */
+void sources_begin(void)
+{
+	memset(&boot, 0, sizeof boot);
+	noting = true;
+}
+
+/* It has ended, and its memory with it. */
+void sources_end(void)
+{
+	noting = false;
+	memset(&boot, 0, sizeof boot);
+}
+
+/* At the point: whether all that the boot has read can be compared, and is older than the boot. */
+bool sources_take(void)
+{
+	time_t newest = 0, now = time(NULL);
+	noting = false;
+	boot.files = digest_files(&newest);
+	zend_long trusted = zend_ini_long((char *)(uintptr_t)"opcache.revalidate_freq", sizeof "opcache.revalidate_freq" - 1, 1);
+	return !boot.incomparable && newest + MAX(trusted, 0) + YOUNG < now;
+}
+
+/* After the point: whether the files are the same. */
+bool sources_have_same_files(void)
+{
+	time_t newest = 0;
+	return digest_files(&newest) == boot.files;
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_queries)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (Z_TYPE(boot.queries) == IS_ARRAY) {
+		RETURN_COPY(&boot.queries);
+	}
+	RETURN_EMPTY_ARRAY();
+}
