@@ -10,7 +10,7 @@ add_action('template_redirect', function (): void {
     header('X-Boot: ' . $GLOBALS['leaks_boot']);
     header('X-Began: ' . (int) $_SERVER['REQUEST_TIME_FLOAT']);
     if (isset($_SERVER['HTTP_X_LOOK'])) {
-        wp_send_json(leaks_of_wordpress() + leaks_of_database() + ['writes' => writes()]);
+        wp_send_json(leaks_of_wordpress() + leaks_of_database() + ['writes' => $_SERVER['HTTP_X_LOOK'] !== 'write' || writes()]);
     }
     // The first look has effects: styles and roles are registered.
     leaks_of_wordpress();
