@@ -135,7 +135,12 @@ class Contest:
 
     def __init__(self, name, chosen):
         rig.needed("wrk", "taskset", "nginx")
-        self.name, self.chosen, self.rows, self.details = name, chosen, [], []
+        self.name, self.chosen, self.rows, self.details, self.said = name, chosen, [], [], []
+
+    def say(self, text):
+        """A sentence for the head of the file."""
+        self.said.append(text)
+        print(f"# {text}", flush=True)
 
     def measure(self, what, servers, path, limit, connections=64, host="bench.test", load=None):
         """Compares the servers on one path; `limit` is the largest ratio of Millrace to nginx that is good. `load`: by another
@@ -184,7 +189,7 @@ class Contest:
     def page(self, today, servers):
         """The result file."""
         lines = [f"# {self.name}, {today}", "", *machine(), ""]
-        lines += [f"{self.chosen.rounds} rounds of {self.chosen.seconds:g} s each, interleaved; medians. The ratio is the median of the rounds' ratios.", ""]
+        lines += [f"{self.chosen.rounds} rounds of {self.chosen.seconds:g} s each, interleaved; medians. The ratio is the median of the rounds' ratios.", "", *[f"- {text}" for text in self.said], *[""][: len(self.said)]]
         lines += ["| what | nginx | Millrace | ratio | wanted | nginx requests/s | Millrace requests/s |", "| --- | --- | --- | --- | --- | --- | --- |"]
         for what, _, a, _, b, ratio, limit, unit, rate, good in self.rows:
             rates = [f"{rate[n]:,.0f}" if n in rate else "" for n in ("nginx", "Millrace")]

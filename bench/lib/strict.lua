@@ -1,4 +1,5 @@
--- For wrk: a mixture of requests, and a look at every answer: wrk ... -s strict.lua URL -- POST_BYTES
+-- For wrk: a mixture of requests, and a look at every answer: wrk ... -s strict.lua URL -- POST_BYTES [PATH]
+-- With a path it is the only one, and every answer has to be like a thread's first.
 -- Prints as JSON how many answers there were, how many were wrong, an example, and what wrk itself saw go wrong.
 local threads = {}
 
@@ -9,6 +10,11 @@ end
 function init(args)
   answers, wrong, example, number = 0, 0, "", 0
   local length = tonumber(args[1] or "0")
+  if args[2] then
+    mixture = { wrk.format("GET", args[2]) }
+    return
+  end
+  expected = "Hello World"
   local get = wrk.format("GET", "/hello.php")
   mixture = { get, get, get, get, get, get, get, get, get, wrk.format("GET", "/file.txt") }
   if length > 0 then
@@ -24,7 +30,8 @@ end
 
 function response(status, _, body)
   answers = answers + 1
-  if status ~= 200 or body ~= "Hello World" then
+  expected = expected or body
+  if status ~= 200 or body ~= expected then
     wrong = wrong + 1
     example = status .. " " .. string.gsub(string.sub(body, 1, 80), "[^%w .]", "?")
   end

@@ -184,7 +184,7 @@ static const char *save(const struct range *range, uint32_t *index)
 	}
 	for (size_t at = 0, count = pages_of(range); at < count; at++) {
 		if (index[at]) {
-			memcpy(image->store + (size_t)(index[at] - 1) * PAGE, (const char *)range->start + at * PAGE, PAGE);
+			bytes_copy(image->store + (size_t)(index[at] - 1) * PAGE, (const char *)range->start + at * PAGE, PAGE);
 		}
 	}
 	return NULL;
@@ -195,7 +195,7 @@ const char *image_take(void)
 {
 	image->pages = image->puts = 0;
 	image->brk = (uintptr_t)syscall(SYS_brk, 0);
-	if (!maps_read(&image->then) || !make_room()) {
+	if (!maps_read(&image->then) || !make_room() || !shadow_take(&image->then)) {
 		return "there is no memory for the image";
 	}
 	maps_remember();
@@ -284,8 +284,8 @@ static const char *put_mappings(void)
 static void put_page(char *page, uint32_t place)
 {
 	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : zeros;
-	if (memcmp(page, then, PAGE) != 0) {
-		memcpy(page, then, PAGE);
+	if (bytes_differ(page, then, PAGE) != 0) {
+		bytes_copy(page, then, PAGE);
 		image->copied++;
 	}
 }
@@ -383,6 +383,7 @@ const char *image_put(void)
 			protect(range);
 		}
 	}
+	shadow_put(&image->then);
 	return why;
 }
 

@@ -137,13 +137,8 @@ void rewind_startup(void)
 	}
 	/* No connection may be open at the point. */
 	options.keep_database_connections = false;
-#ifdef __SANITIZE_ADDRESS__
-	static const char why[] = "php.rewind: off, because this build has AddressSanitizer, which has memory of its own";
-	options.rewind = false;
-#else
 	static const char why[] = "php.rewind: off, because this C library keeps random bytes in the process's memory (glibc 2.41)";
 	options.rewind = !has_random_of_its_own();
-#endif
 	if (!options.rewind) {
 		host_log(LOG_WARNING, why, sizeof why - 1);
 		return;
@@ -162,7 +157,7 @@ void rewind_startup(void)
 /* In a worker that begins, before its sandbox closes. Without all that it needs, the worker serves the ordinary way. */
 void rewind_open(void)
 {
-	if (!options.rewind || !room_open() || !maps_open() || !image_open() || !kernel_open()) {
+	if (!options.rewind || !room_open() || !shadow_open() || !maps_open() || !image_open() || !kernel_open()) {
 		return;
 	}
 	struct state *made = room_take(sizeof *made);

@@ -8,6 +8,7 @@
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
  *   maps.c     which memory the process has; replaced.c: mmap() and others, which note what they change
+ *   shadow.c   what AddressSanitizer knows about the memory, in builds that have it
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
  *   figures.c  counters and texts for the status
  *
@@ -59,6 +60,26 @@ bool image_open(void);
 const char *image_take(void);
 const char *image_put(void);
 uint64_t image_pages_put(void);
+
+/* ---- shadow.c ---- */
+
+#if defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
+bool shadow_open(void);
+bool shadow_take(const struct ranges *ranges);
+void shadow_put(const struct ranges *ranges);
+void bytes_copy(void *to, const void *from, size_t bytes);
+int bytes_differ(const void *one, const void *other, size_t bytes);
+#else
+#ifdef __SANITIZE_ADDRESS__
+#define shadow_open() false /* where the shadow lies depends on the processor: workers are not rewound */
+#else
+#define shadow_open() true
+#endif
+#define shadow_take(ranges) true
+#define shadow_put(ranges) ((void)0)
+#define bytes_copy memcpy
+#define bytes_differ memcmp
+#endif
 
 /* ---- kernel.c ---- */
 
