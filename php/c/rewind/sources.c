@@ -88,11 +88,11 @@ static const char *skip_to_sql(const char *sql)
 	}
 }
 
-/* Whether it changes no table, as far as its first word says. */
+/* Whether it changes no table, as far as its first word says. What EXECUTE does was said by PREPARE in the same request. */
 static bool only_reads(const char *sql)
 {
 	static const char *const words[] = { "SELECT", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET", "USE", "PRAGMA", "BEGIN", "START",
-		"COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "VALUES", "WITH" };
+		"COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "VALUES", "WITH", "EXECUTE", "DEALLOCATE", "HANDLER", "DO" };
 	return begins_with(sql, words, sizeof words / sizeof *words);
 }
 
