@@ -483,6 +483,7 @@ void wire_end(uint8_t flags)
 	close_body(0);
 	uint64_t peak = zend_memory_peak_usage(0);
 	bool background = worker->answer == ANSWER_ENDED;
+	rewind_written();
 	if (worker->purges.length) {
 		say_purges_again();
 	}

@@ -200,6 +200,7 @@ bool rewind_left(void);
 bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
+void rewind_written(void);
 
 /* rewind/figures.c: what people see of it */
 void figures_map(char *start);

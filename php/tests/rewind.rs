@@ -261,6 +261,40 @@ fn images_are_not_old() {
     }
 }
 
+/// An image that is compared with what its boot has read outlives a second, and requests that may have written: until something is
+/// different, in a file that it has opened or as its application says.
+#[test]
+fn images_that_are_compared_live_longer() {
+    let site = SITE.replace("$boot =", "$read = file_get_contents(__DIR__ . '/read'); $boot =").replace(
+        "millrace_rewind_point()",
+        "millrace_rewind_point(compare: fn () => !file_exists(__DIR__ . '/other/changed') && millrace_rewind_queries() === [])",
+    );
+    let mut stage = Stage::with("opcache.revalidate_freq=0\n", &site);
+    let (read, other) = (stage.host.root.join("read"), stage.host.root.join("other"));
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(&read, "1").unwrap();
+    let boot = |answer: &Answer| answer.values("X-Boot").join("");
+    // Files that have just been written make images that are not compared.
+    let old = |stage: &mut Stage| {
+        let (begin, mut since) = (Instant::now(), (String::new(), Instant::now()));
+        while since.1.elapsed() < Duration::from_millis(1500) {
+            let now = boot(&stage.run("millrace_rewind_changed();"));
+            if now != since.0 {
+                since = (now, Instant::now());
+            }
+            assert!(begin.elapsed() < PATIENCE, "no image lives for more than a second");
+        }
+        since.0
+    };
+    let first = old(&mut stage);
+    std::fs::write(&read, "2").unwrap();
+    let now = stage.run("echo $read;");
+    assert_eq!((now.text().as_str(), boot(&now) != first), ("2", true));
+    let second = old(&mut stage);
+    std::fs::write(other.join("changed"), "").unwrap();
+    assert_ne!(boot(&stage.run("")), second);
+}
+
 #[test]
 fn ten_thousand_requests_leave_nothing() {
     let mut stage = Stage::new();

@@ -203,11 +203,19 @@ static bool is_plain(void)
 	return method && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) && worker->request.body_length == 0;
 }
 
-/* The running request writes: what it says so before, and what it has written when it ends. */
+/* The running request has written, or will have when it commits or ends. */
 void rewind_wrote(void)
 {
 	if (state) {
 		state->wrote = true;
+		rewind_changed();
+	}
+}
+
+/* What the running request has written is there now: it has committed, or its response is about to end. */
+void rewind_written(void)
+{
+	if (state && (state->wrote || !is_safe())) {
 		rewind_changed();
 	}
 }

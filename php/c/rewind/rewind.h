@@ -28,7 +28,7 @@
 
 /* ---- point.c ---- */
 
-/* The running request writes to a database. */
+/* The running request has written to a database. */
 void rewind_wrote(void);
 
 /* ---- maps.c ---- */

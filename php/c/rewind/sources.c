@@ -21,6 +21,7 @@
 enum kind {
 	QUERY,     /* sends SQL, and returns the rows */
 	STATEMENT, /* takes SQL that is executed later, or whose rows are read later */
+	COMMIT,    /* ends a transaction */
 	FOREIGN,   /* reads what cannot be compared */
 };
 
@@ -43,6 +44,8 @@ static struct watched {
 	{ "querysingle", "sqlite3", STATEMENT, 1, NULL, NULL }, { "prepare", "sqlite3", STATEMENT, 1, NULL, NULL },
 	{ "pg_query", NULL, STATEMENT, 2, NULL, NULL }, { "pg_prepare", NULL, STATEMENT, 3, NULL, NULL },
 	{ "pg_query_params", NULL, STATEMENT, 2, NULL, NULL }, { "pg_send_query", NULL, STATEMENT, 2, NULL, NULL },
+	{ "mysqli_commit", NULL, COMMIT, 0, NULL, NULL }, { "commit", "mysqli", COMMIT, 0, NULL, NULL },
+	{ "commit", "pdo", COMMIT, 0, NULL, NULL },
 	{ "curl_exec", NULL, FOREIGN, 0, NULL, NULL }, { "curl_multi_exec", NULL, FOREIGN, 0, NULL, NULL },
 	{ "fsockopen", NULL, FOREIGN, 0, NULL, NULL }, { "pfsockopen", NULL, FOREIGN, 0, NULL, NULL },
 	{ "stream_socket_client", NULL, FOREIGN, 0, NULL, NULL }, { "socket_connect", NULL, FOREIGN, 0, NULL, NULL },
@@ -176,10 +179,13 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	const struct watched *one = find_watched(EX(func));
 	const zval *argument = one->sql && ZEND_NUM_ARGS() >= one->sql ? ZEND_CALL_ARG(execute_data, one->sql) : NULL;
 	zend_string *sql = argument && Z_TYPE_P(argument) == IS_STRING ? zend_string_copy(Z_STR_P(argument)) : NULL;
-	if (sql && !only_reads(skip_to_sql(ZSTR_VAL(sql)))) {
-		rewind_wrote();
-	}
+	bool writes = sql && !only_reads(skip_to_sql(ZSTR_VAL(sql)));
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	if (writes) {
+		rewind_wrote();
+	} else if (one->kind == COMMIT || (sql && strncasecmp(skip_to_sql(ZSTR_VAL(sql)), "COMMIT", 6) == 0)) {
+		rewind_written();
+	}
 	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->sql;
 	if (noting && is_query && !EG(exception)) {
 		note_query(sql, return_value);
