@@ -563,6 +563,9 @@ static void next_request(void)
 static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	uint64_t now = now_ms(), generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	if (sources_are_never_trusted() && !sources_have_same_files()) {
+		return false;
+	}
 	if (!state->compares || (generation == state->generation && now - state->compared_ms < AGE_MS)) {
 		return true;
 	}

@@ -117,6 +117,7 @@ void sources_startup(void);
 void sources_begin(void);
 void sources_end(void);
 bool sources_take(void);
+bool sources_are_never_trusted(void);
 bool sources_have_same_files(void);
 
 /* ---- ending.c ---- */

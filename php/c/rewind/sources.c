@@ -64,6 +64,7 @@ static struct {
 	HashTable *opened; /* paths of files that it has opened */
 	zval queries;      /* a list of [SQL, rows] */
 	uint64_t files;    /* a digest of all its files, at the point */
+	zend_long trusted; /* opcache.revalidate_freq: seconds for which PHP takes a file as it was */
 } boot;
 
 /* ---- queries ---- */
@@ -312,8 +313,14 @@ bool sources_take(void)
 	time_t newest = 0, now = time(NULL);
 	noting = false;
 	boot.files = digest_files(&newest);
-	zend_long trusted = zend_ini_long((char *)(uintptr_t)"opcache.revalidate_freq", sizeof "opcache.revalidate_freq" - 1, 1);
-	return !boot.incomparable && newest + MAX(trusted, 0) + YOUNG < now;
+	boot.trusted = zend_ini_long((char *)(uintptr_t)"opcache.revalidate_freq", sizeof "opcache.revalidate_freq" - 1, 1);
+	return !boot.incomparable && newest + MAX(boot.trusted, 0) + YOUNG < now;
+}
+
+/* Whether each request has to look at the files: an ordinary one does. */
+bool sources_are_never_trusted(void)
+{
+	return boot.trusted == 0;
 }
 
 /* After the point: whether the files are the same. */
