@@ -295,6 +295,22 @@ fn images_that_are_compared_live_longer() {
     assert_ne!(boot(&stage.run("")), second);
 }
 
+/// A file that the boot has opened: a request may close it, and open another one in its place.
+#[test]
+fn files_that_were_open_at_the_point_are_open_again() {
+    let site = SITE.replace("$boot =", "$file = fopen(__DIR__ . '/read', 'r'); fread($file, 2); $boot =");
+    let mut stage = Stage::with("", &site);
+    std::fs::write(stage.host.root.join("read"), "abcdef").unwrap();
+    for _ in 0..5 {
+        let code = "echo fread($file, 2); fclose($file); $other = fopen('/usr/bin/env', 'r');";
+        assert_eq!(stage.rewound(code).text(), "cd");
+        assert_eq!(
+            stage.rewound("echo fread($file, 4), count(scandir('/proc/self/fd'));").text()[..4],
+            *"cdef"
+        );
+    }
+}
+
 #[test]
 fn ten_thousand_requests_leave_nothing() {
     let mut stage = Stage::new();

@@ -17,9 +17,12 @@
 
 #define DESCRIPTORS_MOST 256
 #define SIGNALS 65
+/* Copies have numbers from here on: scripts and libraries use low ones. */
+#define COPIES 512
 
 struct descriptor {
 	int number, flags;
+	int copy; /* another number for the same file, in case a request closes this one; 0: none */
 	dev_t device;
 	ino_t inode;
 	mode_t mode;
@@ -154,16 +157,53 @@ static const char *look_for_threads(void)
 
 /* ---- the image is made ---- */
 
+static bool is_copy(int number)
+{
+	for (size_t i = 0; i < kernel->then.count; i++) {
+		if (kernel->then.all[i].copy && kernel->then.all[i].copy == number) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Those of the last image. */
+static void close_copies(void)
+{
+	for (size_t i = 0; i < kernel->then.count; i++) {
+		if (kernel->then.all[i].copy) {
+			close(kernel->then.all[i].copy);
+		}
+	}
+	kernel->then.count = 0;
+}
+
+/* Of the files that are open to be read: the main script of a point in an included file, for example. */
+static void copy_files(void)
+{
+	for (size_t i = 0; i < kernel->then.count; i++) {
+		struct descriptor *one = &kernel->then.all[i];
+		const struct descriptor *idle = find(&kernel->idle, one->number);
+		if (S_ISREG(one->mode) && !(idle && is_same(idle, one)) && one->number != worker->in_fd && one->number != worker->request.body_fd) {
+			int copy = fcntl(one->number, F_DUPFD_CLOEXEC, COPIES);
+			one->copy = copy > 0 ? copy : 0;
+		}
+	}
+}
+
 /* Keeps what there is; why not, or NULL. Runs on PHP's stack, before the memory is taken. */
 const char *kernel_take(void)
 {
+	close_copies();
 	if (!list(&kernel->then, true)) {
+		kernel->then.count = 0;
 		return "too many descriptors are open";
 	}
 	const char *why = refuse(&kernel->then);
 	if (why) {
 		return why;
 	}
+	copy_files();
 	int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (here < 0 || dup3(here, kernel->directory, O_CLOEXEC) < 0) {
 		return "the working directory cannot be opened";
@@ -187,7 +227,10 @@ static const char *put_descriptor(const struct descriptor *then)
 		return NULL;
 	}
 	if (!now.mode || !is_same(then, &now)) {
-		return "a descriptor that was open at the point was closed";
+		if (!then->copy || dup3(then->copy, then->number, O_CLOEXEC) < 0) {
+			return "a descriptor that was open at the point was closed";
+		}
+		look_at(&now);
 	}
 	if (find(&kernel->idle, then->number)) {
 		/* Other processes share it: the host, the server. */
@@ -210,7 +253,7 @@ static const char *put_descriptors(void)
 	for (size_t i = 0; i < kernel->now.count; i++) {
 		int number = kernel->now.all[i].number;
 		bool is_ours = number == worker->in_fd || number == worker->request.body_fd;
-		if (!is_ours && !find(&kernel->then, number)) {
+		if (!is_ours && !is_copy(number) && !find(&kernel->then, number)) {
 			close(number);
 		}
 	}
