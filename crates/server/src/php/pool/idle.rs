@@ -49,8 +49,8 @@ impl Idle {
     pub(super) fn take_alike(&mut self, thread: usize, nice: u8, job: &PhpJob<'_>) -> Option<Box<Worker>> {
         let kind = (job.pool, job.rank, job.reads);
         let is_alike =
-            |worker: &Box<Worker>| worker.nice == nice && (worker.pool, worker.rank, worker.reads) == kind;
-        self.take_by(thread, |list| list.iter().rposition(is_alike))
+            |worker: &Worker| worker.nice == nice && (worker.pool, worker.rank, worker.reads) == kind;
+        self.take_by(thread, |list| list.iter().rposition(|worker| is_alike(worker)))
             .or_else(|| self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice)))
     }
 
