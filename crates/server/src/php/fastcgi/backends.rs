@@ -258,6 +258,11 @@ impl FastcgiShared {
         self.backends.iter().any(|backend| backend.strikes() > 1)
     }
 
+    /// How many connections have failed in the middle of requests.
+    pub fn failures(&self) -> u64 {
+        self.backends.iter().map(|backend| backend.failures.load(Relaxed)).sum()
+    }
+
     /// How often a backend was found to be down.
     pub fn outages(&self) -> u64 {
         self.backends.iter().map(Backend::refusals).sum()

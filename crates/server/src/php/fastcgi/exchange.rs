@@ -98,6 +98,7 @@ impl Transport for FastcgiShared {
         past: &mut Losses,
     ) -> Result<Grant, Refusal> {
         past.outages.get_or_insert(self.outages());
+        past.failures.get_or_insert(self.failures());
         if let Some(connection) = grant.connection().as_mut().filter(|_| !job.fresh) {
             connection.settle(thread.index).map_err(|error| unwatched(thread, &error))?;
             return Ok(grant);
@@ -109,7 +110,8 @@ impl Transport for FastcgiShared {
         *grant.connection() = Some(connection);
         let before = if past.has_repeated { past.outages.replace(self.outages()) } else { None };
         // The connection becomes idle then.
-        if before.is_some() && before == past.outages { Err(Refusal::Lost) } else { Ok(grant) }
+        let is_alone = past.failures.is_some_and(|before| self.failures() <= before + past.losses);
+        if before.is_some() && before == past.outages && is_alone { Err(Refusal::Lost) } else { Ok(grant) }
     }
 
     async fn send(
@@ -126,6 +128,7 @@ impl Transport for FastcgiShared {
         match failure {
             RunFailure::Overloaded => pause(thread, BREATHER).await,
             RunFailure::Begun => {
+                past.losses += 1;
                 past.has_repeated = std::mem::replace(&mut past.has_begun, true);
                 pause(thread, MOMENT).await;
                 if past.has_repeated || self.is_failing() {
@@ -147,6 +150,11 @@ pub struct Losses {
     has_repeated: bool,
     /// The number of outages when the request arrived, or when it began repeatedly.
     outages: Option<u64>,
+    /// How often it was lost.
+    losses: u64,
+    /// The number of connections that had failed in the middle of requests when it arrived. If others fail meanwhile,
+    /// php-fpm is being restarted: the script is not to blame.
+    failures: Option<u64>,
 }
 
 async fn pause(thread: &PhpThread, time: Duration) {
