@@ -155,11 +155,12 @@ class Writing:
         self.reading.own = self.buyers + ([self.wanderer] if self.wanderer else [])
 
     def by_sql(self, random):
-        """Another program changes rows; options are new at the very next request."""
+        """Another program changes rows."""
         if random.random() < 0.5:
             self.twins.sql(f"UPDATE wp_options SET option_value = 'By SQL, {self.number}' WHERE option_name = 'blogname'")
         else:
             self.twins.sql(f"UPDATE wp_posts SET post_title = 'By SQL, {self.number}' WHERE ID = {self.twins.ids['post-1']}")
+        time.sleep(UNSEEN)
         self.ask(self.reading.anonymous[6], "/")
         self.ask(self.reading.anonymous[0], "/post-1/")
 
