@@ -268,18 +268,12 @@ static const struct {
 void database_startup(void)
 {
 	struct st_mysqlnd_plugin_methods_xetters *mysqlnd = dlsym(RTLD_DEFAULT, "mysqlnd_plugin_methods_xetters");
-	zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), "mysqli", sizeof "mysqli" - 1);
 	list_type = zend_fetch_list_dtor_id("MySqli persistent connection");
-	if (!options.keep_database_connections || !mysqlnd || !class || !list_type) {
+	if (!options.keep_database_connections || !mysqlnd || !list_type) {
 		return;
 	}
 	for (size_t i = 0; i < sizeof wrapped / sizeof *wrapped; i++) {
-		HashTable *table = wrapped[i].class ? &class->function_table : CG(function_table);
-		zend_function *function = zend_hash_str_find_ptr(table, wrapped[i].name, strlen(wrapped[i].name));
-		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-			*wrapped[i].was = function->internal_function.handler;
-			function->internal_function.handler = wrapped[i].ours;
-		}
+		*wrapped[i].was = watch_replace(wrapped[i].class, wrapped[i].name, wrapped[i].ours);
 	}
 	struct st_mysqlnd_conn_data_methods *methods = mysqlnd->connection_data.get();
 	change_user_was = methods->change_user;

@@ -410,9 +410,7 @@ static void end(void)
  */
 static bool take_turn(uint64_t patience)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	uint64_t ms = clock_ms(CLOCK_MONOTONIC);
 	char *head = (char *)(uintptr_t)worker->scoreboard;
 	uint64_t turn = board_get64(head, MR_SCOREBOARD_TURN);
 	return (turn == 0 || turn + patience <= ms) && board_swap64(head, MR_SCOREBOARD_TURN, turn, ms);

@@ -126,9 +126,7 @@ static void worker_ended(uint32_t slot, pid_t pid, int status, uint64_t max_rss_
 /* The time of a worker's request is up: interrupts what the worker waits for. */
 static void let_go(uint32_t slot, bool at_last)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	uint64_t ms = clock_ms(CLOCK_MONOTONIC);
 	ms -= MIN(ms, board_get64(board_slot(host.board, slot), MR_SLOT_STARTED_MS));
 	trace_let_go(host.pids[slot]);
 	programs_end(host.pids[slot], ms, at_last ? SIGKILL : SIGTERM);

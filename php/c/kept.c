@@ -45,11 +45,7 @@ static PHP_FUNCTION(noted_chdir)
 /* Called while our module starts, where a worker script is set. */
 void kept_startup(void)
 {
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("chdir"));
-	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-		original_chdir = function->internal_function.handler;
-		function->internal_function.handler = ZEND_FN(noted_chdir);
-	}
+	original_chdir = watch_replace(NULL, "chdir", ZEND_FN(noted_chdir));
 }
 
 /* ---- ini values ---- */

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static void (*next_interrupt)(zend_execute_data *frame);
@@ -91,9 +90,7 @@ void limits_check(void)
 		return;
 	}
 	worker->ended = true;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	uint64_t ms = clock_ms(CLOCK_MONOTONIC);
 	ms -= MIN(ms, board_get64(worker->board, MR_SLOT_STARTED_MS));
 	if (worker->answer == ANSWER_WAITING && !SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
 		sapi_header_op(SAPI_HEADER_SET_STATUS, (void *)(zend_intptr_t)504);

@@ -149,11 +149,9 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 /* The acknowledgement: from here on the server does not know whether the request is safe to run again. */
 void loop_received(void)
 {
-	struct timespec now;
 	worker->time_is_up = worker->ended = false;
 	visitor_begin();
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	board_set64(worker->board, MR_SLOT_STARTED_MS, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+	board_set64(worker->board, MR_SLOT_STARTED_MS, clock_ms(CLOCK_MONOTONIC_COARSE));
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
 	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);
 }

@@ -2,7 +2,6 @@
 #include "worker.h"
 
 #include <string.h>
-#include <time.h>
 
 /* fpm's names of the states. */
 static const char *state_name(uint32_t state)
@@ -36,9 +35,7 @@ PHP_FUNCTION(fpm_get_status)
 	if (!worker) {
 		RETURN_FALSE;
 	}
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	uint64_t now_ms = clock_ms(CLOCK_MONOTONIC_COARSE);
 	uint32_t slots, active = 0, total = 0;
 	uint64_t accepted = 0;
 	zval processes;

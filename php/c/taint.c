@@ -5,14 +5,9 @@
 #include "worker.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
-static struct {
-	const char *name;
-	const zend_function *function;
-	zif_handler original;
-} watched[] = {
+static struct watched watched[] = {
 	{ .name = "posix_initgroups" },
 	{ .name = "posix_setegid" },
 	{ .name = "posix_seteuid" },
@@ -28,28 +23,16 @@ static struct {
 /* Replaces each of these functions. */
 static void call_and_end(INTERNAL_FUNCTION_PARAMETERS)
 {
-	for (size_t i = 0; i < WATCHED; i++) {
-		if (watched[i].function == EX(func)) {
-			if (worker) {
-				worker->stop = true;
-			}
-			watched[i].original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-			return;
-		}
+	if (worker) {
+		worker->stop = true;
 	}
+	watch_called(watched, WATCHED, execute_data)->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
 /* Watches those of the functions that this PHP has; called in the host after PHP's start. */
 void taint_watch(void)
 {
-	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = zend_hash_str_find_ptr(CG(function_table), watched[i].name, strlen(watched[i].name));
-		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-			watched[i].function = function;
-			watched[i].original = function->internal_function.handler;
-			function->internal_function.handler = call_and_end;
-		}
-	}
+	watch_functions(watched, WATCHED, call_and_end);
 }
 
 /*

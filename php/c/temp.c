@@ -180,8 +180,7 @@ static PHP_FUNCTION(shown_save_path)
 static void keep_sessions_in(const char *path)
 {
 	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("session.save_path"));
-	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("session_save_path"));
-	if (!entry || !entry->on_modify || !function || function->type != ZEND_INTERNAL_FUNCTION) {
+	if (!entry || !entry->on_modify) {
 		return;
 	}
 	const char *value = entry->value ? ZSTR_VAL(entry->value) : "";
@@ -190,8 +189,7 @@ static void keep_sessions_in(const char *path)
 	change_save_path = entry->on_modify;
 	entry->on_modify = on_save_path;
 	entry->on_modify(entry, entry->value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, ZEND_INI_STAGE_STARTUP);
-	save_path_was = function->internal_function.handler;
-	function->internal_function.handler = ZEND_FN(shown_save_path);
+	save_path_was = watch_replace(NULL, "session_save_path", ZEND_FN(shown_save_path));
 }
 
 /* NULL: there is no folder of our own for sessions. */

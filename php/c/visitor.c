@@ -115,11 +115,7 @@ void visitor_startup(void)
 	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 	session = module ? module->globals_ptr : NULL;
 	for (size_t i = 0; session && i < sizeof wrapped / sizeof *wrapped; i++) {
-		zend_function *function = zend_hash_str_find_ptr(CG(function_table), wrapped[i].name, strlen(wrapped[i].name));
-		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-			*wrapped[i].was = function->internal_function.handler;
-			function->internal_function.handler = wrapped[i].ours;
-		}
+		*wrapped[i].was = watch_replace(NULL, wrapped[i].name, wrapped[i].ours);
 	}
 }
 

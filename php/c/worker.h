@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* A variable of $_SERVER, inside the frame that contained it; name and value end with NUL. */
 struct variable {
@@ -221,6 +222,18 @@ bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
 void functions_hide(void);
 
+/* watch.c: functions of PHP that call ours instead */
+struct watched {
+	const char *of, *name;    /* its class, or NULL; in lower case */
+	unsigned kind, argument;  /* the watcher's own */
+	zend_function *function;  /* NULL: this PHP has none */
+	zif_handler original;
+};
+zend_function *watch_find(const char *of, const char *name);
+zif_handler watch_replace(const char *of, const char *name, zif_handler ours);
+void watch_functions(struct watched *all, size_t count, zif_handler ours);
+const struct watched *watch_called(const struct watched *all, size_t count, const zend_execute_data *execute_data);
+
 /* taint.c */
 void taint_watch(void);
 void taint_forks(void);
@@ -257,6 +270,19 @@ bool wire_note(uint16_t what, const char *text, size_t length);
 void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);
 void wire_handler(bool ready, const char *message, size_t length);
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The clock of times in the scoreboard: CLOCK_MONOTONIC, or CLOCK_MONOTONIC_COARSE, which costs less and is late by a few milliseconds. */
+static inline uint64_t clock_ms(clockid_t clock)
+{
+	return clock_ns(clock) / 1000000;
+}
 
 /* A slot of the scoreboard. */
 static inline char *board_slot(const char *scoreboard, uint32_t slot)

@@ -311,6 +311,20 @@ fn files_that_were_open_at_the_point_are_open_again() {
     }
 }
 
+/// Functions that are watched can be called in any way: by a closure of the function, too, and as a method of a class that extends PHP's.
+#[test]
+fn watched_functions_work_in_all_ways() {
+    let extensions = "extension=pdo\nextension=pdo_sqlite\n";
+    let calls = "class Own extends PDO {} $own = new Own('sqlite::memory:'); $query = $own->query(...); $random = random_int(...); $run = Closure::fromCallable('exec');
+        $found = $query('SELECT 9')->fetchColumn(); unset($own, $query); $all = $random(7, 7) . $run('echo 8') . $found . implode(array_map('mt_rand', [1], [1]));";
+    let mut after = Stage::with(extensions, SITE);
+    assert_eq!(after.rewound(&format!("{calls} echo $all;")).text(), "7891");
+    let mut before = Stage::with(extensions, &SITE.replace("$boot =", &format!("{calls} $boot =")));
+    for _ in 0..5 {
+        assert_eq!(before.run("echo $all;").text(), "7891");
+    }
+}
+
 #[test]
 fn ten_thousand_requests_leave_nothing() {
     let mut stage = Stage::new();

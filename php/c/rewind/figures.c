@@ -8,7 +8,6 @@
 #include "rewind.h"
 
 #include <string.h>
-#include <time.h>
 
 #define TEXT_AT 16 /* version and time are before it */
 #define NO_KEY MR_FIGURES_KEYS_MOST
@@ -18,13 +17,6 @@ static char *figures; /* of this worker's slot, or NULL */
 static unsigned reason, absent = MR_REASON_NO_IMAGE;
 static bool rewound; /* the running request began at the point */
 static unsigned used; /* the key of its image */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* A process that a script has forked is no worker: taint.c. */
 static bool are_wanted(void)
@@ -48,7 +40,7 @@ static void put_text(size_t at, size_t room, const char *text)
 	uint64_t version = board_get64(place, 0);
 	board_set64(place, 0, version | 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	board_set64(place, 8, now_ns() / 1000000);
+	board_set64(place, 8, clock_ms(CLOCK_MONOTONIC));
 	size_t length = strnlen(text, room - TEXT_AT - 1);
 	memcpy(place + TEXT_AT, text, length);
 	place[TEXT_AT + length] = 0;
@@ -179,14 +171,14 @@ void figures_dropped(unsigned key)
 /* The controller begins to put memory back. */
 uint64_t figures_clock(void)
 {
-	return figures ? now_ns() : 0;
+	return figures ? clock_ns(CLOCK_MONOTONIC) : 0;
 }
 
 /* It has done so, by copying that many pages. Called on the controller's stack. */
 void figures_put(uint64_t began, uint64_t pages)
 {
 	add(MR_FIGURES_PUT, 1);
-	add(MR_FIGURES_PUT_NS, figures ? now_ns() - began : 0);
+	add(MR_FIGURES_PUT_NS, figures ? clock_ns(CLOCK_MONOTONIC) - began : 0);
 	add(MR_FIGURES_PUT_PAGES, pages);
 }
 

@@ -84,11 +84,6 @@ static bool tracks(void)
 	return image->fault >= 0;
 }
 
-static bool is_saved(const struct range *range)
-{
-	return !range->shared && (range->protection & PROT_WRITE);
-}
-
 static size_t pages_of(const struct range *range)
 {
 	return (range->end - range->start) / PAGE;

@@ -122,10 +122,22 @@ static bool is_same(const struct descriptor *one, const struct descriptor *other
 	return one->device == other->device && one->inode == other->inode && one->mode == other->mode;
 }
 
+static bool is_of_request(int number)
+{
+	return number == worker->in_fd || number == worker->request.body_fd;
+}
+
 /* What is open while the worker has nothing to do is its own. */
 void kernel_remember_idle(void)
 {
 	list(&kernel->idle, true);
+}
+
+/* Whether a number is one of the worker's own: it has the same file while the worker has nothing to do, or is what the request at hand came with. */
+static bool is_of_worker(const struct descriptor *one)
+{
+	const struct descriptor *idle = find(&kernel->idle, one->number);
+	return (idle && is_same(idle, one)) || is_of_request(one->number);
 }
 
 /* Why the point cannot be here, as far as descriptors are concerned. */
@@ -133,8 +145,8 @@ static const char *refuse(const struct descriptors *now)
 {
 	static char text[120];
 	for (size_t i = 0; i < now->count; i++) {
-		const struct descriptor *one = &now->all[i], *idle = find(&kernel->idle, one->number);
-		if ((idle && is_same(idle, one)) || one->number == worker->in_fd || one->number == worker->request.body_fd) {
+		const struct descriptor *one = &now->all[i];
+		if (is_of_worker(one)) {
 			continue;
 		}
 		bool is_file = S_ISREG(one->mode) || S_ISDIR(one->mode);
@@ -183,8 +195,7 @@ static void copy_files(void)
 {
 	for (size_t i = 0; i < kernel->then.count; i++) {
 		struct descriptor *one = &kernel->then.all[i];
-		const struct descriptor *idle = find(&kernel->idle, one->number);
-		if (S_ISREG(one->mode) && !(idle && is_same(idle, one)) && one->number != worker->in_fd && one->number != worker->request.body_fd) {
+		if (S_ISREG(one->mode) && !is_of_worker(one)) {
 			int copy = fcntl(one->number, F_DUPFD_CLOEXEC, COPIES);
 			one->copy = copy > 0 ? copy : 0;
 		}
@@ -252,8 +263,7 @@ static const char *put_descriptors(void)
 	}
 	for (size_t i = 0; i < kernel->now.count; i++) {
 		int number = kernel->now.all[i].number;
-		bool is_ours = number == worker->in_fd || number == worker->request.body_fd;
-		if (!is_ours && !is_copy(number) && !find(&kernel->then, number)) {
+		if (!is_of_request(number) && !is_copy(number) && !find(&kernel->then, number)) {
 			close(number);
 		}
 	}

@@ -35,7 +35,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 /* An image is made again, or compared with what the boot has read, when it is so old, milliseconds: that may have changed. */
@@ -86,9 +85,7 @@ static php_ps_globals *session;
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return clock_ms(CLOCK_MONOTONIC);
 }
 
 /* ---- start ---- */
@@ -282,9 +279,7 @@ void rewind_look(void)
 /* A request has ended: what it has written since it said so is there now. */
 static void end_changes(void)
 {
-	if (state->wrote || !is_safe()) {
-		rewind_changed();
-	}
+	rewind_written();
 	state->wrote = false;
 }
 
@@ -498,10 +493,10 @@ static ZEND_NORETURN void leave(void)
 	zend_bailout();
 }
 
-/* Whether opcache waits for all boots to end, so that it can throw away all scripts. */
+/* Whether opcache wants to restart, because it is full or was reset: it can only while no request runs, and a boot is one. */
 static bool opcache_waits(void)
 {
-	zend_function *status = reads_find_function("opcache_get_status", NULL);
+	zend_function *status = watch_find(NULL, "opcache_get_status");
 	zval result, without_scripts;
 	if (!status) {
 		return false;
@@ -518,9 +513,9 @@ static bool opcache_waits(void)
 /* Whether opcache_waits() can tell. */
 static bool asks_opcache(void)
 {
-	const char *restricted = zend_ini_string((char *)(uintptr_t)"opcache.restrict_api", sizeof "opcache.restrict_api" - 1, 0);
+	const char *restricted = INI_STR("opcache.restrict_api");
 	bool there = zend_hash_str_exists(EG(ini_directives), ZEND_STRL("opcache.enable"));
-	return !there || (reads_find_function("opcache_get_status", NULL) && !(restricted && *restricted));
+	return !there || (watch_find(NULL, "opcache_get_status") && !(restricted && *restricted));
 }
 
 /* Whether a request comes as long as the image may be used. */
@@ -563,16 +558,17 @@ static void next_request(void)
 static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	uint64_t now = now_ms(), generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
-	if (sources_are_never_trusted() && !sources_have_same_files()) {
+	bool is_due = state->compares && (generation != state->generation || now - state->compared_ms >= AGE_MS);
+	if ((is_due || sources_are_never_trusted()) && !sources_have_same_files()) {
 		return false;
 	}
-	if (!state->compares || (generation == state->generation && now - state->compared_ms < AGE_MS)) {
+	if (!is_due) {
 		return true;
 	}
-	zval result;
-	if (opcache_waits() || !sources_have_same_files()) {
+	if (opcache_waits()) {
 		return false;
 	}
+	zval result;
 	ZVAL_UNDEF(&result);
 	compare->retval = &result;
 	zend_call_function(compare, cache);

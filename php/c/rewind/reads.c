@@ -227,12 +227,7 @@ void reads_watch_files(void)
 
 /* ---- functions ---- */
 
-static struct {
-	const char *name;
-	const char *of; /* its class; NULL: it is a function */
-	const zend_function *function;
-	zif_handler original;
-} watched[] = {
+static struct watched watched[] = {
 	{ .name = "getenv" }, { .name = "filter_input" }, { .name = "filter_input_array" }, { .name = "filter_has_var" },
 	{ .name = "getallheaders" }, { .name = "apache_request_headers" }, { .name = "get_browser" },
 	{ .name = "get_defined_vars" }, { .name = "random_int" }, { .name = "random_bytes" }, { .name = "mt_rand" },
@@ -255,32 +250,13 @@ static struct {
 
 static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 {
-	for (size_t i = 0; i < WATCHED; i++) {
-		if (watched[i].function != EX(func)) {
-			continue;
-		}
-		if (noting && i == 0 && ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING) {
-			note(OF_GETENV, Z_STR_P(ZEND_CALL_ARG(execute_data, 1)), NULL, execute_data);
-		} else if (noting) {
-			note(OF_FUNCTION, NULL, watched[i].of ? watched[i].of : watched[i].name, execute_data);
-		}
-		watched[i].original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-		return;
+	const struct watched *one = watch_called(watched, WATCHED, execute_data);
+	if (noting && one == watched && ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING) {
+		note(OF_GETENV, Z_STR_P(ZEND_CALL_ARG(execute_data, 1)), NULL, execute_data);
+	} else if (noting) {
+		note(OF_FUNCTION, NULL, one->of ? one->of : one->name, execute_data);
 	}
-}
-
-/* A function of that name; of that class, if there is one. Names in lower case. */
-zend_function *reads_find_function(const char *name, const char *of)
-{
-	const HashTable *functions = CG(function_table);
-	if (of) {
-		const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), of, strlen(of));
-		if (!class) {
-			return NULL;
-		}
-		functions = &class->function_table;
-	}
-	return zend_hash_str_find_ptr(functions, name, strlen(name));
+	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
 /* In the host, before anything is compiled. */
@@ -296,14 +272,7 @@ void reads_startup(void)
 	zend_set_user_opcode_handler(ZEND_BIND_GLOBAL, on_bind);
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
-	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = reads_find_function(watched[i].name, watched[i].of);
-		if (function && function->type == ZEND_INTERNAL_FUNCTION && !watched[i].function) {
-			watched[i].function = function;
-			watched[i].original = function->internal_function.handler;
-			function->internal_function.handler = note_call;
-		}
-	}
+	watch_functions(watched, WATCHED, note_call);
 }
 
 /* A request begins that may come to a point. */

@@ -22,6 +22,7 @@
 #include "../worker.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define PAGE 4096u
@@ -40,6 +41,12 @@ struct range {
 	uint8_t protection; /* PROT_* */
 	bool shared, anonymous;
 };
+
+/* Whether an image has its content. */
+static inline bool is_saved(const struct range *range)
+{
+	return !range->shared && (range->protection & PROT_WRITE);
+}
 
 #define RANGES_MOST 4096u
 
@@ -109,7 +116,6 @@ void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);
 void reads_names(struct text *names);
-zend_function *reads_find_function(const char *name, const char *of);
 
 /* ---- sources.c ---- */
 

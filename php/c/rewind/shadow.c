@@ -44,11 +44,6 @@ bool shadow_open(void)
 	return shadow;
 }
 
-static bool is_kept(const struct range *range)
-{
-	return !range->shared && (range->protection & PROT_WRITE);
-}
-
 /* Room for the copy. */
 static bool make_room(size_t bytes)
 {
@@ -73,14 +68,14 @@ bool shadow_take(const struct ranges *ranges)
 {
 	size_t bytes = 0, at = 0;
 	for (size_t i = 0; i < ranges->count; i++) {
-		bytes += is_kept(&ranges->all[i]) ? (ranges->all[i].end - ranges->all[i].start) / 8 : 0;
+		bytes += is_saved(&ranges->all[i]) ? (ranges->all[i].end - ranges->all[i].start) / 8 : 0;
 	}
 	if (!make_room((bytes + PAGE - 1) & ~(size_t)(PAGE - 1))) {
 		return false;
 	}
 	for (size_t i = 0; i < ranges->count; i++) {
 		const struct range *range = &ranges->all[i];
-		if (is_kept(range)) {
+		if (is_saved(range)) {
 			bytes_copy(shadow->copy + at, of(range->start), (range->end - range->start) / 8);
 			at += (range->end - range->start) / 8;
 		}
@@ -93,7 +88,7 @@ void shadow_put(const struct ranges *ranges)
 	size_t at = 0;
 	for (size_t i = 0; i < ranges->count; i++) {
 		const struct range *range = &ranges->all[i];
-		if (is_kept(range)) {
+		if (is_saved(range)) {
 			bytes_copy(of(range->start), shadow->copy + at, (range->end - range->start) / 8);
 			at += (range->end - range->start) / 8;
 		}

@@ -2,7 +2,7 @@
  * What the boot reads beside its request: files and the database. An image that outlives a second is compared with them again,
  * so they are noted while the boot runs: each file that it includes or opens, by its times, with its directory; each query that it sends by
  * mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
- * program, a connection - the image gets no older than one that nobody compares.
+ * program, a connection - nothing is compared, and the image is thrown away after a second.
  *
  * The same functions tell that a request writes to the database.
  */
@@ -20,40 +20,34 @@
 
 enum kind {
 	QUERY,     /* sends SQL, and returns the rows */
-	STATEMENT, /* takes SQL that is executed later, or whose rows are read later */
+	STATEMENT, /* prepares SQL, or sends it without returning the rows */
 	COMMIT,    /* ends a transaction */
 	FOREIGN,   /* reads what cannot be compared */
 };
 
-static struct watched {
-	const char *name, *of; /* of: its class; NULL: a function */
-	enum kind kind;
-	uint32_t sql;          /* number of the argument */
-	zend_function *function;
-	zif_handler original;
-} watched[] = {
-	{ "mysqli_query", NULL, QUERY, 2, NULL, NULL }, { "query", "mysqli", QUERY, 1, NULL, NULL },
-	{ "mysqli_real_query", NULL, STATEMENT, 2, NULL, NULL }, { "real_query", "mysqli", STATEMENT, 1, NULL, NULL },
-	{ "mysqli_multi_query", NULL, STATEMENT, 2, NULL, NULL }, { "multi_query", "mysqli", STATEMENT, 1, NULL, NULL },
-	{ "mysqli_prepare", NULL, STATEMENT, 2, NULL, NULL }, { "prepare", "mysqli", STATEMENT, 1, NULL, NULL },
-	{ "mysqli_execute_query", NULL, STATEMENT, 2, NULL, NULL }, { "execute_query", "mysqli", STATEMENT, 1, NULL, NULL },
-	{ "mysqli_stmt_prepare", NULL, STATEMENT, 2, NULL, NULL }, { "prepare", "mysqli_stmt", STATEMENT, 1, NULL, NULL },
-	{ "__construct", "mysqli_stmt", STATEMENT, 2, NULL, NULL },
-	{ "query", "pdo", STATEMENT, 1, NULL, NULL }, { "exec", "pdo", STATEMENT, 1, NULL, NULL }, { "prepare", "pdo", STATEMENT, 1, NULL, NULL },
-	{ "query", "sqlite3", STATEMENT, 1, NULL, NULL }, { "exec", "sqlite3", STATEMENT, 1, NULL, NULL },
-	{ "querysingle", "sqlite3", STATEMENT, 1, NULL, NULL }, { "prepare", "sqlite3", STATEMENT, 1, NULL, NULL },
-	{ "pg_query", NULL, STATEMENT, 2, NULL, NULL }, { "pg_prepare", NULL, STATEMENT, 3, NULL, NULL },
-	{ "pg_query_params", NULL, STATEMENT, 2, NULL, NULL }, { "pg_send_query", NULL, STATEMENT, 2, NULL, NULL },
-	{ "mysqli_commit", NULL, COMMIT, 0, NULL, NULL }, { "commit", "mysqli", COMMIT, 0, NULL, NULL },
-	{ "commit", "pdo", COMMIT, 0, NULL, NULL },
-	{ "curl_exec", NULL, FOREIGN, 0, NULL, NULL }, { "curl_multi_exec", NULL, FOREIGN, 0, NULL, NULL },
-	{ "fsockopen", NULL, FOREIGN, 0, NULL, NULL }, { "pfsockopen", NULL, FOREIGN, 0, NULL, NULL },
-	{ "stream_socket_client", NULL, FOREIGN, 0, NULL, NULL }, { "socket_connect", NULL, FOREIGN, 0, NULL, NULL },
-	{ "exec", NULL, FOREIGN, 0, NULL, NULL }, { "shell_exec", NULL, FOREIGN, 0, NULL, NULL },
-	{ "system", NULL, FOREIGN, 0, NULL, NULL }, { "passthru", NULL, FOREIGN, 0, NULL, NULL },
-	{ "popen", NULL, FOREIGN, 0, NULL, NULL }, { "proc_open", NULL, FOREIGN, 0, NULL, NULL },
-	{ "apcu_fetch", NULL, FOREIGN, 0, NULL, NULL }, { "connect", "redis", FOREIGN, 0, NULL, NULL },
-	{ "pconnect", "redis", FOREIGN, 0, NULL, NULL }, { "get", "memcached", FOREIGN, 0, NULL, NULL },
+static struct watched watched[] = {
+	{ NULL, "mysqli_query", QUERY, 2, NULL, NULL }, { "mysqli", "query", QUERY, 1, NULL, NULL },
+	{ NULL, "mysqli_real_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "real_query", STATEMENT, 1, NULL, NULL },
+	{ NULL, "mysqli_multi_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "multi_query", STATEMENT, 1, NULL, NULL },
+	{ NULL, "mysqli_prepare", STATEMENT, 2, NULL, NULL }, { "mysqli", "prepare", STATEMENT, 1, NULL, NULL },
+	{ NULL, "mysqli_execute_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "execute_query", STATEMENT, 1, NULL, NULL },
+	{ NULL, "mysqli_stmt_prepare", STATEMENT, 2, NULL, NULL }, { "mysqli_stmt", "prepare", STATEMENT, 1, NULL, NULL },
+	{ "mysqli_stmt", "__construct", STATEMENT, 2, NULL, NULL },
+	{ "pdo", "query", STATEMENT, 1, NULL, NULL }, { "pdo", "exec", STATEMENT, 1, NULL, NULL }, { "pdo", "prepare", STATEMENT, 1, NULL, NULL },
+	{ "sqlite3", "query", STATEMENT, 1, NULL, NULL }, { "sqlite3", "exec", STATEMENT, 1, NULL, NULL },
+	{ "sqlite3", "querysingle", STATEMENT, 1, NULL, NULL }, { "sqlite3", "prepare", STATEMENT, 1, NULL, NULL },
+	{ NULL, "pg_query", STATEMENT, 2, NULL, NULL }, { NULL, "pg_prepare", STATEMENT, 3, NULL, NULL },
+	{ NULL, "pg_query_params", STATEMENT, 2, NULL, NULL }, { NULL, "pg_send_query", STATEMENT, 2, NULL, NULL },
+	{ NULL, "mysqli_commit", COMMIT, 0, NULL, NULL }, { "mysqli", "commit", COMMIT, 0, NULL, NULL },
+	{ "pdo", "commit", COMMIT, 0, NULL, NULL },
+	{ NULL, "curl_exec", FOREIGN, 0, NULL, NULL }, { NULL, "curl_multi_exec", FOREIGN, 0, NULL, NULL },
+	{ NULL, "fsockopen", FOREIGN, 0, NULL, NULL }, { NULL, "pfsockopen", FOREIGN, 0, NULL, NULL },
+	{ NULL, "stream_socket_client", FOREIGN, 0, NULL, NULL }, { NULL, "socket_connect", FOREIGN, 0, NULL, NULL },
+	{ NULL, "exec", FOREIGN, 0, NULL, NULL }, { NULL, "shell_exec", FOREIGN, 0, NULL, NULL },
+	{ NULL, "system", FOREIGN, 0, NULL, NULL }, { NULL, "passthru", FOREIGN, 0, NULL, NULL },
+	{ NULL, "popen", FOREIGN, 0, NULL, NULL }, { NULL, "proc_open", FOREIGN, 0, NULL, NULL },
+	{ NULL, "apcu_fetch", FOREIGN, 0, NULL, NULL }, { "redis", "connect", FOREIGN, 0, NULL, NULL },
+	{ "redis", "pconnect", FOREIGN, 0, NULL, NULL }, { "memcached", "get", FOREIGN, 0, NULL, NULL },
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
@@ -160,34 +154,21 @@ static void note_query(zend_string *sql, zval *result)
 
 /* ---- functions ---- */
 
-static struct watched *find_watched(const zend_function *function)
-{
-	const zend_class_entry *scope = function->common.scope;
-	for (size_t i = 0; i < WATCHED; i++) {
-		struct watched *one = &watched[i];
-		/* A class that extends one of these has a copy of the method. */
-		if (one->function && (one->function == function
-			|| (scope && one->of && instanceof_function(scope, one->function->common.scope)
-				&& zend_string_equals(function->common.function_name, one->function->common.function_name)))) {
-			return one;
-		}
-	}
-	return NULL;
-}
-
 static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 {
-	const struct watched *one = find_watched(EX(func));
-	const zval *argument = one->sql && ZEND_NUM_ARGS() >= one->sql ? ZEND_CALL_ARG(execute_data, one->sql) : NULL;
+	const struct watched *one = watch_called(watched, WATCHED, execute_data);
+	const zval *argument = one->argument && ZEND_NUM_ARGS() >= one->argument ? ZEND_CALL_ARG(execute_data, one->argument) : NULL;
 	zend_string *sql = argument && Z_TYPE_P(argument) == IS_STRING ? zend_string_copy(Z_STR_P(argument)) : NULL;
-	bool writes = sql && !only_reads(skip_to_sql(ZSTR_VAL(sql)));
+	const char *text = sql ? skip_to_sql(ZSTR_VAL(sql)) : NULL;
+	bool writes = text && !only_reads(text);
+	bool commits = one->kind == COMMIT || (text && strncasecmp(text, "COMMIT", 6) == 0);
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (writes) {
 		rewind_wrote();
-	} else if (one->kind == COMMIT || (sql && strncasecmp(skip_to_sql(ZSTR_VAL(sql)), "COMMIT", 6) == 0)) {
+	} else if (commits) {
 		rewind_written();
 	}
-	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->sql;
+	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->argument;
 	if (noting && is_query && !EG(exception)) {
 		note_query(sql, return_value);
 	} else if (noting) {
@@ -283,14 +264,7 @@ void sources_startup(void)
 	noted = *plain;
 	noted.stream_opener = on_open;
 	php_plain_files_wrapper.wops = &noted;
-	for (size_t i = 0; i < WATCHED; i++) {
-		zend_function *function = reads_find_function(watched[i].name, watched[i].of);
-		if (function && function->type == ZEND_INTERNAL_FUNCTION) {
-			watched[i].function = function;
-			watched[i].original = function->internal_function.handler;
-			function->internal_function.handler = on_call;
-		}
-	}
+	watch_functions(watched, WATCHED, on_call);
 }
 
 /* A request begins that may come to a point. */
@@ -313,7 +287,7 @@ bool sources_take(void)
 	time_t newest = 0, now = time(NULL);
 	noting = false;
 	boot.files = digest_files(&newest);
-	boot.trusted = zend_ini_long((char *)(uintptr_t)"opcache.revalidate_freq", sizeof "opcache.revalidate_freq" - 1, 1);
+	boot.trusted = INI_ORIG_INT("opcache.revalidate_freq");
 	return !boot.incomparable && newest + MAX(boot.trusted, 0) + YOUNG < now;
 }
 

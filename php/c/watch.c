@@ -1,0 +1,66 @@
+/*
+ * Functions of PHP that call ours instead. A handler that stands for several functions asks by which of them it was called: a
+ * closure of a function (`exec(...)`) and a class that extends one of PHP's have copies of it, with the same handler.
+ */
+#include "worker.h"
+
+#include <string.h>
+
+/* A function of that name; of that class, unless `of` is NULL. Names in lower case. */
+zend_function *watch_find(const char *of, const char *name)
+{
+	const HashTable *functions = CG(function_table);
+	if (of) {
+		const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), of, strlen(of));
+		if (!class) {
+			return NULL;
+		}
+		functions = &class->function_table;
+	}
+	return zend_hash_str_find_ptr(functions, name, strlen(name));
+}
+
+/* Has such a function call ours; called in the host, before anything is compiled. Returns what it called until now; NULL: PHP has no such function. */
+zif_handler watch_replace(const char *of, const char *name, zif_handler ours)
+{
+	zend_function *function = watch_find(of, name);
+	if (!function || function->type != ZEND_INTERNAL_FUNCTION) {
+		return NULL;
+	}
+	zif_handler original = function->internal_function.handler;
+	function->internal_function.handler = ours;
+	return original;
+}
+
+/* Has all that PHP has of these functions call ours. */
+void watch_functions(struct watched *all, size_t count, zif_handler ours)
+{
+	for (size_t i = 0; i < count; i++) {
+		all[i].original = watch_replace(all[i].of, all[i].name, ours);
+		all[i].function = all[i].original ? watch_find(all[i].of, all[i].name) : NULL;
+	}
+}
+
+static bool is_copy(const zend_function *copy, const zend_function *function)
+{
+	const zend_class_entry *class = function->common.scope, *scope = copy->common.scope;
+	return zend_string_equals(copy->common.function_name, function->common.function_name)
+		&& (class ? scope && instanceof_function(scope, class) : !scope);
+}
+
+/* Which of the watched functions was called. */
+const struct watched *watch_called(const struct watched *all, size_t count, const zend_execute_data *execute_data)
+{
+	const zend_function *called = EX(func);
+	for (size_t i = 0; i < count; i++) {
+		if (all[i].function == called) {
+			return &all[i];
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (all[i].function && is_copy(called, all[i].function)) {
+			return &all[i];
+		}
+	}
+	zend_error_noreturn(E_CORE_ERROR, "%s() is not watched", ZSTR_VAL(called->common.function_name));
+}
