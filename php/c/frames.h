@@ -163,7 +163,7 @@
 #define MR_FIGURES_TEXT_BYTES 512u
 /* FIGURES_KEYS_MOST keys. */
 #define MR_FIGURES_KEYS 1152u
-/* Most keys of a slot. Images whose boots have read the same names of their requests share one. */
+/* Maximum number of keys of a slot. Images with the same script and the same names in their keys are counted together. */
 #define MR_FIGURES_KEYS_MOST 4u
 /* Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the script, then what its boot reads, without the values. */
 #define MR_FIGURES_KEY_BYTES 2048u

@@ -1,4 +1,4 @@
-"""Declared noise: what two servers that are equal say differently, because it is drawn by lot or the time at which it is said. Everything
+"""Declared noise: what two servers that are equal say differently, because it is random or depends on the time. Everything
 else has to be the same."""
 
 import collections
@@ -9,8 +9,8 @@ import time
 DAY = 86400
 # (regular expression, what stands for it, reason), for every answer and every row.
 EVERYWHERE = [
-    (r"\b[012]\.gravatar\.com", "N.gravatar.com", "WordPress draws the server of an avatar without an address by lot"),
-    (r"&#(046|04[89]|05[0-7]|064|097|098|099|1[01]\d|12[0-2]);", lambda found: chr(int(found[1])), "WordPress hides letters of an address by lot"),
+    (r"\b[012]\.gravatar\.com", "N.gravatar.com", "WordPress draws the server of an avatar without an address at random"),
+    (r"&#(046|04[89]|05[0-7]|064|097|098|099|1[01]\d|12[0-2]);", lambda found: chr(int(found[1])), "WordPress hides letters of an address at random"),
     (r'data-pw="[^"]+"', "data-pw", "a password that WordPress suggests"),
     (r"(wp-embed-share-[\w-]+-\d+-)\d+", r"\1N", "ids of an embedded post: wp_rand()"),
     (r"; expires=\w+, [\w :]+ GMT(; Max-Age=\d+)", r"\1", "when a cookie ends is the time of its answer and its age, which is compared"),
@@ -20,7 +20,7 @@ EVERYWHERE = [
     (r"\b(overdue by )?\d+ (second|min|minute)s?( ago)?\b", "N", "how long ago something was, while the test runs"),
     (r'("generated_in"|"memory"):[\d.]+', r"\1:N", "what a request has cost"),
 ]
-# For clients whose session was drawn by lot at either site.
+# For clients with a session: each site has made its own, with another random name.
 OWN = [
     (r"\bt_[0-9a-f]{30}\b", "t_ID", "the shop's name for a guest"),
     (r"\b[0-9a-f]{10}\b", "NONCE", "a nonce is keyed with the session"),

@@ -34,7 +34,7 @@ BROWSER = {"User-Agent": shop.BROWSER["User-Agent"], "Accept": shop.NAVIGATION["
 
 @dataclasses.dataclass
 class Client:
-    """A visitor: what it sends with each request, and its cookies at either site. `own`: sessions and nonces have been drawn by lot at each."""
+    """A visitor: what it sends with each request, and its cookies at each of the two sites. `own`: each site has made random session names and nonces of its own for it."""
 
     name: str
     fields: dict = dataclasses.field(default_factory=dict)

@@ -118,7 +118,7 @@ class Writing:
         return self.ask(client, f"/wp-json/wp/v2/{path}", form, method, {"X-WP-Nonce": self.reading.nonces[client.name], "Accept": "application/json"})
 
     def post(self, random):
-        """A post is made, edited or thrown away."""
+        """Creates a post, edits one, or moves one to the trash."""
         kind = random.choice(["make", "edit", "edit", "trash"])
         date = f"2025-02-{1 + self.number % 28:02}T08:{self.number // 28 % 60:02}:00"
         if kind == "make":

@@ -218,7 +218,7 @@ constants! {
     FIGURES_TEXT_BYTES: usize = 512;
     /// FIGURES_KEYS_MOST keys.
     FIGURES_KEYS: usize = 1152;
-    /// Most keys of a slot. Images whose boots have read the same names of their requests share one.
+    /// Maximum number of keys of a slot. Images with the same script and the same names in their keys are counted together.
     FIGURES_KEYS_MOST: usize = 4;
     /// Bytes of a key: u64 images that there are now, u64 requests that began in them, and a text in the remaining bytes: lines, first the
     /// script, then what its boot reads, without the values.

@@ -79,7 +79,7 @@ fn uri(ask: &Ask) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// What has to be the same: status, fields, content, what is said to the cache. Without what WordPress draws by lot (the server of an
+/// What has to be the same: status, fields, content, what is said to the cache. Without what is random in WordPress (the server of an
 /// avatar without an address), and without which boot it was.
 fn plain(answer: &Answer) -> (u16, Vec<(String, String)>, String, Vec<String>) {
     let text = answer.text().replace("1.gravatar", "0.gravatar").replace("2.gravatar", "0.gravatar");

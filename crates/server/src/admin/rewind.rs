@@ -9,7 +9,7 @@ use crate::context::stats::{Exposition, ORDINARY, PhpStatus, RewindKey, RewindSt
 
 /// Keys that the text names: the most used ones.
 const KEYS_SHOWN: usize = 4;
-/// What a boot reads, of which the text names the first ones.
+/// How many of the things that a boot reads the text names.
 const READS_SHOWN: usize = 8;
 
 /// Status text.
@@ -40,7 +40,7 @@ pub(super) fn write(text: &mut String, rewind: &RewindStatus) -> std::fmt::Resul
     if rewind.ended > 0 {
         writeln!(
             text,
-            "  {:<12}ended       workers whose memory could not be put back: {}; the latest: {}",
+            "  {:<12}ended       {} (workers whose memory could not be put back); latest reason: {}",
             "",
             grouped(rewind.ended),
             rewind.ending.as_deref().unwrap_or("unknown")
@@ -170,7 +170,7 @@ mod tests {
                  in 410 us, 312 pages, on average",
                 "ordinary    30 method or content; 12 the point was refused; 9 no image",
                 "refused     a session is open",
-                "ended       workers whose memory could not be put back: 1; the latest: a thread runs",
+                "ended       1 (workers whose memory could not be put back); latest reason: a thread runs",
                 "key         /srv/index.php reads $_COOKIE[lang], getenv(STAGE); images: 2, requests: 1,200",
                 "key         /srv/a.php reads nothing of its request; images: 0, requests: 34",
             ]

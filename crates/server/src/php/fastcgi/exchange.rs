@@ -108,7 +108,7 @@ impl Transport for FastcgiShared {
         let patience = self.settings.pools[job.pool.index()].queue_timeout.as_millis() as u64;
         let connection = connect(self, thread, self.at(job.since) + patience).await?;
         *grant.connection() = Some(connection);
-        let before = if past.has_repeated { past.outages.replace(self.outages()) } else { None };
+        let before = if past.are_repeated() { past.outages.replace(self.outages()) } else { None };
         // The connection becomes idle then.
         let is_alone = past.failures.is_some_and(|before| self.failures() <= before + past.losses);
         if before.is_some() && before == past.outages && is_alone { Err(Refusal::Lost) } else { Ok(grant) }
@@ -129,9 +129,8 @@ impl Transport for FastcgiShared {
             RunFailure::Overloaded => pause(thread, BREATHER).await,
             RunFailure::Begun => {
                 past.losses += 1;
-                past.has_repeated = std::mem::replace(&mut past.has_begun, true);
                 pause(thread, MOMENT).await;
-                if past.has_repeated || self.is_failing() {
+                if past.are_repeated() || self.is_failing() {
                     // All processes are being killed, which takes a while: another one would be next.
                     pause(thread, 3 * BREATHER).await;
                 }
@@ -144,17 +143,19 @@ impl Transport for FastcgiShared {
 /// What a request stores about its earlier attempts.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// A script had begun, and was lost.
-    has_begun: bool,
-    /// That happened more than once.
-    has_repeated: bool,
+    /// How often its script had begun and was lost.
+    losses: u64,
     /// The number of outages when the request arrived, or when it began repeatedly.
     outages: Option<u64>,
-    /// How often it was lost.
-    losses: u64,
     /// The number of connections that had failed in the middle of requests when it arrived. If others fail meanwhile,
     /// php-fpm is being restarted: the script is not to blame.
     failures: Option<u64>,
+}
+
+impl Losses {
+    fn are_repeated(&self) -> bool {
+        self.losses > 1
+    }
 }
 
 async fn pause(thread: &PhpThread, time: Duration) {
