@@ -24,6 +24,7 @@ from measure import rig
 
 import mariadb  # noqa: E402  (measure has put tests/support where it is found)
 import raw  # noqa: E402
+from wordpress import new_wordpress  # noqa: E402
 
 # Descriptors that a process may have: here the limit can't be raised.
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -65,18 +66,6 @@ key = "{folder}/key.pem"
 """
 
 
-def new_wordpress(root, database, *options):
-    """A fresh WordPress below `root` on that database, which asks nobody else."""
-    database.sql("CREATE DATABASE wordpress; GRANT ALL ON wordpress.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
-    where = f"mysql://wp:secret@localhost/wordpress?socket={database.socket}"
-    command = [rig.program("millrace"), "new", "wordpress", root, "--db", where, "--title", "Bench", *options]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if made.returncode != 0:
-        sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
-    config = root / "wp-config.php"
-    config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true);", 1))
-
-
 class Site(contextlib.ExitStack):
     """A fresh WordPress on a MariaDB of its own, and the port at which it is served."""
 
@@ -87,7 +76,7 @@ class Site(contextlib.ExitStack):
         self.port, self.tls_port = rig.free_port(), rig.free_port()
         self.url, self.tls_url = f"http://127.0.0.1:{self.port}/", f"https://127.0.0.1:{self.tls_port}/"
         self.database = self.enter_context(mariadb.Server(self.folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=256M"]))
-        new_wordpress(self.root, self.database)
+        new_wordpress(self.root, self.database, "--title", "Bench")
 
     def ask(self, path="/", coding="gzip"):
         """The server's answer at this moment."""

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import crowds
 from measure import raw, rig
+from wordpress import CLASSIC, new_wordpress  # noqa: E402  (measure has put tests/support where it is found)
 
 CODE = Path(__file__).resolve().parent / "sites"
-# Of the Debian package wordpress-theme-twentytwentyone (tests/packages).
-CLASSIC = Path("/usr/share/wordpress/wp-content/themes/twentytwentyone")
 PLUGINS, PARTS = 14, 106
 INI = ["memory_limit=256M", "opcache.memory_consumption=256", "opcache.interned_strings_buffer=32", "opcache.max_accelerated_files=10000", "realpath_cache_size=4096k"]
 # Each one is made of the one before it.
@@ -35,7 +34,7 @@ class Site(contextlib.ExitStack):
         rig.needed("mariadbd", "mariadb", "mariadb-install-db", "php")
         self.root, self.kind, self.path = folder / "site", None, "/"
         database = self.enter_context(crowds.mariadb.Server(folder / "db", ["--innodb-buffer-pool-size=128M"]))
-        crowds.new_wordpress(self.root, database, "--url", "http://bench.test")
+        new_wordpress(self.root, database, "--url", "http://bench.test")
         self.ini = rig.php_ini(folder / "seed.ini", INI)
         shutil.copy(CODE / "figures.php", self.root / "bench-figures.php")
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 import h2wire  # noqa: E402
 import raw  # noqa: E402
 import rig  # noqa: E402
-from rig import wait_for  # noqa: E402, F401
+from rig import text_of, wait_for  # noqa: E402, F401
 
 # How the stories' requests go: over TCP, or by HTTP/1.1 over TLS ("tls"), or by HTTP/2 over TLS ("h2"). Many stories are true of all.
 OVER = os.environ.get("SCENARIO_OVER", "")

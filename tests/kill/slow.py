@@ -126,7 +126,7 @@ def slowloris(stage):
         asked = [Later(server.port, t) for t in ("/plain.txt", "/pid.php") * 10]
         check({a.result() for a in asked} == {200}, f"{[a.outcome for a in asked]}")
         check(max(a.seconds for a in asked) < 1.5, f"the slowest took {max(a.seconds for a in asked):.1f} s")
-        check(rig.wait_for(lambda: descriptors(server) <= before + 2, 6), f"{descriptors(server) - before} connections are still held")
+        check(rig.wait_for(lambda: descriptors(server) <= before + 2, 3), f"{descriptors(server) - before} connections are still held")
         for wire in wires:
             wire.close()
         check(stage.began_lines(0, 0.1) == [], "PHP ran on half a request")

@@ -19,11 +19,10 @@ import mariadb
 import noise
 import rig
 import shop
+from wordpress import CLASSIC
 
 HERE = Path(__file__).resolve().parent
 HOST = "mill.test"
-# Of Debian's package wordpress-theme-twentytwentyone: a theme without blocks.
-CLASSIC = Path("/usr/share/wordpress/wp-content/themes/twentytwentyone")
 WORKERS = 2
 # Both see each edit of a file, however soon after the last one.
 INI = shop.INI + ["opcache.revalidate_freq=0", "error_log="]

@@ -6,7 +6,8 @@ import time
 import urllib.parse
 
 import rig
-from twins import CLASSIC, Client
+from twins import Client
+from wordpress import CLASSIC
 
 # docs/php-rewind.md: what other programs change is seen after a second.
 UNSEEN = 1.1

@@ -61,15 +61,25 @@ def scratch(name):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+# A machine that is busy with other things gets so many times as long.
+PATIENCE = 3
+
+
 def wait_for(condition, seconds, pause=0.01):
-    """Calls `condition` until it is true; whether it became true in time."""
-    end = time.monotonic() + seconds
+    """Calls `condition` until it is true; whether it became true in time, for which an idle machine needs `seconds` at most."""
+    end = time.monotonic() + seconds * PATIENCE
     while True:
         if condition():
             return True
         if time.monotonic() > end:
             return False
         time.sleep(pause)
+
+
+def text_of(path, seconds=10):
+    """What a file has, once there is something in it: it is there before it is written. Empty if that takes too long."""
+    wait_for(lambda: path.exists() and path.read_text(), seconds)
+    return path.read_text() if path.exists() else ""
 
 
 def answers(address):

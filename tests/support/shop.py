@@ -24,6 +24,7 @@ from pathlib import Path
 
 import mariadb
 import rig
+from wordpress import new_wordpress
 
 PLUGIN = Path(__file__).resolve().parents[1] / "shop"
 USER, PASSWORD = "shopkeeper", "A rather long pass-phrase 1"
@@ -55,19 +56,13 @@ class Site(contextlib.ExitStack):
         folder = Path(folder)
         self.root, self.port = folder / "site", rig.free_port()
         self.database = self.enter_context(mariadb.Server(folder / "db", ["--max-connections=400", "--innodb-buffer-pool-size=128M"]))
-        self.database.sql("CREATE DATABASE shop; GRANT ALL ON shop.* TO 'wp'@'localhost' IDENTIFIED BY 'secret'")
         self.ini = rig.php_ini(folder / "php.ini", INI)
         self.make(cost, url or f"http://127.0.0.1:{self.port}")
 
     def make(self, cost, url):
         """WordPress, installed, with the shop in it."""
-        where = f"mysql://wp:secret@localhost/shop?socket={self.database.socket}"
-        run([rig.program("millrace"), "new", "wordpress", self.root, "--db", where, "--url", url, "--admin", USER, "--password", PASSWORD])
-        config = self.root / "wp-config.php"
-        config.write_text(config.read_text().replace("<?php", f"<?php\ndefine('DISABLE_WP_CRON', true); define('WP_HTTP_BLOCK_EXTERNAL', true); define('TEST_SHOP_COST', {cost});", 1))
-        plugins = self.root / "wp-content" / "mu-plugins"
-        plugins.mkdir(exist_ok=True)
-        shutil.copy(PLUGIN / "shop.php", plugins)
+        new_wordpress(self.root, self.database, "--url", url, "--admin", USER, "--password", PASSWORD, name="shop", constants=f"define('TEST_SHOP_COST', {cost});")
+        shutil.copy(PLUGIN / "shop.php", self.root / "wp-content" / "mu-plugins")
         self.products = json.loads(run(["php", "-n", "-c", self.ini, PLUGIN / "seed.php", self.root]))
 
     def orders(self):
