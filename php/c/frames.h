@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 4u
+#define MR_PROTOCOL 5u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -49,6 +49,8 @@
 #define MR_FLAG_BODY_DESCRIPTOR 2u
 /* REQUEST: sent ahead to a worker that is still busy. It is run only if the worker can take it: SLOT_OFFERED. */
 #define MR_FLAG_OFFERED 4u
+/* REQUEST: the script starts from its beginning, not in an image of its boot (php.rewind). */
+#define MR_FLAG_ORDINARY 8u
 /* END: the worker takes the next request now. */
 #define MR_FLAG_READY 1u
 /* END, READY: the worker ends now and takes no request any more. */
@@ -57,6 +59,10 @@
 #define MR_FLAG_FAILED 4u
 /* END: the client had gone, the script was aborted. */
 #define MR_FLAG_ABORTED 8u
+/* END: the request began in an image of its boot. */
+#define MR_FLAG_REWOUND 16u
+/* END: as far as the worker knows, the request has changed nothing outside of its process, so it can be run again to be compared. */
+#define MR_FLAG_REPEATABLE 32u
 /* TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end. */
 #define MR_FLAG_LET_GO 1u
 /* TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed. */
@@ -83,8 +89,8 @@
 #define MR_BODY_MAX 1048576u
 /* Most content that a worker sends in answer to a HEAD request: whether the answer to GET is compressed depends on its start, its length is known if it is no longer. */
 #define MR_BODY_OF_HEAD_MAX 65536u
-/* Bytes of END's and READY's payload: u64 peak memory in bytes. */
-#define MR_END_BYTES 8u
+/* Bytes of END's and READY's payload: u64 peak memory in bytes, u64 class of the image that the request began in: a digest of its script and of the names in its key; 0: in none. */
+#define MR_END_BYTES 16u
 /* Most bytes of a LOG's payload. */
 #define MR_LOG_MAX 65536u
 /* Most bytes of a NOTE's payload. */
@@ -103,6 +109,12 @@
 #define MR_SCOREBOARD_TURN 16u
 /* u64 in the scoreboard's head: offset of the figures of rewound workers, FIGURES_BYTES a slot, behind the slots; 0: there are none. */
 #define MR_SCOREBOARD_FIGURES 24u
+/* SCOREBOARD_OFF_MOST u64 in the scoreboard's head, written by the server: classes of images that are not to be used; 0: none; SCOREBOARD_OFF_ALL: all. */
+#define MR_SCOREBOARD_OFF 32u
+/* Number of SCOREBOARD_OFF. */
+#define MR_SCOREBOARD_OFF_MOST 4u
+/* In SCOREBOARD_OFF: images of any class are not to be used. */
+#define MR_SCOREBOARD_OFF_ALL 18446744073709551615u
 /* Bytes of a slot. */
 #define MR_SLOT_BYTES 128u
 /* u32: process id of the worker. */
@@ -146,15 +158,15 @@
 /* FIGURES_REASONS u64: requests that ran the ordinary way, by REASON_*. */
 #define MR_FIGURES_ORDINARY 24u
 /* Number of REASON_*. */
-#define MR_FIGURES_REASONS 7u
+#define MR_FIGURES_REASONS 9u
 /* u64: how often the worker has put its memory back. */
-#define MR_FIGURES_PUT 88u
+#define MR_FIGURES_PUT 96u
 /* u64: how long that took in all, nanoseconds. */
-#define MR_FIGURES_PUT_NS 96u
+#define MR_FIGURES_PUT_NS 104u
 /* u64: pages that were copied for it. */
-#define MR_FIGURES_PUT_PAGES 104u
+#define MR_FIGURES_PUT_PAGES 112u
 /* u64: workers that have ended because their memory could not be put back. */
-#define MR_FIGURES_ENDED 112u
+#define MR_FIGURES_ENDED 120u
 /* FIGURES_TEXT_BYTES: why the last point was refused. */
 #define MR_FIGURES_REFUSAL 128u
 /* FIGURES_TEXT_BYTES: why the last worker has ended. */
@@ -181,6 +193,10 @@
 #define MR_REASON_NO_POINT 5u
 /* Ordinary: the last point was refused. */
 #define MR_REASON_REFUSED 6u
+/* Ordinary: the server wants it to be, to compare (FLAG_ORDINARY). */
+#define MR_REASON_COMPARED 7u
+/* Ordinary: images of this class are switched off (SCOREBOARD_OFF). */
+#define MR_REASON_OFF 8u
 /* Nobody's slot. */
 #define MR_STATE_FREE 0u
 /* The worker is being forked. */

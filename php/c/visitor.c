@@ -75,6 +75,7 @@ static void has_started(bool chosen)
 	const zend_string *sent = cookie(session->session_name);
 	visit.chosen |= chosen || visit.started || strlen(session->session_name) >= NAME_MOST;
 	visit.started = true;
+	rewind_acted();
 	visit.elsewhere |= !is_usual();
 	visit.own = sent && session->id && zend_string_equals(sent, session->id);
 	visit.existed = content() > 0;

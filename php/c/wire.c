@@ -169,6 +169,7 @@ static bool parse_request(const struct frame *frame)
 	memcpy(&count, payload + 16, 4);
 	memcpy(&variables_bytes, payload + 20, 4);
 	payload += MR_REQUEST_BYTES;
+	request->ordinary = frame->flags & MR_FLAG_ORDINARY;
 	if (variables_bytes > (size_t)(end - payload)
 		|| !parse_variables(request, payload, payload + variables_bytes, count)) {
 		return false;
@@ -484,14 +485,16 @@ void wire_end(uint8_t flags)
 	uint64_t peak = zend_memory_peak_usage(0);
 	bool background = worker->answer == ANSWER_ENDED;
 	rewind_written();
+	uint64_t class = rewind_says(&flags);
 	if (worker->purges.length) {
 		say_purges_again();
 	}
-	if (worker->out.length + MR_HEADER_BYTES + sizeof peak > worker->out.room) {
+	if (worker->out.length + MR_HEADER_BYTES + MR_END_BYTES > worker->out.room) {
 		wire_flush();
 	}
-	put_frame(background ? MR_KIND_READY : MR_KIND_END, flags, 0, sizeof peak);
+	put_frame(background ? MR_KIND_READY : MR_KIND_END, flags, 0, MR_END_BYTES);
 	put(&peak, sizeof peak);
+	put(&class, sizeof class);
 	if (peak > board_get64(worker->board, MR_SLOT_PEAK)) {
 		board_set64(worker->board, MR_SLOT_PEAK, peak);
 	}

@@ -40,6 +40,7 @@ struct request {
 	uint64_t sequence;
 	uint64_t body_length;
 	uint64_t body_read;
+	bool ordinary;      /* not in an image of its boot */
 	bool head;          /* the method is HEAD: only the start of the content is sent */
 	size_t written;     /* content that was sent in answer to HEAD */
 	const char *body;   /* inline body, or NULL */
@@ -201,6 +202,8 @@ bool rewind_left(void);
 bool rewind_rests(void);
 void rewind_end(void);
 void rewind_changed(void);
+void rewind_acted(void);
+uint64_t rewind_says(uint8_t *flags);
 void rewind_written(void);
 
 /* rewind/figures.c: what people see of it */

@@ -553,8 +553,8 @@ pub struct Php {
     /// Whether mysqli database connections outlive a request.
     pub keep_database_connections: bool,
     /// Whether workers put their memory back to a point behind an application's boot, after each request. Experimental: what
-    /// the boot has read of the database may be a second old, and there is no check of pages in the field yet.
-    pub rewind: bool,
+    /// the boot has read of the database may be a second old.
+    pub rewind: Rewind,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets requests that match no other.
     pub pools: Vec<PhpPool>,
     /// FastCGI backends instead of Millrace's workers; empty: none.
@@ -589,6 +589,18 @@ pub enum Sandbox {
     Privileges,
     /// Only the limits of the user.
     Off,
+}
+
+/// Whether requests begin in an image of their application's boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rewind {
+    /// No.
+    #[default]
+    Off,
+    /// Yes, and now and then a request is run both ways, to compare the responses.
+    Auto,
+    /// Yes.
+    On,
 }
 
 /// Whether to set open_basedir.

@@ -13,7 +13,7 @@ use crate::memory::Shares;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
     Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
-    Sandbox, Secret, Server, Site, SiteCache, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Rewind, Sandbox, Secret, Server, Site, SiteCache, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -342,7 +342,11 @@ fn php(view: &View<'_>) -> Php {
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
         keep_database_connections: view.switch("php.keep_database_connections"),
-        rewind: view.choice("php.rewind") == "on",
+        rewind: match view.choice("php.rewind") {
+            "on" => Rewind::On,
+            "auto" => Rewind::Auto,
+            _ => Rewind::Off,
+        },
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,

@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 4;
+    PROTOCOL: u32 = 5;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -93,6 +93,8 @@ constants! {
     FLAG_BODY_DESCRIPTOR: u8 = 2;
     /// REQUEST: sent ahead to a worker that is still busy. It is run only if the worker can take it: SLOT_OFFERED.
     FLAG_OFFERED: u8 = 4;
+    /// REQUEST: the script starts from its beginning, not in an image of its boot (php.rewind).
+    FLAG_ORDINARY: u8 = 8;
     /// END: the worker takes the next request now.
     FLAG_READY: u8 = 1;
     /// END, READY: the worker ends now and takes no request any more.
@@ -101,6 +103,10 @@ constants! {
     FLAG_FAILED: u8 = 4;
     /// END: the client had gone, the script was aborted.
     FLAG_ABORTED: u8 = 8;
+    /// END: the request began in an image of its boot.
+    FLAG_REWOUND: u8 = 16;
+    /// END: as far as the worker knows, the request has changed nothing outside of its process, so it can be run again to be compared.
+    FLAG_REPEATABLE: u8 = 32;
     /// TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end.
     FLAG_LET_GO: u8 = 1;
     /// TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed.
@@ -130,8 +136,9 @@ constants! {
     /// Most content that a worker sends in answer to a HEAD request: whether the answer to GET is compressed depends on its start, its
     /// length is known if it is no longer.
     BODY_OF_HEAD_MAX: usize = 64 << 10;
-    /// Bytes of END's and READY's payload: u64 peak memory in bytes.
-    END_BYTES: usize = 8;
+    /// Bytes of END's and READY's payload: u64 peak memory in bytes, u64 class of the image that the request began in: a digest of its
+    /// script and of the names in its key; 0: in none.
+    END_BYTES: usize = 16;
     /// Most bytes of a LOG's payload.
     LOG_MAX: usize = 64 << 10;
     /// Most bytes of a NOTE's payload.
@@ -152,6 +159,13 @@ constants! {
     SCOREBOARD_TURN: usize = 16;
     /// u64 in the scoreboard's head: offset of the figures of rewound workers, FIGURES_BYTES a slot, behind the slots; 0: there are none.
     SCOREBOARD_FIGURES: usize = 24;
+    /// SCOREBOARD_OFF_MOST u64 in the scoreboard's head, written by the server: classes of images that are not to be used; 0: none;
+    /// SCOREBOARD_OFF_ALL: all.
+    SCOREBOARD_OFF: usize = 32;
+    /// Number of SCOREBOARD_OFF.
+    SCOREBOARD_OFF_MOST: usize = 4;
+    /// In SCOREBOARD_OFF: images of any class are not to be used.
+    SCOREBOARD_OFF_ALL: u64 = u64::MAX;
     /// Bytes of a slot.
     SLOT_BYTES: usize = 128;
     /// u32: process id of the worker.
@@ -200,15 +214,15 @@ constants! {
     /// FIGURES_REASONS u64: requests that ran the ordinary way, by REASON_*.
     FIGURES_ORDINARY: usize = 24;
     /// Number of REASON_*.
-    FIGURES_REASONS: usize = 7;
+    FIGURES_REASONS: usize = 9;
     /// u64: how often the worker has put its memory back.
-    FIGURES_PUT: usize = 88;
+    FIGURES_PUT: usize = 96;
     /// u64: how long that took in all, nanoseconds.
-    FIGURES_PUT_NS: usize = 96;
+    FIGURES_PUT_NS: usize = 104;
     /// u64: pages that were copied for it.
-    FIGURES_PUT_PAGES: usize = 104;
+    FIGURES_PUT_PAGES: usize = 112;
     /// u64: workers that have ended because their memory could not be put back.
-    FIGURES_ENDED: usize = 112;
+    FIGURES_ENDED: usize = 120;
     /// FIGURES_TEXT_BYTES: why the last point was refused.
     FIGURES_REFUSAL: usize = 128;
     /// FIGURES_TEXT_BYTES: why the last worker has ended.
@@ -237,6 +251,10 @@ constants! {
     REASON_NO_POINT: u64 = 5;
     /// Ordinary: the last point was refused.
     REASON_REFUSED: u64 = 6;
+    /// Ordinary: the server wants it to be, to compare (FLAG_ORDINARY).
+    REASON_COMPARED: u64 = 7;
+    /// Ordinary: images of this class are switched off (SCOREBOARD_OFF).
+    REASON_OFF: u64 = 8;
 
     /// Nobody's slot.
     STATE_FREE: u32 = 0;
@@ -464,6 +482,12 @@ mod tests {
             end = at + size;
         }
         assert!(end <= FIGURES_BYTES && FIGURES_BYTES.is_multiple_of(64));
-        assert_eq!(REASON_REFUSED as usize + 1, FIGURES_REASONS);
+        assert_eq!(REASON_OFF as usize + 1, FIGURES_REASONS);
+    }
+
+    #[test]
+    fn the_head_of_the_scoreboard_has_room() {
+        assert!(SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8);
+        assert!(SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_HEAD);
     }
 }

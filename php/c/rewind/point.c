@@ -47,6 +47,8 @@
 #define WORTH 8
 #define WAIT_MOST 256
 #define KEY_BYTES (64u << 10)
+/* Of the names in a key, these are its class. */
+#define CLASS_BYTES 4096
 /* ZEND_MM_CHUNK_SIZE; and the most of them that an image has ready. */
 #define CHUNK_BYTES (2u << 20)
 #define CHUNKS_MOST 8
@@ -64,9 +66,11 @@ static struct state {
 	bool left;              /* a request has left the point, and has yet to run the ordinary way */
 	bool rests;             /* the point was left without one */
 	bool wrote;             /* the running request has changed something, as its script says */
+	bool acted;             /* it has done something else that must not be done twice */
 	bool early;             /* the later one of two points has been refused, or its image was of no use */
 	bool later;             /* the image is of the later one */
 	bool first;             /* the request of the boot has yet to go on */
+	bool own;               /* it is the running one: no image was put back for it */
 	bool compares;          /* the image is compared with what its boot has read */
 	uint64_t made_ms, generation, boot_generation;
 	uint64_t compared_ms;   /* when; `generation` is of that time */
@@ -78,6 +82,7 @@ static struct state {
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
 	struct buffer key;
 	unsigned shown;         /* the image's key in the figures */
+	uint64_t class;         /* a digest of the names in that key */
 	char said[200];         /* why there was no image the last time */
 } *state;
 
@@ -209,6 +214,25 @@ void rewind_wrote(void)
 	}
 }
 
+/* The running request has done something outside of its process that must not be done twice. */
+void rewind_acted(void)
+{
+	if (state) {
+		state->acted = true;
+	}
+}
+
+/* What END says of the running request: its flags, and the class of the image that it began in. */
+uint64_t rewind_says(uint8_t *flags)
+{
+	if (!state || !state->inside || state->own) {
+		return 0;
+	}
+	bool is_session = session && session->session_status != php_session_none;
+	*flags |= MR_FLAG_REWOUND | (state->wrote || state->acted || is_session || !is_safe() ? 0 : MR_FLAG_REPEATABLE);
+	return state->class;
+}
+
 /* What the running request has written is there now: it has committed, or its response is about to end. */
 void rewind_written(void)
 {
@@ -247,7 +271,9 @@ static void drop(void)
 	state->early |= state->later && state->served < WORTH && state->missed;
 	state->images = false;
 	figures_dropped(state->shown);
-	if (state->served < WORTH) {
+	if (worker->request.ordinary) {
+		state->waited = state->wait; /* it says nothing of the image's worth */
+	} else if (state->served < WORTH) {
 		wait_longer();
 	} else {
 		state->waited = state->wait = 0;
@@ -257,7 +283,7 @@ static void drop(void)
 /* The request that is about to run the ordinary way may become the boot of an image. */
 static void prepare_boot(void)
 {
-	if (!state->images && is_plain() && ++state->waited > state->wait) {
+	if (!state->images && is_plain() && !worker->request.ordinary && ++state->waited > state->wait) {
 		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 		reads_begin();
 		sources_begin();
@@ -271,7 +297,11 @@ void rewind_look(void)
 		if (!is_safe()) {
 			rewind_changed();
 		}
+		state->acted = false;
 		figures_look(is_plain());
+		if (worker->request.ordinary) {
+			figures_say(MR_REASON_COMPARED);
+		}
 		prepare_boot();
 	}
 }
@@ -481,7 +511,7 @@ static void repeat_notes(void)
 static ZEND_NORETURN void leave(void)
 {
 	state->left = !state->rests;
-	state->missed += is_fresh();
+	state->missed += !worker->request.ordinary && is_fresh();
 	state->inside = false;
 	drop();
 	sources_end();
@@ -581,12 +611,49 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	return true;
 }
 
+/* Whether the server does not want images of this class to be used: their answers have differed from ordinary ones. */
+static bool is_off(void)
+{
+	for (size_t i = 0; i < MR_SCOREBOARD_OFF_MOST; i++) {
+		uint64_t class = board_get64(worker->scoreboard, MR_SCOREBOARD_OFF + i * sizeof class);
+		if (class == MR_SCOREBOARD_OFF_ALL || (class && class == state->class)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Why the request at hand cannot begin in the image, whatever its variables are: MR_REASON_*; -1: it can. */
+static int misfit(void)
+{
+	if (!is_plain()) {
+		return MR_REASON_METHOD;
+	}
+	if (worker->request.ordinary) {
+		return MR_REASON_COMPARED;
+	}
+	if (is_off()) {
+		return MR_REASON_OFF;
+	}
+	return is_fresh() ? -1 : (int)MR_REASON_OLD;
+}
+
+/* The script of the request at hand and the names of what its boot has read. */
+static uint64_t class_of_boot(void)
+{
+	char names[CLASS_BYTES];
+	struct text text = { names, 0, sizeof names };
+	reads_names(&text);
+	return mix(MIX_START, text.bytes, text.length);
+}
+
 /* Makes the request at hand the one of the boot, or leaves. */
 static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	struct buffer key = { alloca(KEY_BYTES), 0, KEY_BYTES };
-	if (!is_plain() || !is_fresh()) {
-		figures_say(is_plain() ? MR_REASON_OLD : MR_REASON_METHOD);
+	int why = misfit();
+	if (why >= 0) {
+		figures_say((unsigned)why);
 		leave();
 	}
 	renew_request();
@@ -596,6 +663,7 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	}
 	repeat_notes();
 	state->inside = true;
+	state->own = state->acted = false;
 	if (!is_same(compare, cache)) {
 		figures_say(MR_REASON_OLD);
 		leave();
@@ -608,6 +676,7 @@ static void begin_first(void)
 {
 	renew_request();
 	state->first = false;
+	state->own = true;
 	state->shown = figures_made();
 	if (!reads_key(&state->key)) {
 		state->key.length = SIZE_MAX;
@@ -667,7 +736,8 @@ PHP_FUNCTION(millrace_rewind_point)
 	state->waited = 0;
 	const char *why = refuse(repeated);
 	if (!why) {
-		why = call_before(&before, &cache);
+		state->class = class_of_boot();
+		why = is_off() ? "answers from such images have differed from ordinary ones (millrace status)" : call_before(&before, &cache);
 	}
 	if (!why) {
 		why = kernel_take();

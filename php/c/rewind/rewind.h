@@ -32,6 +32,16 @@
 /* The running request has written to a database. */
 void rewind_wrote(void);
 
+/* FNV-1a: a digest of what `digest` stands for and of these bytes. */
+#define MIX_START UINT64_C(0xcbf29ce484222325)
+static inline uint64_t mix(uint64_t digest, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+	}
+	return digest;
+}
+
 /* ---- maps.c ---- */
 
 /* A piece of the address space, without what belongs to the controller and to `struct worker`. */

@@ -4,7 +4,7 @@
  * mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
  * program, a connection - nothing is compared, and the image is thrown away after a second.
  *
- * The same functions tell that a request writes to the database.
+ * The same functions tell that a request writes to the database, or does something else that must not be done twice.
  */
 #include "rewind.h"
 
@@ -22,7 +22,8 @@ enum kind {
 	QUERY,     /* sends SQL, and returns the rows */
 	STATEMENT, /* prepares SQL, or sends it without returning the rows */
 	COMMIT,    /* ends a transaction */
-	FOREIGN,   /* reads what cannot be compared */
+	FOREIGN,   /* talks to another program, or to another server */
+	ACT,       /* changes files, or sends mail */
 };
 
 static struct watched watched[] = {
@@ -48,6 +49,11 @@ static struct watched watched[] = {
 	{ NULL, "popen", FOREIGN, 0, NULL, NULL }, { NULL, "proc_open", FOREIGN, 0, NULL, NULL },
 	{ NULL, "apcu_fetch", FOREIGN, 0, NULL, NULL }, { "redis", "connect", FOREIGN, 0, NULL, NULL },
 	{ "redis", "pconnect", FOREIGN, 0, NULL, NULL }, { "memcached", "get", FOREIGN, 0, NULL, NULL },
+	{ "memcached", "set", FOREIGN, 0, NULL, NULL }, { "memcached", "delete", FOREIGN, 0, NULL, NULL },
+	{ NULL, "apcu_store", FOREIGN, 0, NULL, NULL }, { NULL, "apcu_delete", FOREIGN, 0, NULL, NULL },
+	{ NULL, "mail", ACT, 0, NULL, NULL }, { NULL, "unlink", ACT, 0, NULL, NULL }, { NULL, "rename", ACT, 0, NULL, NULL },
+	{ NULL, "mkdir", ACT, 0, NULL, NULL }, { NULL, "rmdir", ACT, 0, NULL, NULL }, { NULL, "link", ACT, 0, NULL, NULL },
+	{ NULL, "symlink", ACT, 0, NULL, NULL }, { NULL, "touch", ACT, 0, NULL, NULL }, { NULL, "chmod", ACT, 0, NULL, NULL },
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
@@ -162,6 +168,9 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	const char *text = sql ? skip_to_sql(ZSTR_VAL(sql)) : NULL;
 	bool writes = text && !only_reads(text);
 	bool commits = one->kind == COMMIT || (text && strncasecmp(text, "COMMIT", 6) == 0);
+	if (one->kind == FOREIGN || one->kind == ACT) {
+		rewind_acted();
+	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (writes) {
 		rewind_wrote();
@@ -171,7 +180,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->argument;
 	if (noting && is_query && !EG(exception)) {
 		note_query(sql, return_value);
-	} else if (noting) {
+	} else if (noting && one->kind != ACT) {
 		boot.incomparable = true;
 	}
 	if (sql) {
@@ -184,12 +193,10 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 static const php_stream_wrapper_ops *plain;
 static php_stream_wrapper_ops noted;
 
-static void note_file(const char *path, const char *mode)
+static void note_file(const char *path, bool writes)
 {
 	char *whole = expand_filepath(path, NULL);
-	if (mode[0] != 'r' || strchr(mode, '+')) {
-		boot.incomparable = true; /* it writes */
-	}
+	boot.incomparable |= writes;
 	if (!boot.opened) {
 		ALLOC_HASHTABLE(boot.opened);
 		zend_hash_init(boot.opened, 16, NULL, NULL, 0);
@@ -203,18 +210,14 @@ static void note_file(const char *path, const char *mode)
 static php_stream *on_open(php_stream_wrapper *wrapper, const char *path, const char *mode, int flags, zend_string **opened,
 	php_stream_context *context STREAMS_DC)
 {
+	bool writes = mode[0] != 'r' || strchr(mode, '+');
+	if (writes) {
+		rewind_acted();
+	}
 	if (noting) {
-		note_file(path, mode);
+		note_file(path, writes);
 	}
 	return plain->stream_opener(wrapper, path, mode, flags, opened, context STREAMS_REL_CC);
-}
-
-static uint64_t mix(uint64_t digest, const void *bytes, size_t length)
-{
-	for (size_t i = 0; i < length; i++) {
-		digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-	}
-	return digest;
 }
 
 static uint64_t mix_file(uint64_t digest, const char *path, time_t *newest)
@@ -251,7 +254,7 @@ static uint64_t mix_files(uint64_t digest, HashTable *paths, time_t *newest)
 
 static uint64_t digest_files(time_t *newest)
 {
-	uint64_t digest = mix_files(UINT64_C(0xcbf29ce484222325), &EG(included_files), newest);
+	uint64_t digest = mix_files(MIX_START, &EG(included_files), newest);
 	return boot.opened ? mix_files(digest, boot.opened, newest) : digest;
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::status::{grouped, share, short};
-use crate::context::stats::{Exposition, ORDINARY, PhpStatus, RewindKey, RewindStatus, Row, table};
+use crate::context::stats::{ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table};
 
 /// Keys that the text names: the most used ones.
 const KEYS_SHOWN: usize = 4;
@@ -46,7 +46,21 @@ pub(super) fn write(text: &mut String, rewind: &RewindStatus) -> std::fmt::Resul
             rewind.ending.as_deref().unwrap_or("unknown")
         )?;
     }
+    if let Some(compared) = &rewind.compared {
+        write_compared(text, compared)?;
+    }
     rewind.keys.iter().take(KEYS_SHOWN).try_for_each(|key| write_key(text, key))
+}
+
+/// What comparisons have found.
+fn write_compared(text: &mut String, compared: &ComparedStatus) -> std::fmt::Result {
+    let ComparedStatus { same, unsure, different, differences } = compared;
+    let [same, unsure, different] = [same, unsure, different].map(|count| grouped(*count));
+    writeln!(text, "  {:<12}compared    {same} the same; {unsure} unsure; {different} different", "")?;
+    for RewindDifference { url, ordinary, rewound } in differences {
+        writeln!(text, "  {:<12}different   {url}: {rewound:?} instead of {ordinary:?}; off until PHP is reloaded", "")?;
+    }
+    Ok(())
 }
 
 /// Reasons with their counts, the most frequent first.
@@ -93,6 +107,17 @@ pub(super) fn json(rewind: &RewindStatus) -> Value {
         "refusal": rewind.refusal,
         "ending": rewind.ending,
         "keys": rewind.keys.iter().map(key_json).collect::<Value>(),
+        "compared": rewind.compared.as_ref().map(compared_json),
+    })
+}
+
+fn compared_json(compared: &ComparedStatus) -> Value {
+    let difference = |one: &RewindDifference| json!({ "url": one.url, "ordinary": one.ordinary, "rewound": one.rewound });
+    json!({
+        "same": compared.same,
+        "unsure": compared.unsure,
+        "different": compared.different,
+        "differences": compared.differences.iter().map(difference).collect::<Value>(),
     })
 }
 
@@ -122,6 +147,14 @@ pub(super) fn expose(out: &mut Exposition, pools: &[PhpStatus]) {
             out.sample(row, &[("site", site), ("reason", reason)], count);
         }
     }
+    let row = &table::PHP_REWIND_COMPARED;
+    out.family(row);
+    for (site, rewind) in sites(pools) {
+        let Some(ComparedStatus { same, unsure, different, .. }) = &rewind.compared else { continue };
+        for (outcome, count) in [("same", same), ("unsure", unsure), ("different", different)] {
+            out.sample(row, &[("site", site), ("outcome", outcome)], *count);
+        }
+    }
 }
 
 fn sites(pools: &[PhpStatus]) -> impl Iterator<Item = (&str, &RewindStatus)> {
@@ -139,7 +172,7 @@ mod tests {
             images: 2,
             made: 14,
             rewound: 1_234,
-            ordinary: [30, 9, 0, 0, 0, 0, 12],
+            ordinary: [30, 9, 0, 0, 0, 0, 12, 0, 0],
             put: 1_234,
             put_time: Duration::from_micros(410) * 1_234,
             put_pages: 312 * 1_234,
@@ -155,6 +188,16 @@ mod tests {
                 },
                 RewindKey { script: "/srv/a.php".to_owned(), reads: Vec::new(), images: 0, rewound: 34 },
             ],
+            compared: Some(ComparedStatus {
+                same: 1_200,
+                unsure: 2,
+                different: 1,
+                differences: vec![RewindDifference {
+                    url: "http://a.test/?n=1".to_owned(),
+                    ordinary: "<b>Anna".to_owned(),
+                    rewound: "<b>\"Bert\"".to_owned(),
+                }],
+            }),
         }
     }
 
@@ -171,6 +214,8 @@ mod tests {
                 "ordinary    30 method or content; 12 the point was refused; 9 no image",
                 "refused     a session is open",
                 "ended       1 (workers whose memory could not be put back); latest reason: a thread runs",
+                "compared    1,200 the same; 2 unsure; 1 different",
+                "different   http://a.test/?n=1: \"<b>\\\"Bert\\\"\" instead of \"<b>Anna\"; off until PHP is reloaded",
                 "key         /srv/index.php reads $_COOKIE[lang], getenv(STAGE); images: 2, requests: 1,200",
                 "key         /srv/a.php reads nothing of its request; images: 0, requests: 34",
             ]

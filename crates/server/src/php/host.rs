@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_settings::plan::{self, OpenBasedir, Sandbox};
+use millrace_settings::plan::{self, OpenBasedir, Rewind, Sandbox};
 use millrace_wire::frames::control::{self, Message};
 use millrace_wire::frames::{CONTROL_DESCRIPTOR, CONTROL_MAX, SCOREBOARD_DESCRIPTOR};
 use rustix::io::Errno;
@@ -285,7 +285,7 @@ fn arguments(settings: &plan::Php) -> Vec<OsString> {
 
 /// Whether its workers are rewound: persistent ones are not.
 fn rewinds(settings: &plan::Php) -> bool {
-    settings.rewind && settings.worker.is_none()
+    settings.rewind != Rewind::Off && settings.worker.is_none()
 }
 
 /// Restrictions of its workers: options of php/c/main.c.

@@ -29,7 +29,7 @@ pub struct PhpJob<'a> {
     pub pool: PoolId,
     /// Its rank in the queue.
     pub rank: Rank,
-    /// Whether it is a GET or HEAD.
+    /// Whether it may begin in an image of the boot (`php.rewind`): it is a GET or HEAD, and need not run the ordinary way.
     pub reads: bool,
     /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
@@ -42,7 +42,8 @@ impl<'a> PhpJob<'a> {
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
-        let reads = matches!(request.head.method(), "GET" | "HEAD");
+        let is_ordinary = request.run.as_ref().is_some_and(|run| run.ordinary);
+        let reads = matches!(request.head.method(), "GET" | "HEAD") && !is_ordinary;
         PhpJob { site, script, pool, rank, reads, fresh: !request.is_idempotent(), since: now }
     }
 

@@ -25,7 +25,7 @@
 //! - [`runner`]: the entry of this room: our own workers, or [`fastcgi`]: php-fpm's; [`start_error`]: why they do not
 //!   start;
 //! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
-//!   [`rewind`]: the figures of rewound workers;
+//!   [`rewind`]: the figures of rewound workers; [`compare`]: whether their responses are right;
 //! - [`dispatch`]: the steps of a request, over a [`transport`]: [`exchange`] with our own workers, or [`fastcgi`];
 //! - [`job`]: what it needs to know of a request's site, and of the workers that run it;
 //! - [`variables`]: the contents of `$_SERVER`; [`answer`]: frames to fields and content; [`stream`]: long responses;
@@ -37,6 +37,7 @@
 #![expect(clippy::vec_box)]
 
 mod answer;
+mod compare;
 mod crashes;
 mod dispatch;
 mod exchange;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use millrace_settings::plan;
 
 use super::PhpThread;
+use super::compare;
 use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
 use super::job::PhpJob;
@@ -91,6 +92,7 @@ pub async fn run_while(
 ) -> Option<Reply> {
     let reply = match site.service_of(script.workers) {
         Some(PhpService::Workers(workers)) => {
+            compare::begin(thread, workers.shared(), &site.site, request, script);
             Dispatcher::new(thread, workers.shared()).run(site, request, script, gone).await
         }
         // Boxed: otherwise a connection's future would be as large as both.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    FIGURES_BYTES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES,
+    FIGURES_BYTES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES,
     SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS,
     SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
     STATE_EXITING, STATE_FREE, STATE_STARTING,
@@ -134,6 +134,16 @@ impl Scoreboard {
             sum.add(&self.words, figures + slot as usize * FIGURES_BYTES, runs);
         }
         Some(sum.finish())
+    }
+
+    /// Has workers use no images of this class any more; of none, if these have become too many.
+    pub fn switch_off(&self, class: u64) {
+        let word = |at: usize| self.words.u64_at(SCOREBOARD_OFF + at * 8);
+        let has = |at: &usize| matches!(word(*at).load(Ordering::Acquire), off if off == class || off == 0);
+        match (0..SCOREBOARD_OFF_MOST).find(has) {
+            Some(at) => word(at).store(class, Ordering::Release),
+            None => word(0).store(SCOREBOARD_OFF_ALL, Ordering::Release),
+        }
     }
 
     /// Clears a free slot, for a worker that is about to be forked.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use millrace_settings::plan::PhpPool;
+use millrace_settings::plan::{PhpPool, Rewind};
 use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::pool::figures::SlowFigure;
 use super::pool::pools::Pools;
-use super::pool::{Seat, WorkerSet};
+use super::pool::{Seat, WorkerSet, WorkersShared};
 use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
 use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
@@ -64,6 +64,9 @@ impl WorkerSet {
         let scoreboard = state.scoreboard.clone();
         drop(state);
         status.rewind = scoreboard.and_then(|scoreboard| scoreboard.rewind());
+        if let Some(rewind) = status.rewind.as_mut().filter(|_| shared.settings.rewind == Rewind::Auto) {
+            rewind.compared = Some(shared.comparisons.status());
+        }
         status.busy.sort_by_key(|worker| Reverse(worker.time));
         status
     }
@@ -73,8 +76,14 @@ impl WorkerSet {
     /// Whether a request for which no client waits may run: a worker is idle, no request waits for one, and if there
     /// may be more than one worker, another one is left for the next visitor.
     pub fn is_at_leisure(&self) -> bool {
-        let shared = self.shared();
-        let state = shared.lock();
+        self.shared().is_at_leisure()
+    }
+}
+
+impl WorkersShared {
+    /// The same.
+    pub fn is_at_leisure(&self) -> bool {
+        let state = self.lock();
         let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(handle) if handle.is_busy());
         let busy = state.seats().iter().filter(is_busy).count();
         let most = state.pools.most();

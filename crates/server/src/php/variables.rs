@@ -34,6 +34,9 @@ pub fn write<'b>(
     inject: Option<&[u8]>,
 ) -> frames::RequestFrame<'b> {
     let mut frame = frames::RequestFrame::begin(out, sequence);
+    if request.run.as_ref().is_some_and(|run| run.ordinary) {
+        frame.ordinary();
+    }
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
     frame.variable(b"REDIRECT_STATUS", b"200");
@@ -350,6 +353,7 @@ mod tests {
             early: false,
             standing: Default::default(),
             visit: None,
+            run: None,
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Worker {
     pub pool: PoolId,
     /// The rank of that request.
     pub rank: Rank,
-    /// Whether that request is a GET or HEAD.
+    /// Whether that request may have begun in an image (`PhpJob::reads`).
     pub reads: bool,
     /// Whether it counts as running for that pool.
     pub counted: bool,
@@ -433,6 +433,10 @@ impl Worker {
                 Frame::End(EndFrame { ready: false, .. }) => self.phase = WorkerPhase::Background,
                 Frame::End(_) | Frame::Ready(_) => self.phase = WorkerPhase::Ready,
                 _ => (),
+            }
+            if let Frame::End(end) = frame {
+                let told = self.handle.task().end.take();
+                told.iter().for_each(|told| told.ended(end));
             }
             let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == WorkerPhase::Ready;
             sink.take(frame);

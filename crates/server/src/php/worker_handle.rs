@@ -15,7 +15,7 @@ use super::crashes::Print;
 use super::pool::pools::PoolId;
 use super::scoreboard::Scoreboard;
 use crate::message::Request;
-use crate::message::request::Visit;
+use crate::message::request::{RunEnd, Visit};
 use crate::site::{Script, Site};
 
 /// A worker's handle: shared by the worker's holder, its seat in the pool, and the supervisor.
@@ -79,6 +79,8 @@ pub struct Task {
     pub print: Option<Print>,
     /// Receives what the script reports about the visitor.
     pub visit: Option<Arc<dyn Visit>>,
+    /// Learns how the run has ended.
+    pub end: Option<Arc<dyn RunEnd>>,
 }
 
 impl Task {
@@ -97,6 +99,7 @@ impl Task {
         self.client = request.ends.client_ip();
         self.print = None;
         self.visit.clone_from(&request.visit);
+        self.end = request.run.as_ref().map(|run| run.end.clone());
     }
 
     /// The target without its query.

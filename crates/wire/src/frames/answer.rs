@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, FrameError, FrameHeader,
+    BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader,
     HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY, KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG,
     KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at,
     u32_at, u64_at,
@@ -79,8 +79,14 @@ pub struct EndFrame {
     pub failed: bool,
     /// The script was aborted because its client had gone.
     pub aborted: bool,
+    /// The request began in an image of its boot.
+    pub rewound: bool,
+    /// As far as the worker knows, the request has changed nothing outside of its process.
+    pub repeatable: bool,
     /// Peak memory of PHP's allocator in this request, bytes.
     pub peak_bytes: u64,
+    /// Class of the image that it began in ([`FLAG_REWOUND`]), otherwise 0.
+    pub class: u64,
 }
 
 /// The result of [`FrameDecoder::next`].
@@ -297,7 +303,10 @@ impl EndFrame {
             exiting: header.flags & FLAG_EXITING != 0,
             failed: header.flags & FLAG_FAILED != 0,
             aborted: header.flags & FLAG_ABORTED != 0,
+            rewound: header.flags & FLAG_REWOUND != 0,
+            repeatable: header.flags & FLAG_REPEATABLE != 0,
             peak_bytes: u64_at(payload, 0).ok_or(broken)?,
+            class: u64_at(payload, 8).ok_or(broken)?,
         })
     }
 
@@ -307,6 +316,8 @@ impl EndFrame {
             | flag(self.exiting, FLAG_EXITING)
             | flag(self.failed, FLAG_FAILED)
             | flag(self.aborted, FLAG_ABORTED)
+            | flag(self.rewound, FLAG_REWOUND)
+            | flag(self.repeatable, FLAG_REPEATABLE)
     }
 }
 
@@ -376,6 +387,7 @@ pub fn note(out: &mut Vec<u8>, kind: NoteKind, text: &[u8]) {
 fn end_or_ready(out: &mut Vec<u8>, kind: u8, end: EndFrame) {
     frame(out, kind, end.flags(), 0, END_BYTES);
     out.extend_from_slice(&end.peak_bytes.to_ne_bytes());
+    out.extend_from_slice(&end.class.to_ne_bytes());
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, extra: u16, length: usize) {

@@ -163,6 +163,7 @@ impl Scene {
             early: false,
             standing: Default::default(),
             visit: None,
+            run: None,
         }
     }
 

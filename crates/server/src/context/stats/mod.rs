@@ -16,7 +16,7 @@ pub use causes::Causes;
 pub use exposition::Exposition;
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
-pub use rewind::{ORDINARY, RewindKey, RewindStatus};
+pub use rewind::{ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};
 pub use table::{ALL, Counter, Row, TABLE};
 
 use latency::Histograms;

@@ -13,6 +13,8 @@ pub const ORDINARY: [(&str, &str); FIGURES_REASONS] = [
     ("left", "the script found a difference"),
     ("no_point", "no point reached"),
     ("refused", "the point was refused"),
+    ("compared", "to be compared"),
+    ("off", "switched off after a comparison"),
 ];
 
 /// A snapshot of the rewound workers of a PHP host, since its start.
@@ -40,6 +42,32 @@ pub struct RewindStatus {
     pub ending: Option<String>,
     /// What the boots have read, the most used first.
     pub keys: Vec<RewindKey>,
+    /// What comparisons have found since the start; `None`: there are none.
+    pub compared: Option<ComparedStatus>,
+}
+
+/// Requests that were run both ways (`php.rewind = "auto"`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComparedStatus {
+    /// The responses were the same, but for what also differs between ordinary ones.
+    pub same: u64,
+    /// Ordinary responses differed too much.
+    pub unsure: u64,
+    /// Rewound ones differed: images of that kind were switched off.
+    pub different: u64,
+    /// The latest differences, the newest first.
+    pub differences: Vec<RewindDifference>,
+}
+
+/// How a rewound response differed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RewindDifference {
+    /// The request's URL.
+    pub url: String,
+    /// The start of the first difference: what ordinary responses say there.
+    pub ordinary: String,
+    /// What the rewound one says.
+    pub rewound: String,
 }
 
 /// The key of images, without its values.

@@ -4,6 +4,7 @@ mod body;
 mod client;
 mod forwarded;
 mod hints;
+mod run;
 mod uploads;
 mod visit;
 
@@ -16,6 +17,7 @@ pub use hints::{Hints, TakesHints};
 use millrace_pages::visitors::Standing;
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
+pub use run::{AsRun, RunEnd};
 pub use uploads::{Listed, Upload, Uploads};
 pub use visit::Visit;
 
@@ -96,6 +98,8 @@ pub struct Request {
     pub standing: Standing,
     /// Receives what that run reports about its visitor.
     pub visit: Option<Arc<dyn Visit>>,
+    /// How PHP is to run for it, if that is not up to the worker.
+    pub run: Option<AsRun>,
 }
 
 impl Request {
@@ -113,6 +117,7 @@ impl Request {
             early: false,
             standing: Standing::Unasked,
             visit: None,
+            run: None,
         }
     }
 
@@ -135,6 +140,7 @@ impl Request {
             early: false,
             standing: Standing::Unasked,
             visit: None,
+            run: None,
         }
     }
 
@@ -153,6 +159,7 @@ impl Request {
             early: self.early,
             standing: Standing::Unasked,
             visit: None,
+            run: None,
         }
     }
 

@@ -41,15 +41,17 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use millrace_settings::plan;
+use millrace_settings::plan::{self, Rewind};
 use millrace_wire::frames::number;
 use rustix::event::EventfdFlags;
 use tokio::sync::oneshot;
 
 use super::answer::{OnPurge, Unheard};
+use super::compare::Comparisons;
 use super::crashes::Ban;
 use super::inject::Injected;
 use super::job::PhpJob;
+use super::scoreboard::Scoreboard;
 use super::start_error::PhpStartError;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
@@ -115,6 +117,7 @@ impl WorkerSet {
             on_purge,
             epoch,
             ban: Ban::new(settings.crash_pause, settings.workers_first, epoch),
+            comparisons: Comparisons::default(),
             injected: Injected::write()?,
             state: Mutex::new(WorkersState::new(settings)),
             wake,
@@ -175,6 +178,8 @@ pub struct WorkersShared {
     pub on_purge: OnPurge,
     /// Requests that kill their workers.
     pub ban: Arc<Ban>,
+    /// What comparisons of rewound and ordinary responses have found.
+    pub comparisons: Comparisons,
     /// The injected PHP files of its workers.
     pub injected: Arc<Injected>,
     epoch: Instant,
@@ -196,6 +201,11 @@ impl WorkersShared {
     /// The state. A panic under the lock would leave it usable: every change is complete in itself.
     pub fn lock(&self) -> MutexGuard<'_, WorkersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The scoreboard of the current host; `None`: there is none.
+    pub fn scoreboard(&self) -> Option<Arc<Scoreboard>> {
+        self.lock().scoreboard.clone()
     }
 
     /// Milliseconds since the pool was created.
@@ -252,7 +262,7 @@ impl WorkersShared {
         job: &PhpJob<'_>,
     ) -> Option<Lease> {
         let nice = state.pools.get(job.pool).nice;
-        let alike = if self.settings.rewind { state.idle.take_alike(thread, nice, job) } else { None };
+        let alike = if self.settings.rewind != Rewind::Off { state.idle.take_alike(thread, nice, job) } else { None };
         let mut worker = alike.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
         state.begin(&mut worker, job.pool, job.rank);
         Some(Lease { worker: Some(worker), shared: self.clone() })

@@ -189,6 +189,7 @@ impl Scene {
             early: false,
             standing: Default::default(),
             visit: None,
+            run: None,
         }
     }
 
