@@ -189,7 +189,7 @@
 #define MR_REASON_KEY 3u
 /* Ordinary: the script found a difference between the boot and now. */
 #define MR_REASON_LEFT 4u
-/* Ordinary: the last script that might have become an image has no point. */
+/* Ordinary: its script comes to no point, or this request did not. */
 #define MR_REASON_NO_POINT 5u
 /* Ordinary: the last point was refused. */
 #define MR_REASON_REFUSED 6u

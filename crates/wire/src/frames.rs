@@ -247,7 +247,7 @@ constants! {
     REASON_KEY: u64 = 3;
     /// Ordinary: the script found a difference between the boot and now.
     REASON_LEFT: u64 = 4;
-    /// Ordinary: the last script that might have become an image has no point.
+    /// Ordinary: its script comes to no point, or this request did not.
     REASON_NO_POINT: u64 = 5;
     /// Ordinary: the last point was refused.
     REASON_REFUSED: u64 = 6;

@@ -104,12 +104,6 @@ void figures_end(void)
 
 /* ---- images ---- */
 
-/* The request at hand should have become an image: its script has no point. */
-void figures_no_point(void)
-{
-	reason = absent = MR_REASON_NO_POINT;
-}
-
 /* Its point was refused. */
 void figures_refused(const char *why)
 {

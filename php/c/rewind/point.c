@@ -44,8 +44,10 @@
 /* Requests that run the ordinary way first: what PHP keeps between requests is warm in the image then. */
 #define WARM 2
 /* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
-#define WORTH 8
+#define WORTH 3
 #define WAIT_MOST 256
+/* Scripts of which is known whether they come to a point. */
+#define SCRIPTS_MOST 32
 #define KEY_BYTES (64u << 10)
 /* Of the names in a key, these are its class. */
 #define CLASS_BYTES 4096
@@ -78,6 +80,14 @@ static struct state {
 	size_t chunks;          /* that requests have needed beside it */
 	uint64_t served, missed; /* requests that this image has served, and that it could not */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
+	struct script {
+		uint64_t digest;    /* of its path */
+		bool point;         /* it has come to one */
+		bool pointless;     /* it has ended without one, and never came to one */
+		unsigned skipped;   /* requests for it since then */
+	} scripts[SCRIPTS_MOST];
+	unsigned scripts_next;
+	struct script *last;    /* of the request before this one */
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
 	struct buffer key;
@@ -280,10 +290,44 @@ static void drop(void)
 	}
 }
 
+/* What is known of the script of the request at hand; a new entry takes the place of the oldest one. */
+static struct script *script_at_hand(void)
+{
+	const char *path = vars_value("SCRIPT_FILENAME");
+	uint64_t digest = path ? mix(MIX_START, path, strlen(path)) : 0;
+	for (size_t i = 0; i < SCRIPTS_MOST; i++) {
+		if (state->scripts[i].digest == digest) {
+			return &state->scripts[i];
+		}
+	}
+	struct script *script = &state->scripts[state->scripts_next++ % SCRIPTS_MOST];
+	*script = (struct script){ .digest = digest };
+	return script;
+}
+
+/* Whether the script of the request at hand comes to no point, as far as is known. It is tried again now and then: it may have been changed. */
+static bool is_pointless(void)
+{
+	struct script *script = script_at_hand();
+	if (!script->pointless) {
+		return false;
+	}
+	script->skipped = (script->skipped + 1) % WAIT_MOST;
+	return script->skipped;
+}
+
 /* The request that is about to run the ordinary way may become the boot of an image. */
 static void prepare_boot(void)
 {
-	if (!state->images && is_plain() && !worker->request.ordinary && ++state->waited > state->wait) {
+	if (state->images || !is_plain() || worker->request.ordinary) {
+		return;
+	}
+	/* A script that comes once between others is not worth an image. */
+	struct script *before = state->last;
+	state->last = script_at_hand();
+	if (is_pointless()) {
+		figures_say(MR_REASON_NO_POINT);
+	} else if (state->last == before && ++state->waited > state->wait) {
 		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 		reads_begin();
 		sources_begin();
@@ -321,8 +365,10 @@ void rewind_ran(void)
 		reads_end();
 		sources_end();
 		if (!state->images && state->waited > state->wait) {
-			wait_longer(); /* its script has no point */
-			figures_no_point();
+			struct script *script = script_at_hand();
+			script->pointless = !script->point;
+			state->waited = state->wait; /* the next request may become one */
+			figures_say(MR_REASON_NO_POINT);
 		}
 		figures_end();
 	}
@@ -734,6 +780,9 @@ PHP_FUNCTION(millrace_rewind_point)
 		RETURN_FALSE;
 	}
 	state->waited = 0;
+	struct script *script = script_at_hand();
+	script->point = true;
+	script->pointless = false;
 	const char *why = refuse(repeated);
 	if (!why) {
 		state->class = class_of_boot();

@@ -148,7 +148,6 @@ void figures_look(bool plain);
 void figures_say(unsigned why);
 void figures_begin(unsigned key);
 void figures_end(void);
-void figures_no_point(void);
 void figures_refused(const char *why);
 unsigned figures_made(void);
 void figures_dropped(unsigned key);

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::status::{grouped, share, short};
-use crate::context::stats::{ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table};
+use crate::context::stats::{
+    ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table,
+};
 
 /// Keys that the text names: the most used ones.
 const KEYS_SHOWN: usize = 4;
@@ -58,7 +60,11 @@ fn write_compared(text: &mut String, compared: &ComparedStatus) -> std::fmt::Res
     let [same, unsure, different] = [same, unsure, different].map(|count| grouped(*count));
     writeln!(text, "  {:<12}compared    {same} the same; {unsure} unsure; {different} different", "")?;
     for RewindDifference { url, ordinary, rewound } in differences {
-        writeln!(text, "  {:<12}different   {url}: {rewound:?} instead of {ordinary:?}; off until PHP is reloaded", "")?;
+        writeln!(
+            text,
+            "  {:<12}different   {url}: {rewound:?} instead of {ordinary:?}; off until PHP is reloaded",
+            ""
+        )?;
     }
     Ok(())
 }
@@ -112,7 +118,8 @@ pub(super) fn json(rewind: &RewindStatus) -> Value {
 }
 
 fn compared_json(compared: &ComparedStatus) -> Value {
-    let difference = |one: &RewindDifference| json!({ "url": one.url, "ordinary": one.ordinary, "rewound": one.rewound });
+    let difference =
+        |one: &RewindDifference| json!({ "url": one.url, "ordinary": one.ordinary, "rewound": one.rewound });
     json!({
         "same": compared.same,
         "unsure": compared.unsure,

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use millrace_settings::plan;
+use millrace_settings::plan::{self, Rewind};
 use millrace_wire::frames::{BODY_OF_HEAD_MAX, Body as FrameBody, INLINE_BODY_MAX, RequestTooLong};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use tokio::sync::oneshot;
@@ -321,7 +321,9 @@ async fn send(
         worker.give_up();
         return Err(RunFailure::Ours(error));
     }
-    worker.reads = job.reads;
+    if shared.settings.rewind != Rewind::Off {
+        worker.boot = job.boot();
+    }
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();
         let inject = shared.injected.path(site.plan.profile);

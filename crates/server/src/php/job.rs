@@ -1,6 +1,7 @@
 //! What PHP needs to know about a request besides the request itself: its site, its script, and its rank in the
 //! queue. Only this module reads from the site which pool runs a request and how it ranks.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use super::loopback::Ports;
@@ -50,6 +51,13 @@ impl<'a> PhpJob<'a> {
     /// Whether it runs even if its client goes before it could.
     pub fn outlives_its_client(&self) -> bool {
         self.site.pools.outlives_its_client(self.pool)
+    }
+
+    /// A digest of the script in whose boot's image it may begin; `None`: in none.
+    pub fn boot(&self) -> Option<u64> {
+        let mut digest = DefaultHasher::new();
+        self.script.filename.hash(&mut digest);
+        self.reads.then(|| digest.finish())
     }
 
     /// The request, as a queue sees it.

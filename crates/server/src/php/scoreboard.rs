@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    FIGURES_BYTES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SLOT_ABORTED, SLOT_BYTES,
-    SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS,
-    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
+    FIGURES_BYTES, FIGURES_IMAGES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD, SCOREBOARD_MAGIC,
+    SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
+    SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK,
+    SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
     STATE_EXITING, STATE_FREE, STATE_STARTING,
 };
 
@@ -134,6 +135,12 @@ impl Scoreboard {
             sum.add(&self.words, figures + slot as usize * FIGURES_BYTES, runs);
         }
         Some(sum.finish())
+    }
+
+    /// Whether the worker has an image of a boot.
+    pub fn has_image(&self, slot: u32) -> bool {
+        let word = |start: usize| start + slot as usize * FIGURES_BYTES + FIGURES_IMAGES;
+        self.figures.is_some_and(|start| self.words.u64_at(word(start)).load(Ordering::Relaxed) > 0)
     }
 
     /// Has workers use no images of this class any more; of none, if these have become too many.

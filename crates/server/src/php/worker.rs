@@ -47,8 +47,8 @@ pub struct Worker {
     pub pool: PoolId,
     /// The rank of that request.
     pub rank: Rank,
-    /// Whether that request may have begun in an image (`PhpJob::reads`).
-    pub reads: bool,
+    /// The script in whose boot's image that request may have begun (`PhpJob::boot`), if workers are rewound.
+    pub boot: Option<u64>,
     /// Whether it counts as running for that pool.
     pub counted: bool,
     /// Permission to run its request, if crashes of its script are watched.
@@ -130,7 +130,7 @@ impl Worker {
             handle,
             idle_since: 0,
             quick: false,
-            reads: false,
+            boot: None,
             pool: PoolId::FRONT,
             rank: Rank::Visitor,
             counted: false,

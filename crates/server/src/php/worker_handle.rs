@@ -193,6 +193,11 @@ impl WorkerHandle {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it has an image of a boot, in which requests can begin.
+    pub fn has_image(&self) -> bool {
+        self.scoreboard.has_image(self.slot)
+    }
+
     /// Requests that it has read.
     pub fn requests(&self) -> u64 {
         self.scoreboard.received(self.slot)

@@ -1,9 +1,9 @@
 //! REQUEST: what the server asks a worker to run.
 
 use super::{
-    FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FLAG_ORDINARY, FrameError, FrameHeader, HEADER_BYTES,
-    INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES, RequestTooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at,
-    u32_at, u64_at,
+    FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FLAG_ORDINARY, FrameError, FrameHeader,
+    HEADER_BYTES, INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES, RequestTooLong, VARIABLE_BYTES,
+    VARIABLES_MAX, u16_at, u32_at, u64_at,
 };
 
 /// Where the content of a request is.

@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
 /// A difference has to be found so many times in a row: what is drawn from few values may agree in both ordinary runs by chance.
 const CONFIRMATIONS: usize = 5;
-/// How often a request is sent until it begins in an image of the same class.
+/// How often a request is sent until it begins in an image.
 const ATTEMPTS: usize = 6;
 /// A longer response is not compared, bytes.
 const CONTENT_MOST: usize = 4 << 20;
@@ -114,7 +114,10 @@ pub fn begin(
     request: &mut Request,
     script: &Script,
 ) {
-    if workers.settings.rewind != Rewind::Auto || request.head.method() != "GET" || !matches!(request.content, Content::Empty) {
+    if workers.settings.rewind != Rewind::Auto
+        || request.head.method() != "GET"
+        || !matches!(request.content, Content::Empty)
+    {
         return;
     }
     let now = workers.since_epoch(thread.clock.now());
@@ -132,7 +135,7 @@ pub fn begin(
     request.run = Some(run);
     tokio::task::spawn_local(async move {
         let verdict = match timeout(PATIENCE, ended).await {
-            Ok(Ok(end)) if end.ready && end.repeatable && !end.failed => comparison.judge(end.class).await,
+            Ok(Ok(end)) if end.ready && end.repeatable && !end.failed => comparison.judge().await,
             _ => None,
         };
         comparison.thread.clock.read();
@@ -152,13 +155,13 @@ struct Comparison {
 
 impl Comparison {
     /// Compares it with itself; switches images of this class off if they make a difference. `None`: that was not possible.
-    async fn judge(&self, class: u64) -> Option<Verdict> {
-        let mut verdict = self.compare(class).await?;
+    async fn judge(&self) -> Option<Verdict> {
+        let (mut verdict, mut class) = self.compare().await?;
         for _ in 1..CONFIRMATIONS {
             if !matches!(verdict, Verdict::Differs(_)) {
                 break;
             }
-            verdict = self.compare(class).await?;
+            (verdict, class) = self.compare().await?;
         }
         if let Verdict::Differs(difference) = &verdict {
             let target = String::from_utf8_lossy(self.request.head.path_query()).into_owned();
@@ -177,19 +180,20 @@ impl Comparison {
         Some(verdict)
     }
 
-    async fn compare(&self, class: u64) -> Option<Verdict> {
+    /// The verdict, and the class of the image.
+    async fn compare(&self) -> Option<(Verdict, u64)> {
         let (before, _) = self.run(true).await?;
-        let rewound = self.run_rewound(class).await?;
+        let (rewound, end) = self.run_rewound().await?;
         let (after, _) = self.run(true).await?;
-        Some(compare(&before, &rewound, &after))
+        Some((compare(&before, &rewound, &after), end.class))
     }
 
     /// A worker whose image was thrown away makes another one first.
-    async fn run_rewound(&self, class: u64) -> Option<Vec<u8>> {
+    async fn run_rewound(&self) -> Option<(Vec<u8>, EndFrame)> {
         for _ in 0..ATTEMPTS {
             let (response, end) = self.run(false).await?;
-            if end.rewound && end.class == class {
-                return Some(response);
+            if end.rewound {
+                return Some((response, end));
             }
         }
         None
@@ -206,7 +210,7 @@ impl Comparison {
         let response = whole(reply).await?;
         drop(request);
         let end = timeout(PATIENCE, ended).await.ok()?.ok()?;
-        (end.ready && !end.failed && (end.repeatable || ordinary)).then_some((response, end))
+        (end.ready && !end.failed && (end.repeatable || !end.rewound)).then_some((response, end))
     }
 
     async fn wait_for_leisure(&self) -> Option<()> {

@@ -45,13 +45,20 @@ impl Idle {
     }
 
     /// The best one where workers are rewound: its last request was of the same kind, so that its image probably fits.
-    /// Otherwise the one that was idle for longest: others keep their images.
+    /// Otherwise one without an image, or the one that was idle for longest: others keep their images.
     pub(super) fn take_alike(&mut self, thread: usize, nice: u8, job: &PhpJob<'_>) -> Option<Box<Worker>> {
-        let kind = (job.pool, job.rank, job.reads);
+        let kind = (job.pool, job.rank, job.boot());
         let is_alike =
-            |worker: &Worker| worker.nice == nice && (worker.pool, worker.rank, worker.reads) == kind;
-        self.take_by(thread, |list| list.iter().rposition(|worker| is_alike(worker)))
-            .or_else(|| self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice)))
+            |worker: &Worker| worker.nice == nice && (worker.pool, worker.rank, worker.boot) == kind;
+        self.take_by(thread, |list| {
+            list.iter().rposition(|worker| is_alike(worker) && worker.handle.has_image())
+        })
+        .or_else(|| self.take_by(thread, |list| list.iter().rposition(|worker| is_alike(worker))))
+        .or_else(|| {
+            let is_free = |worker: &Worker| worker.nice == nice && !worker.handle.has_image();
+            self.take_by(thread, |list| list.iter().rposition(|worker| is_free(worker)))
+        })
+        .or_else(|| self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice)))
     }
 
     fn take_by(

@@ -262,7 +262,8 @@ impl WorkersShared {
         job: &PhpJob<'_>,
     ) -> Option<Lease> {
         let nice = state.pools.get(job.pool).nice;
-        let alike = if self.settings.rewind != Rewind::Off { state.idle.take_alike(thread, nice, job) } else { None };
+        let alike =
+            if self.settings.rewind != Rewind::Off { state.idle.take_alike(thread, nice, job) } else { None };
         let mut worker = alike.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
         state.begin(&mut worker, job.pool, job.rank);
         Some(Lease { worker: Some(worker), shared: self.clone() })

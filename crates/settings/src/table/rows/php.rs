@@ -144,7 +144,10 @@ static ROWS: &[Setting] = &[
         key: "php.rewind",
         kind: Kind::Choice(&[
             ("off", "every request starts its script from the beginning"),
-            ("auto", "as `on`, and now and then a request is run both ways; where the responses differ, requests of that kind start from the beginning again"),
+            (
+                "auto",
+                "as `on`, and now and then a request is run both ways; where the responses differ, requests of that kind start from the beginning again",
+            ),
             ("on", "from millrace_rewind_point(), where it can"),
         ]),
         default: Default::Fixed("off"),
