@@ -17,6 +17,7 @@ from pathlib import Path
 
 import mariadb
 import noise
+import raw
 import rig
 import shop
 from wordpress import CLASSIC
@@ -109,6 +110,11 @@ class Twins(contextlib.ExitStack):
         folder = self.folder / name
         ini = rig.php_ini(folder / "php.ini", INI)
         return self.enter_context(rig.Millrace(folder, root, ini=ini, settings={**SETTINGS, "php.rewind": mode}))
+
+    def rewind(self):
+        """What the first server says of its rewound workers."""
+        answer = raw.once(str(self.servers[0].admin), b"GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return json.loads(answer.body)["php"][0]["rewind"]
 
     def read(self, pool, reads, sides):
         """Sends all requests, which change nothing, to one site and then to the other, from as many threads as the pool has; compares."""

@@ -411,6 +411,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes_at(bytes, at).map(u64::from_ne_bytes)
 }
 
+// The head of the scoreboard has room for all of it.
+const _: () = assert!(
+    SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8 && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_HEAD
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -483,11 +488,5 @@ mod tests {
         }
         assert!(end <= FIGURES_BYTES && FIGURES_BYTES.is_multiple_of(64));
         assert_eq!(REASON_OFF as usize + 1, FIGURES_REASONS);
-    }
-
-    #[test]
-    fn the_head_of_the_scoreboard_has_room() {
-        assert!(SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8);
-        assert!(SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_HEAD);
     }
 }
