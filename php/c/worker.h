@@ -192,6 +192,7 @@ PHP_FUNCTION(millrace_rewind_point);
 PHP_FUNCTION(millrace_rewind_leave);
 PHP_FUNCTION(millrace_rewind_changed);
 PHP_FUNCTION(millrace_rewind_queries);
+PHP_FUNCTION(millrace_rewind_superglobals);
 void rewind_prepare_malloc(void);
 void rewind_startup(void);
 void rewind_open(void);

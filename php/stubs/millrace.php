@@ -136,6 +136,11 @@ function millrace_handle_request(callable $handler): bool {}
 function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
 
 /**
+ * Makes the superglobals anew from the request. They are so after the point, too: a point is refused where the boot has changed them.
+ */
+function millrace_rewind_superglobals(): void {}
+
+/**
  * The queries that the boot has sent by mysqli_query(), and their rows as mysqli_result::fetch_all() returns them.
  *
  * @return list<array{string, list<list<mixed>>}>

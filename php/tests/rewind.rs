@@ -193,6 +193,11 @@ fn what_forbids_a_point() {
         // The class is there from PHP 8.2 on.
         ("$c = 'Random\\Randomizer'; class_exists($c) ? new $c : mt_rand();", "calls "),
         ("$key = function_exists($f = 'sodium_crypto_auth_keygen') ? $f() : mt_rand();", "calls "),
+        ("$id = fread(fopen('/dev/urandom', 'r'), 8);", "reads a device"),
+        ("$id = file_get_contents('/proc/sys/kernel/random/uuid');", "reads a device"),
+        ("$_SERVER['HTTPS'] = 'on';", "the boot changes $_SERVER"),
+        ("unset($_SERVER['REMOTE_ADDR']);", "the boot changes $_SERVER"),
+        ("$_COOKIE['name'] = 'value';", "the boot changes $_COOKIE"),
         ("$socket = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);", "a connection is open"),
         ("$file = fopen(__DIR__ . '/log', 'a');", "a file that can be written is open"),
         ("echo 'early'; flush();", "the answer has begun"),
@@ -262,16 +267,17 @@ fn images_are_not_old() {
 }
 
 /// An image that is compared with what its boot has read outlives a second, and requests that may have written: until something is
-/// different, in a file that it has opened or as its application says.
+/// different, in a file that it has opened, in one that it has only looked for, or as its application says.
 #[test]
 fn images_that_are_compared_live_longer() {
-    let site = SITE.replace("$boot =", "$read = file_get_contents(__DIR__ . '/read'); $boot =").replace(
+    let site = SITE.replace("$boot =", "$read = file_get_contents(__DIR__ . '/read') . (int) is_readable(__DIR__ . '/late/file'); $boot =").replace(
         "millrace_rewind_point()",
         "millrace_rewind_point(compare: fn () => !file_exists(__DIR__ . '/other/changed') && millrace_rewind_queries() === [])",
     );
     let mut stage = Stage::with("opcache.revalidate_freq=0\n", &site);
-    let (read, other) = (stage.host.root.join("read"), stage.host.root.join("other"));
+    let [read, other, late] = ["read", "other", "late"].map(|name| stage.host.root.join(name));
     std::fs::create_dir(&other).unwrap();
+    std::fs::create_dir(&late).unwrap();
     std::fs::write(&read, "1").unwrap();
     let boot = |answer: &Answer| answer.values("X-Boot").join("");
     // Files that have just been written make images that are not compared.
@@ -289,7 +295,11 @@ fn images_that_are_compared_live_longer() {
     let first = old(&mut stage);
     std::fs::write(&read, "2").unwrap();
     let now = stage.run("echo $read;");
-    assert_eq!((now.text().as_str(), boot(&now) != first), ("2", true));
+    assert_eq!((now.text().as_str(), boot(&now) != first), ("20", true));
+    let second = old(&mut stage);
+    std::fs::write(late.join("file"), "").unwrap();
+    let now = stage.run("echo $read;");
+    assert_eq!((now.text().as_str(), boot(&now) != second), ("21", true));
     let second = old(&mut stage);
     std::fs::write(other.join("changed"), "").unwrap();
     assert_ne!(boot(&stage.run("")), second);

@@ -125,6 +125,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_superglobals, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_queries, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
@@ -135,6 +138,7 @@ static void register_functions(void)
 		ZEND_FE(millrace_rewind_leave, arginfo_leave)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
 		ZEND_FE(millrace_rewind_queries, arginfo_queries)
+		ZEND_FE(millrace_rewind_superglobals, arginfo_superglobals)
 		ZEND_FE_END
 	};
 	zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
@@ -513,6 +517,66 @@ static void renew_variable(const char *name, size_t length)
 	}
 }
 
+static const char *const superglobals[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
+#define SUPERGLOBALS (sizeof superglobals / sizeof *superglobals)
+
+static zval *superglobal(size_t at)
+{
+	zval *value = zend_hash_str_find_ind(&EG(symbol_table), superglobals[at], strlen(superglobals[at]));
+	if (value) {
+		ZVAL_DEREF(value);
+	}
+	return value;
+}
+
+/* Makes the superglobals anew, from the request. */
+static void renew_superglobals(void)
+{
+	for (int i = 0; i < NUM_TRACK_VARS; i++) {
+		zval_ptr_dtor(&PG(http_globals)[i]);
+	}
+	php_hash_environment();
+	renew_variable(ZEND_STRL("_SERVER"));
+	renew_variable(ZEND_STRL("_ENV"));
+	renew_variable(ZEND_STRL("_REQUEST"));
+}
+
+/*
+ * A superglobal that the boot has changed: $_SERVER['HTTPS'] behind a proxy, for example. Requests get theirs anew behind the point, so
+ * such a change would be lost. NULL: there is none.
+ */
+static const char *changed_superglobal(void)
+{
+	static char text[160];
+	zval before[SUPERGLOBALS];
+	const char *why = NULL;
+	for (size_t i = 0; i < SUPERGLOBALS; i++) {
+		zval *value = superglobal(i);
+		ZVAL_UNDEF(&before[i]);
+		if (value) {
+			ZVAL_COPY(&before[i], value);
+		}
+	}
+	renew_superglobals();
+	for (size_t i = 0; i < SUPERGLOBALS; i++) {
+		zval *value = superglobal(i);
+		if (value && !Z_ISUNDEF(before[i]) && !zend_is_identical(value, &before[i])) {
+			why = text;
+			snprintf(text, sizeof text, "the boot changes $%s: do that after the point", superglobals[i]);
+		}
+	}
+	for (size_t i = 0; i < SUPERGLOBALS; i++) {
+		zval *value = superglobal(i);
+		if (value && !Z_ISUNDEF(before[i])) {
+			zval_ptr_dtor(value);
+			ZVAL_COPY_VALUE(value, &before[i]);
+		} else {
+			zval_ptr_dtor(&before[i]);
+		}
+	}
+	return why;
+}
+
 /* The request at hand takes the place of the one that the boot has run for: the parts of php_request_startup that concern it. */
 static void renew_request(void)
 {
@@ -529,13 +593,7 @@ static void renew_request(void)
 	worker->request.head = strcmp(SG(request_info).request_method, "HEAD") == 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
 	zend_set_timeout(EG(timeout_seconds), 0);
-	for (int i = 0; i < NUM_TRACK_VARS; i++) {
-		zval_ptr_dtor(&PG(http_globals)[i]);
-	}
-	php_hash_environment();
-	renew_variable(ZEND_STRL("_SERVER"));
-	renew_variable(ZEND_STRL("_ENV"));
-	renew_variable(ZEND_STRL("_REQUEST"));
+	renew_superglobals();
 	renew_random();
 	php_clear_stat_cache(0, NULL, 0);
 	MR_RESET_PEAK();
@@ -789,6 +847,9 @@ PHP_FUNCTION(millrace_rewind_point)
 		why = is_off() ? "answers from such images have differed from ordinary ones (millrace status)" : call_before(&before, &cache);
 	}
 	if (!why) {
+		why = changed_superglobal();
+	}
+	if (!why) {
 		why = kernel_take();
 	}
 	if (why) {
@@ -839,4 +900,11 @@ PHP_FUNCTION(millrace_rewind_changed)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	rewind_wrote();
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_superglobals)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	renew_superglobals();
 }

@@ -19,7 +19,7 @@
 
 #define READS_MOST 512
 
-enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION };
+enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION, OF_RANDOM };
 static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
 #define NAMES (sizeof names / sizeof *names)
 static const char *const of_browser[] = { "is_lynx", "is_gecko", "is_winIE", "is_macIE", "is_opera", "is_NS4", "is_safari", "is_chrome",
@@ -28,7 +28,7 @@ static const char *const of_browser[] = { "is_lynx", "is_gecko", "is_winIE", "is
 static struct read {
 	enum source source;
 	zend_string *name;              /* the element; NULL: the whole array */
-	const char *function_read;      /* OF_FUNCTION: its name */
+	const char *function_read;      /* OF_FUNCTION: its name; OF_RANDOM: where random values come from */
 	const zend_string *function, *file; /* where it is read */
 	uint32_t line;
 } reads[READS_MOST];
@@ -259,6 +259,14 @@ static void note_call(INTERNAL_FUNCTION_PARAMETERS)
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* The boot reads random values in another way than by one of these functions: `of`, a literal. */
+void reads_note_random(const char *of)
+{
+	if (noting) {
+		note(OF_RANDOM, NULL, of, EG(current_execute_data));
+	}
+}
+
 /* In the host, before anything is compiled. */
 void reads_startup(void)
 {
@@ -315,7 +323,7 @@ static bool is_repeated(const struct read *read, HashTable *repeated)
 /* An array whose content is another one in each request: with it as a whole no image would serve a second one. */
 static bool is_always_new(const struct read *read)
 {
-	return read->source == OF_FUNCTION
+	return read->source == OF_FUNCTION || read->source == OF_RANDOM
 		|| (!read->name && (read->source == OF_SERVER || read->source == OF_ENV));
 }
 
@@ -341,9 +349,9 @@ const char *reads_leave_out(HashTable *repeated)
 			continue;
 		}
 		if (is_always_new(read)) {
-			snprintf(text, sizeof text, "the boot %s%s%s in %.200s:%u", read->source == OF_FUNCTION ? "calls " : "reads all of $",
-				read->source == OF_FUNCTION ? read->function_read : names[read->source], read->source == OF_FUNCTION ? "()" : "",
-				read->file ? ZSTR_VAL(read->file) : "?", read->line);
+			const char *verb = read->source == OF_FUNCTION ? "calls " : read->source == OF_RANDOM ? "reads " : "reads all of $";
+			snprintf(text, sizeof text, "the boot %s%s%s in %.200s:%u", verb, read->function_read ? read->function_read : names[read->source],
+				read->source == OF_FUNCTION ? "()" : "", read->file ? ZSTR_VAL(read->file) : "?", read->line);
 			return text;
 		}
 		reads[kept++] = *read;

@@ -122,6 +122,7 @@ ZEND_NORETURN void room_go_back(void);
 void reads_startup(void);
 void reads_watch_files(void);
 void reads_begin(void);
+void reads_note_random(const char *of);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);

@@ -1,7 +1,7 @@
 /*
  * What the boot reads beside its request: files and the database. An image that outlives a second is compared with them again,
- * so they are noted while the boot runs: each file that it includes or opens, by its times, with its directory; each query that it sends by
- * mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
+ * so they are noted while the boot runs: each file that it includes, opens or asks about, by its times, with its directory; each query that
+ * it sends by mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
  * program, a connection - nothing is compared, and the image is thrown away after a second.
  *
  * The same functions tell that a request writes to the database, or does something else that must not be done twice.
@@ -23,7 +23,6 @@ enum kind {
 	STATEMENT, /* prepares SQL, or sends it without returning the rows */
 	COMMIT,    /* ends a transaction */
 	FOREIGN,   /* talks to another program, or to another server */
-	ACT,       /* changes files, or sends mail */
 };
 
 static struct watched watched[] = {
@@ -51,17 +50,34 @@ static struct watched watched[] = {
 	{ "redis", "pconnect", FOREIGN, 0, NULL, NULL }, { "memcached", "get", FOREIGN, 0, NULL, NULL },
 	{ "memcached", "set", FOREIGN, 0, NULL, NULL }, { "memcached", "delete", FOREIGN, 0, NULL, NULL },
 	{ NULL, "apcu_store", FOREIGN, 0, NULL, NULL }, { NULL, "apcu_delete", FOREIGN, 0, NULL, NULL },
-	{ NULL, "mail", ACT, 0, NULL, NULL }, { NULL, "unlink", ACT, 0, NULL, NULL }, { NULL, "rename", ACT, 0, NULL, NULL },
-	{ NULL, "mkdir", ACT, 0, NULL, NULL }, { NULL, "rmdir", ACT, 0, NULL, NULL }, { NULL, "link", ACT, 0, NULL, NULL },
-	{ NULL, "symlink", ACT, 0, NULL, NULL }, { NULL, "touch", ACT, 0, NULL, NULL }, { NULL, "chmod", ACT, 0, NULL, NULL },
 };
 #define WATCHED (sizeof watched / sizeof *watched)
+
+enum of_files {
+	ACT,  /* changes files, or sends mail */
+	LOOK, /* asks about a file */
+	LIST, /* asks for files by a pattern */
+};
+
+static struct watched of_files[] = {
+	{ NULL, "mail", ACT, 0, NULL, NULL }, { NULL, "unlink", ACT, 0, NULL, NULL }, { NULL, "rename", ACT, 0, NULL, NULL },
+	{ NULL, "mkdir", ACT, 0, NULL, NULL }, { NULL, "rmdir", ACT, 0, NULL, NULL }, { NULL, "link", ACT, 0, NULL, NULL },
+	{ NULL, "file_exists", LOOK, 1, NULL, NULL }, { NULL, "is_file", LOOK, 1, NULL, NULL },
+	{ NULL, "is_dir", LOOK, 1, NULL, NULL }, { NULL, "is_readable", LOOK, 1, NULL, NULL },
+	{ NULL, "is_writable", LOOK, 1, NULL, NULL }, { NULL, "is_link", LOOK, 1, NULL, NULL },
+	{ NULL, "filemtime", LOOK, 1, NULL, NULL }, { NULL, "filesize", LOOK, 1, NULL, NULL },
+	{ NULL, "stat", LOOK, 1, NULL, NULL }, { NULL, "realpath", LOOK, 1, NULL, NULL },
+	{ NULL, "glob", LIST, 1, NULL, NULL }, { NULL, "symlink", ACT, 0, NULL, NULL },
+	{ NULL, "touch", ACT, 0, NULL, NULL }, { NULL, "chmod", ACT, 0, NULL, NULL },
+};
+#define OF_FILES_MOST (sizeof of_files / sizeof *of_files)
 
 static bool noting;
 /* Of the boot: its memory is the image's. */
 static struct {
 	bool incomparable;
-	HashTable *opened; /* paths of files that it has opened */
+	HashTable *opened; /* paths of files and directories that it has opened */
+	HashTable *asked;  /* paths that it has asked about */
 	zval queries;      /* a list of [SQL, rows] */
 	uint64_t files;    /* a digest of all its files, at the point */
 	zend_long trusted; /* opcache.revalidate_freq: seconds for which PHP takes a file as it was */
@@ -133,6 +149,9 @@ static bool fetch_rows(zval *result, zval *rows)
 
 static void note_query(zend_string *sql, zval *result)
 {
+	if (strcasestr(ZSTR_VAL(sql), "UUID(") || strcasestr(ZSTR_VAL(sql), "RANDOM_BYTES(")) {
+		reads_note_random("random values of the database");
+	}
 	static const char *const settings[] = { "SET", "USE" };
 	const char *text = skip_to_sql(ZSTR_VAL(sql));
 	zval rows, one, copy;
@@ -158,6 +177,55 @@ static void note_query(zend_string *sql, zval *result)
 	add_next_index_zval(&boot.queries, &one);
 }
 
+/* ---- files ---- */
+
+static const php_stream_wrapper_ops *plain;
+static php_stream_wrapper_ops noted;
+
+static void note_path(HashTable **paths, const char *path)
+{
+	char *whole = expand_filepath(path, NULL);
+	if (!*paths) {
+		ALLOC_HASHTABLE(*paths);
+		zend_hash_init(*paths, 16, NULL, NULL, 0);
+	}
+	if (whole) {
+		zend_hash_str_add_empty_element(*paths, whole, strlen(whole));
+		efree(whole);
+	}
+}
+
+/* Of a pattern, the directory that it is in. */
+static void note_pattern(const char *path)
+{
+	char directory[PATH_MAX];
+	size_t length = strcspn(path, "*?[{");
+	if (length < sizeof directory) {
+		memcpy(directory, path, length);
+		directory[length] = 0;
+		char *slash = strrchr(directory, '/');
+		*(slash ? slash : directory) = 0;
+		note_path(&boot.opened, *directory ? directory : ".");
+	}
+}
+
+/* What is no file on a disk has another content each time. */
+static bool is_device(const char *path)
+{
+	struct stat file;
+	bool is_of_kernel = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+	return is_of_kernel || (stat(path, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode));
+}
+
+static void note_file(const char *path, bool writes)
+{
+	boot.incomparable |= writes;
+	if (is_device(path) && strcmp(path, "/dev/null") != 0) {
+		reads_note_random("a device");
+	}
+	note_path(&boot.opened, path);
+}
+
 /* ---- functions ---- */
 
 static void on_call(INTERNAL_FUNCTION_PARAMETERS)
@@ -168,7 +236,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	const char *text = sql ? skip_to_sql(ZSTR_VAL(sql)) : NULL;
 	bool writes = text && !only_reads(text);
 	bool commits = one->kind == COMMIT || (text && strncasecmp(text, "COMMIT", 6) == 0);
-	if (one->kind == FOREIGN || one->kind == ACT) {
+	if (one->kind == FOREIGN) {
 		rewind_acted();
 	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -180,7 +248,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->argument;
 	if (noting && is_query && !EG(exception)) {
 		note_query(sql, return_value);
-	} else if (noting && one->kind != ACT) {
+	} else if (noting) {
 		boot.incomparable = true;
 	}
 	if (sql) {
@@ -188,23 +256,19 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
-/* ---- files ---- */
-
-static const php_stream_wrapper_ops *plain;
-static php_stream_wrapper_ops noted;
-
-static void note_file(const char *path, bool writes)
+static void on_call_of_files(INTERNAL_FUNCTION_PARAMETERS)
 {
-	char *whole = expand_filepath(path, NULL);
-	boot.incomparable |= writes;
-	if (!boot.opened) {
-		ALLOC_HASHTABLE(boot.opened);
-		zend_hash_init(boot.opened, 16, NULL, NULL, 0);
+	const struct watched *one = watch_called(of_files, OF_FILES_MOST, execute_data);
+	const zval *path = one->argument && ZEND_NUM_ARGS() >= one->argument ? ZEND_CALL_ARG(execute_data, one->argument) : NULL;
+	bool is_noted = noting && path && Z_TYPE_P(path) == IS_STRING && Z_STRLEN_P(path) && !strstr(Z_STRVAL_P(path), "://");
+	if (one->kind == ACT) {
+		rewind_acted();
+	} else if (is_noted && one->kind == LIST) {
+		note_pattern(Z_STRVAL_P(path));
+	} else if (is_noted) {
+		note_path(&boot.asked, Z_STRVAL_P(path));
 	}
-	if (whole) {
-		zend_hash_str_add_empty_element(boot.opened, whole, strlen(whole));
-		efree(whole);
-	}
+	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
 static php_stream *on_open(php_stream_wrapper *wrapper, const char *path, const char *mode, int flags, zend_string **opened,
@@ -218,6 +282,15 @@ static php_stream *on_open(php_stream_wrapper *wrapper, const char *path, const 
 		note_file(path, writes);
 	}
 	return plain->stream_opener(wrapper, path, mode, flags, opened, context STREAMS_REL_CC);
+}
+
+static php_stream *on_list(php_stream_wrapper *wrapper, const char *path, const char *mode, int flags, zend_string **opened,
+	php_stream_context *context STREAMS_DC)
+{
+	if (noting) {
+		note_path(&boot.opened, path);
+	}
+	return plain->dir_opener(wrapper, path, mode, flags, opened, context STREAMS_REL_CC);
 }
 
 static uint64_t mix_file(uint64_t digest, const char *path, time_t *newest)
@@ -252,10 +325,26 @@ static uint64_t mix_files(uint64_t digest, HashTable *paths, time_t *newest)
 	return digest;
 }
 
+/* What was asked about may come, go, or be another file; what is in a directory does not count. */
+static uint64_t mix_asked(uint64_t digest, HashTable *paths, time_t *newest)
+{
+	zend_string *path;
+	ZEND_HASH_FOREACH_STR_KEY(paths, path) {
+		struct stat file;
+		if (path && stat(ZSTR_VAL(path), &file) == 0 && !S_ISREG(file.st_mode)) {
+			digest = mix(digest, &file.st_mode, sizeof file.st_mode);
+		} else if (path) {
+			digest = mix_file(digest, ZSTR_VAL(path), newest);
+		}
+	} ZEND_HASH_FOREACH_END();
+	return digest;
+}
+
 static uint64_t digest_files(time_t *newest)
 {
 	uint64_t digest = mix_files(MIX_START, &EG(included_files), newest);
-	return boot.opened ? mix_files(digest, boot.opened, newest) : digest;
+	digest = boot.opened ? mix_files(digest, boot.opened, newest) : digest;
+	return boot.asked ? mix_asked(digest, boot.asked, newest) : digest;
 }
 
 /* ---- life ---- */
@@ -266,8 +355,10 @@ void sources_startup(void)
 	plain = php_plain_files_wrapper.wops;
 	noted = *plain;
 	noted.stream_opener = on_open;
+	noted.dir_opener = on_list;
 	php_plain_files_wrapper.wops = &noted;
 	watch_functions(watched, WATCHED, on_call);
+	watch_functions(of_files, OF_FILES_MOST, on_call_of_files);
 }
 
 /* A request begins that may come to a point. */

@@ -22,9 +22,11 @@ final class Rewind
      * placeholder for `%`: a secret that is never shown, so that the requests of one image may share it.
      */
     private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
-        'wp_magic_quotes', 'placeholder_escape'];
+        'wp_magic_quotes', 'sanitize_comment_cookies', 'placeholder_escape'];
     /** @var array<string, mixed> the options of the boot */
     private static array $options = [];
+    /** What wp-config.php or a plugin has changed in superglobals, as behind a proxy: name => [elements that were set, and that were unset]. */
+    private static array $changes = [];
     /** What was found out about the request of the boot. */
     private static array $found = [];
     /** Whether WordPress has found out about the browser what browser() does. */
@@ -44,22 +46,18 @@ final class Rewind
     /** All is loaded and initialized, and WordPress has not looked for a page yet. */
     public static function late(): void
     {
-        if (self::point(false)) {
-            wp_magic_quotes();
-            if (Page::$watched) {
-                unset($_SERVER['HTTP_IF_NONE_MATCH'], $_SERVER['HTTP_IF_MODIFIED_SINCE']);
-            }
-        }
+        self::point(false);
     }
 
-    private static function point(bool $early): bool
+    private static function point(bool $early): void
     {
         if (is_multisite() || wp_using_ext_object_cache() || wp_installing() || is_admin()) {
-            return false;
+            return;
         }
         $closed = false;
+        $before = [];
         $is_sqlite = get_class($GLOBALS['wpdb']) !== 'wpdb';
-        $close = static function () use (&$closed, $is_sqlite): void {
+        $close = static function () use (&$closed, &$before, $is_sqlite, $early): void {
             self::$options = $is_sqlite ? wp_load_alloptions() : [];
             self::$found = self::find();
             self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
@@ -67,21 +65,71 @@ final class Rewind
             self::$agrees = $browser && array_intersect_key($GLOBALS, $browser) == $browser;
             $closed = self::disconnect();
             self::$connected = !$closed;
+            $before = self::superglobals();
+            self::$changes = self::changes($before, $early);
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
         $rewound = millrace_rewind_point($close, self::REPEATED, $early, $compare);
         if ($rewound) {
-            self::begin();
-        } elseif ($closed) {
+            self::begin($early);
+            return;
+        }
+        foreach ($before as $name => $value) {
+            $GLOBALS[$name] = $value;
+        }
+        if ($closed) {
             self::connect();
         }
-        return $rewound;
+    }
+
+    private static function superglobals(): array
+    {
+        return ['_SERVER' => $_SERVER, '_GET' => $_GET, '_POST' => $_POST, '_COOKIE' => $_COOKIE, '_REQUEST' => $_REQUEST];
+    }
+
+    /** What WordPress itself has done to the superglobals until the point. */
+    private static function repeat(bool $early): void
+    {
+        wp_fix_server_vars();
+        if ($early) {
+            return;
+        }
+        wp_magic_quotes();
+        if (has_action('sanitize_comment_cookies', 'sanitize_comment_cookies')) {
+            sanitize_comment_cookies();
+        }
+        if (Page::$watched) {
+            unset($_SERVER['HTTP_IF_NONE_MATCH'], $_SERVER['HTTP_IF_MODIFIED_SINCE']);
+        }
+    }
+
+    /** What others have done to them. It follows from what they have read of the request, which is in the image's key. Leaves them as the server sends them. */
+    private static function changes(array $boot, bool $early): array
+    {
+        millrace_rewind_superglobals();
+        self::repeat($early);
+        $changes = [];
+        foreach (self::superglobals() as $name => $usual) {
+            $set = array_filter($boot[$name], static fn ($value, $key) => !array_key_exists($key, $usual) || $usual[$key] !== $value, \ARRAY_FILTER_USE_BOTH);
+            $changes[$name] = [$set, array_keys(array_diff_key($usual, $boot[$name]))];
+        }
+        millrace_rewind_superglobals();
+        return $changes;
     }
 
     /** The request is another one than that of the boot. */
-    private static function begin(): void
+    private static function begin(bool $early): void
     {
         timer_start();
+        self::repeat($early);
+        foreach (self::$changes as $name => [$set, $unset]) {
+            foreach ($set as $key => $value) {
+                $GLOBALS[$name][$key] = $value;
+            }
+            foreach ($unset as $key) {
+                unset($GLOBALS[$name][$key]);
+            }
+        }
         $agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
         $browser = self::browser($agent);
         if (self::find() !== self::$found || ($agent !== self::$agent && !($browser && self::$agrees))) {
@@ -90,7 +138,6 @@ final class Rewind
         foreach ($browser as $name => $is) {
             $GLOBALS[$name] = $is;
         }
-        wp_fix_server_vars();
         self::connect();
         if (self::$options) {
             wp_cache_init();

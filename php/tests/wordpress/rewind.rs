@@ -50,6 +50,12 @@ impl Both {
         self.compare(value, &ask);
     }
 
+    /// The same with several variables.
+    fn compare_with(&mut self, variables: &[(&str, &str)], uri: &str) {
+        let ask = variables.iter().fold(self.site.ask_page(uri), |ask, (name, value)| ask.set(name, value));
+        self.compare(&format!("{variables:?}"), &ask);
+    }
+
     /// Prints how many requests had no boot of their own.
     fn report(&self) {
         let requests = self.boots.values().sum::<u32>();
@@ -121,6 +127,36 @@ fn rewound_pages_are_the_same() {
     both.report();
     for n in 0..60 {
         both.compare_as(clients[n * 7 % clients.len()], PAGES[n * 5 % PAGES.len()]);
+    }
+    both.report();
+}
+
+/// What wp-config.php and plugins change in superglobals before the point, as behind a proxy, and what WordPress does to the cookies of commenters.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn changes_of_superglobals_are_kept() {
+    let plugin = "if (($_SERVER['HTTP_X_FORWARDED_PROTO'] ?? '') === 'https') { $_SERVER['HTTPS'] = 'on'; unset($_SERVER['HTTP_X_GONE']); }
+        add_action('init', function () { $_GET['added'] = 'by init'; });
+        add_action('parse_request', fn () => header('X-Seen: ' . json_encode([is_ssl(), $_SERVER['HTTP_X_GONE'] ?? null, $_GET['added'] ?? null,
+            $_COOKIE['comment_author_email_' . COOKIEHASH] ?? null])), 1);";
+    let mut both = Both::start(plugin);
+    let hash = both.site.value("COOKIEHASH");
+    let commenter = format!(
+        "comment_author_{hash}=\u{17b}\u{f3}\u{142}w; comment_author_email_{hash}=\u{17b}\u{f3}\u{142}w%40example.org; quoted=it's"
+    );
+    for fields in [
+        vec![("HTTP_X_FORWARDED_PROTO", "https"), ("HTTP_X_GONE", "1")],
+        vec![("HTTP_COOKIE", commenter.as_str())],
+        vec![],
+    ] {
+        let enough = both.without_boot() + 8;
+        for n in 0.. {
+            both.compare_with(&fields, ["/", "/?p=1"][n % 2]);
+            if both.without_boot() >= enough {
+                break;
+            }
+            assert!(n < 2_000, "{:?} {:?}", both.boots, both.log);
+        }
     }
     both.report();
 }
