@@ -105,14 +105,18 @@ final class Posts
         Changes::soft(...$tags);
     }
 
-    /** Fields of a post: only by somebody who may edit it, because many a site counts its visits in such a field. */
+    /**
+     * Fields of a post: not by a visitor's request, because many a site counts its visits in such a field; by cron, an import or a
+     * feed of stock, if the field's name doesn't say that it counts.
+     */
     public static function meta($meta, $id, $key): void
     {
         $post = preg_match(self::BOOKKEEPING, $key) || !did_action('init') ? null : get_post($id);
-        if (!$post || $post->post_status !== 'publish' || !is_post_type_viewable($post->post_type)) {
+        // An attachment has no status of its own.
+        if (!$post || !in_array($post->post_status, ['publish', 'inherit'], true) || !is_post_type_viewable($post->post_type)) {
             return;
         }
-        if ($key === '_thumbnail_id' || current_user_can('edit_post', $id)) {
+        if ($key === '_thumbnail_id' || (wp_doing_cron() && !Options::is_bookkeeping($key)) || Changes::may('edit_post', $id)) {
             Changes::soft("post-$id");
         }
     }
@@ -252,7 +256,7 @@ final class Posts
             return false;
         }
         $type = get_post_type_object($post->post_type);
-        if ($type && $type->show_ui && did_action('init') && current_user_can('edit_post', $post->ID)) {
+        if ($type && $type->show_ui && did_action('init') && Changes::may('edit_post', $post->ID)) {
             Changes::all();
         }
         return true;

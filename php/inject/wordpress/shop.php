@@ -163,7 +163,7 @@ final class Shop
     /** The user edits the product; it is no order. */
     private static function is_edited($id): bool
     {
-        return !self::$ordered && did_action('init') && current_user_can('edit_post', wp_get_post_parent_id($id) ?: $id);
+        return !self::$ordered && did_action('init') && Changes::may('edit_post', wp_get_post_parent_id($id) ?: $id);
     }
 
     /** Shop, categories and lists that a product is on. */

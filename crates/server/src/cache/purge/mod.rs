@@ -5,6 +5,7 @@
 //! covered pages, whatever its source, at level info: source, order, number of pages. That is the purge log; `grep
 //! purge` finds it. Purges without pages are logged at level debug.
 
+mod left;
 mod order;
 mod request;
 
@@ -14,6 +15,7 @@ use millrace_settings::plan::Level;
 
 #[cfg(test)]
 pub use order::tests;
+pub use left::LeftOrders;
 pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
 pub use request::is_order;
 
