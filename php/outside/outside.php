@@ -32,6 +32,11 @@ final class Outside
             Hooks::add($class, $class::HOOKS);
         }
         add_action('plugins_loaded', Hooks::class . '::yield', \PHP_INT_MIN, 0);
+        if (class_exists('WP_CLI', false)) {
+            // They change the database without WordPress's functions.
+            \WP_CLI::add_hook('after_invoke:search-replace', Changes::class . '::all');
+            \WP_CLI::add_hook('after_invoke:cache flush', Changes::class . '::all');
+        }
         register_shutdown_function(self::class . '::end');
     }
 

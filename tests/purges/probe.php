@@ -103,6 +103,7 @@ function test_order(string $name, int $count = 1): void
             $wpdb->query($wpdb->prepare("UPDATE $wpdb->postmeta SET meta_value = %d WHERE post_id = %d AND meta_key = '_stock'", $left, $id));
             wp_cache_delete($id, 'post_meta');
             do_action('woocommerce_product_set_stock', $product);
+            do_action('woocommerce_update_product', $id, $product);
         }
         do_action('woocommerce_reduce_order_stock', $order);
     }

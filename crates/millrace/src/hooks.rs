@@ -22,7 +22,8 @@ macro_rules! classes {
 }
 
 /// In the order in which the plugin has them.
-const CLASSES: &[&str] = classes!["hooks" "tags" "page" "shown" "changes" "posts" "people" "site" "options" "shop" "network"];
+const CLASSES: &[&str] =
+    classes!["hooks" "tags" "page" "shown" "changes" "posts" "people" "site" "options" "shop" "network"];
 const OUTSIDE: &str = include_str!("../../../php/outside/outside.php");
 /// What each of the files begins with, up to its first comment or class.
 const OPENING: &str = "<?php\nnamespace Millrace\\WordPress;\n";
@@ -145,9 +146,9 @@ pub fn status(args: &SiteArgs) -> Result<(), Failure> {
     let places = Places::of(&args.site_dir)?;
     let shown = places.plugin.display();
     match places.plugin()? {
-        Plugin::Missing => {
-            say("disabled: only PHP that Millrace runs purges pages; `millrace hooks enable` also covers WP-CLI and the system's cron")
-        }
+        Plugin::Missing => say(
+            "disabled: only PHP that Millrace runs purges pages; `millrace hooks enable` also covers WP-CLI and the system's cron",
+        ),
         Plugin::Foreign => Err(places.foreign()),
         Plugin::Ours { is_current: false, .. } => say(&format!(
             "enabled by another version of Millrace: run `millrace hooks enable` again to replace {shown}\n{}",
@@ -166,7 +167,12 @@ impl Places {
                 .next("give the folder that the site's root names; a WordPress with its content elsewhere is not supported"));
         }
         let plugins = content.join("mu-plugins");
-        Ok(Places { plugin: plugins.join("millrace.php"), plugins, folder: content.join(".millrace"), content })
+        Ok(Places {
+            plugin: plugins.join("millrace.php"),
+            plugins,
+            folder: content.join(".millrace"),
+            content,
+        })
     }
 
     fn plugin(&self) -> Result<Plugin, Failure> {
@@ -181,15 +187,20 @@ impl Places {
     }
 
     fn foreign(&self) -> Failure {
-        Failure::new(format!("{} was not written by `millrace hooks enable`, or was edited since", self.plugin.display()))
-            .next("move it away if you do not need it; Millrace leaves it as it is")
+        Failure::new(format!(
+            "{} was not written by `millrace hooks enable`, or was edited since",
+            self.plugin.display()
+        ))
+        .next("move it away if you do not need it; Millrace leaves it as it is")
     }
 
     /// Makes a folder that is not there, with the owner of wp-content.
     fn make_folder(&self, path: &Path) -> Result<(), Failure> {
         match DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && is_folder(path) => Ok(()),
-            result => result.and_then(|()| self.give(path)).or_fail(|| format!("cannot make {}", path.display())),
+            result => {
+                result.and_then(|()| self.give(path)).or_fail(|| format!("cannot make {}", path.display()))
+            }
         }
     }
 
@@ -218,12 +229,17 @@ impl Places {
 
     /// Whether a server reads the purges.
     fn server_text(&self) -> &'static str {
-        let locked = File::open(self.folder.join(RUNNING))
-            .map(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK));
+        let locked = File::open(self.folder.join(RUNNING)).map(|file| {
+            flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+        });
         match locked {
             Ok(true) => "a server reads the purges of this folder",
-            Ok(false) => "no server reads the purges of this folder now: it does within a second once it serves the site as WordPress; until then they wait",
-            Err(_) => "the folder wp-content/.millrace is missing or closed to you: run `millrace hooks enable` again",
+            Ok(false) => {
+                "no server reads the purges of this folder now: it does within a second once it serves the site as WordPress; until then they wait"
+            }
+            Err(_) => {
+                "the folder wp-content/.millrace is missing or closed to you: run `millrace hooks enable` again"
+            }
         }
     }
 }
@@ -239,10 +255,8 @@ impl Plugin {
             let (head, rest) = text.split_once(NEXT)?;
             let (version, more) = head.strip_prefix(HEAD)?.split_once(DIGEST)?;
             let (digest, made) = more.split_once(MADE)?;
-            (digest == digest_of(version, made, rest)).then(|| Plugin::Ours {
-                is_current: rest == body(),
-                made_folder: made == "yes",
-            })
+            (digest == digest_of(version, made, rest))
+                .then(|| Plugin::Ours { is_current: rest == body(), made_folder: made == "yes" })
         };
         parsed().unwrap_or(Plugin::Foreign)
     }
@@ -260,7 +274,7 @@ fn digest_of(version: &str, made: &str, body: &str) -> String {
 
 /// Classes inside of a condition are declared when it is reached: inside Millrace the server has declared them before.
 fn body() -> String {
-    let mut text = "\nnamespace Millrace\\WordPress;\n\nif (!\\function_exists('millrace_purge')) {\n".to_owned();
+    let mut text = "\nnamespace Millrace\\WordPress;\n\nif (\\defined('ABSPATH') && !\\function_exists('millrace_purge')) {\n".to_owned();
     for class in CLASSES.iter().chain([&OUTSIDE]) {
         text.push_str(class.strip_prefix(OPENING).unwrap_or_default());
         text.push('\n');

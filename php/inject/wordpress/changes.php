@@ -2,15 +2,17 @@
 namespace Millrace\WordPress;
 
 /**
- * Purges, as they are said to the server: each once a second (the worker says them again when the request ends, because
- * a page that is made meanwhile may hold what is old by then; an import that runs for minutes may change the same twice).
+ * Purges, as they are said to the server: each once, as long as one change of WordPress takes, because it calls several
+ * hooks. The worker says them again when the request ends: a page that is made meanwhile may hold what is old by then.
  *
  * Soft: the page is made anew for the next visitor, the old one stays for the case that this fails. Hard: it is gone,
  * because it shows what must not be shown any more or what somebody would buy by it.
  */
 final class Changes
 {
-    /** Tags that were purged in the second that began then: whether hard. */
+    /** Nanoseconds. An import that runs for minutes may change the same post again. */
+    private const ONE_CHANGE = 10000000;
+    /** Tags that were purged in one change, which began then: whether hard. */
     private static array $said = [];
     private static int $since = 0;
 
@@ -69,7 +71,7 @@ final class Changes
     private static function forget(): void
     {
         $now = hrtime(true);
-        if ($now - self::$since > 1000000000) {
+        if ($now - self::$since > self::ONE_CHANGE) {
             [self::$said, self::$since] = [[], $now];
         }
     }

@@ -11,11 +11,11 @@ final class Others
         'site_status_tests' => ['tests', 1, 10],
     ];
 
-    /** Name => [whether it is there, whether its page cache is on (null: it has no switch), what to do]. */
+    /** Name => [whether it is there, whether its page cache is on, what to do]. */
     private static function known(): array
     {
         return [
-            'WP Rocket' => [defined('WP_ROCKET_VERSION'), null,
+            'WP Rocket' => [defined('WP_ROCKET_VERSION'), (bool) apply_filters('do_rocket_generate_caching_files', true),
                 'Its page cache has no switch of its own: add the plugin “WP Rocket | Disable Page Caching” of its makers. Its other'
                 . ' optimizations may stay on.'],
             'W3 Total Cache' => [defined('W3TC') || defined('W3TC_VERSION'), self::config('W3TC\\Dispatcher', 'pgcache.enabled'),
@@ -38,15 +38,16 @@ final class Others
     /** The entry in Site Health. */
     public static function result(): array
     {
-        $found = array_filter(self::known(), static fn ($known) => $known[0] && $known[1] !== false);
+        $there = array_filter(self::known(), static fn ($known) => $known[0]);
+        $found = array_filter($there, static fn ($known) => $known[1]);
         $label = 'Millrace caches the pages of this site';
         $text = 'No plugin for a page cache is needed.';
         if (defined('LSCWP_V')) {
             $text = 'LiteSpeed Cache fills and purges the cache of Millrace, which understands it. Nothing has to be switched off; without'
                 . ' the plugin, Millrace does the same by itself.';
         }
-        if (!$found && self::unknown()) {
-            $found = ['A plugin' => [true, null, 'The file wp-content/advanced-cache.php belongs to a page cache that Millrace does not know.'
+        if (!$there && self::unknown()) {
+            $found = ['A plugin' => [true, true, 'The file wp-content/advanced-cache.php belongs to a page cache that Millrace does not know.'
                 . ' Switch off the page cache of that plugin.']];
         }
         if ($found) {

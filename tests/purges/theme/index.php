@@ -11,8 +11,8 @@ foreach ($shown as $name) {
 echo '<b>tax ', esc_html(get_option('woocommerce_calc_taxes', 'none')), ' plugins ', count((array) get_option('active_plugins')), '</b>';
 while (have_posts()) {
     the_post();
-    echo '<article><h2>', esc_html(get_the_title()), '</h2>', is_singular() ? '' : '<a href="' . esc_url(get_permalink()) . '">more</a>';
-    echo get_the_date(), ' ', get_the_time(), ' by ', get_the_author(), ' (', esc_html(get_the_author_meta('description')), ') ';
+    echo is_sticky() ? '<article>STICKY<h2>' : '<article><h2>', esc_html(get_the_title()), '</h2>', is_singular() ? '' : '<a href="' . esc_url(get_permalink()) . '">more</a>';
+    echo get_the_date(), ' ', get_the_time(), ' by ', get_the_author(), ' (', esc_html(get_the_author_meta('description') . get_the_author_meta('avatar_file')), ') ';
     the_post_thumbnail();
     the_terms(get_the_ID(), 'category', 'in ');
     the_terms(get_the_ID(), 'product_cat', 'of ');
@@ -27,10 +27,10 @@ while (have_posts()) {
 }
 if (is_singular('post')) {
     foreach (get_comments(['post_id' => get_queried_object_id(), 'status' => 'approve']) as $comment) {
-        echo '<blockquote>', esc_html($comment->comment_content), '</blockquote>';
+        echo '<blockquote>', esc_html($comment->comment_content . get_comment_meta($comment->comment_ID, 'rating', true)), '</blockquote>';
     }
 }
-is_category() && print term_description();
+is_category() && print term_description() . esc_html(get_term_meta(get_queried_object_id(), 'color', true));
 is_front_page() && wp_list_categories(['title_li' => '']) . wp_get_archives();
 is_page('about') && wp_list_pages(['title_li' => '']);
 dynamic_sidebar('side');

@@ -145,7 +145,9 @@ impl LeftOrders {
             return Ok(());
         }
         let mut orders = if size > MOST { b"hard, *\n".to_vec() } else { Vec::new() };
-        let read = (&open.purges).seek(SeekFrom::Start(0)).and_then(|_| (&open.purges).take(MOST).read_to_end(&mut orders));
+        let read = (&open.purges)
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| (&open.purges).take(MOST).read_to_end(&mut orders));
         self.carry_out(at, &orders);
         let Some(open) = &self.folders[at].open else { return Ok(()) };
         let emptied = read.and_then(|_| open.purges.set_len(0));
@@ -157,14 +159,26 @@ impl LeftOrders {
     fn carry_out(&self, at: usize, orders: &[u8]) {
         let file = |folder: &Folder| number(&folder.path.join(PURGES));
         let here = file(&self.folders[at]);
-        let orders = || orders.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|order| !order.is_empty());
-        for folder in self.folders.iter().enumerate().filter(|(other, folder)| *other == at || (here.is_some() && file(folder) == here)) {
+        let orders =
+            || orders.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|order| !order.is_empty());
+        for folder in self
+            .folders
+            .iter()
+            .enumerate()
+            .filter(|(other, folder)| *other == at || (here.is_some() && file(folder) == here))
+        {
             for site in &folder.1.sites {
                 for order in orders() {
                     let pages = self.cache.purge_as_told(site, site, order);
                     let whose = if site.is_empty() { "any host" } else { site };
                     let who = format_args!("PHP outside of Millrace for {whose}");
-                    note(&self.process.stats, &self.process.log, &who, &order[..order.len().min(200)].escape_ascii(), pages);
+                    note(
+                        &self.process.stats,
+                        &self.process.log,
+                        &who,
+                        &order[..order.len().min(200)].escape_ascii(),
+                        pages,
+                    );
                 }
             }
         }
@@ -212,4 +226,100 @@ fn is_locked(file: &File) -> io::Result<bool> {
 /// Device and number of a file.
 fn number(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|data| (data.dev(), data.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::log::Log;
+    use crate::context::stats::Registry;
+    use millrace_settings::Source;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// A site with a folder, and what reads it.
+    fn scene(name: &str) -> (PathBuf, LeftOrders) {
+        let root = std::env::temp_dir().join(format!("millrace-left-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join(FOLDER)).unwrap();
+        fs::write(root.join(FOLDER).join(PURGES), "").unwrap();
+        fs::write(root.join(FOLDER).join(RUNNING), "").unwrap();
+        let process = Process::new(Registry::new(1), Log::quiet(), 0);
+        (root, LeftOrders::new(process, PageCache::new(1 << 20, 1)))
+    }
+
+    fn plan(root: &Path) -> Plan {
+        let source = Source { site_dir: Some(root.to_owned()), ..Source::default() };
+        let (mut plan, _) = millrace_settings::load(&source).unwrap();
+        plan.sites[0].profile = Profile::WordPress;
+        plan
+    }
+
+    fn orders(left: &LeftOrders) -> u64 {
+        left.process.stats.purges().orders
+    }
+
+    #[test]
+    fn what_waits_is_carried_out_at_the_start_and_later() {
+        let (root, mut left) = scene("waits");
+        let purges = root.join(FOLDER).join(PURGES);
+        fs::write(&purges, "soft, post-1\n\nhard, *\n").unwrap();
+        left.take_over(&plan(&root));
+        assert_eq!((orders(&left), fs::read(&purges).unwrap().len()), (2, 0));
+        fs::write(&purges, "soft, post-2\n").unwrap();
+        let writer = File::open(&purges).unwrap();
+        flock(&writer, FlockOperation::LockExclusive).unwrap();
+        left.look(false);
+        assert_eq!(orders(&left), 2, "read while a process writes");
+        drop(writer);
+        left.look(false);
+        assert_eq!((orders(&left), fs::read(&purges).unwrap().len()), (3, 0));
+        // More than the plugin ever writes: everything.
+        fs::write(&purges, vec![b'\n'; MOST as usize + 1]).unwrap();
+        left.look(false);
+        assert_eq!((orders(&left), fs::read(&purges).unwrap().len()), (4, 0));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn one_server_reads_a_folder_and_follows_it_when_it_is_replaced() {
+        let (root, mut left) = scene("one");
+        let folder = root.join(FOLDER);
+        left.take_over(&plan(&root));
+        let mut other = LeftOrders::new(left.process.clone(), left.cache.clone());
+        other.take_over(&plan(&root));
+        assert!(left.folders[0].open.is_some() && other.folders[0].open.is_none());
+        fs::remove_dir_all(&folder).unwrap();
+        left.look(true);
+        assert!(left.folders[0].open.is_none() && left.folders[0].problem.is_none());
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(RUNNING), "").unwrap();
+        fs::write(folder.join(PURGES), "soft, a\n").unwrap();
+        left.look(true);
+        assert_eq!(orders(&left), 1);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn links_and_other_things_are_not_read() {
+        let (root, mut left) = scene("links");
+        let (folder, elsewhere) = (root.join(FOLDER), root.join("elsewhere"));
+        fs::rename(&folder, &elsewhere).unwrap();
+        fs::write(elsewhere.join(PURGES), "hard, *\n").unwrap();
+        symlink(&elsewhere, &folder).unwrap();
+        left.take_over(&plan(&root));
+        assert_eq!((orders(&left), left.folders[0].open.is_none()), (0, true));
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(RUNNING), "").unwrap();
+        symlink(elsewhere.join(PURGES), folder.join(PURGES)).unwrap();
+        left.look(true);
+        assert_eq!((orders(&left), left.folders[0].problem.is_some()), (0, true));
+        fs::remove_file(folder.join(PURGES)).unwrap();
+        fs::create_dir(folder.join(PURGES)).unwrap();
+        left.look(true);
+        assert_eq!((orders(&left), left.folders[0].open.is_none()), (0, true));
+        assert_eq!(fs::read(elsewhere.join(PURGES)).unwrap(), b"hard, *\n");
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

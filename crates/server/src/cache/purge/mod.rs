@@ -13,9 +13,9 @@ use std::fmt;
 
 use millrace_settings::plan::Level;
 
+pub use left::LeftOrders;
 #[cfg(test)]
 pub use order::tests;
-pub use left::LeftOrders;
 pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
 pub use request::is_order;
 
