@@ -56,14 +56,14 @@ struct Folder {
     path: PathBuf,
     /// Names of the sites that it belongs to.
     sites: Vec<String>,
-    open: Option<Open>,
+    open: Option<OpenFolder>,
     /// The same problem is reported once.
     problem: Option<String>,
 }
 
 /// The two files of a folder that this process has the lock of.
 #[derive(Debug)]
-struct Open {
+struct OpenFolder {
     purges: File,
     /// Holds the lock.
     _running: File,
@@ -136,7 +136,7 @@ impl LeftOrders {
     fn look_at(&mut self, at: usize, search: bool) -> io::Result<()> {
         let folder = &mut self.folders[at];
         if search && !folder.open.as_ref().is_some_and(|open| open.is_at(&folder.path)) {
-            folder.open = Open::new(&folder.path)?;
+            folder.open = OpenFolder::new(&folder.path)?;
         }
         let Some(open) = &folder.open else { return Ok(()) };
         folder.problem = None;
@@ -185,9 +185,9 @@ impl LeftOrders {
     }
 }
 
-impl Open {
+impl OpenFolder {
     /// Opens the files and takes the lock. `None`: there is no folder, or another server has the lock.
-    fn new(path: &Path) -> io::Result<Option<Open>> {
+    fn new(path: &Path) -> io::Result<Option<OpenFolder>> {
         let dir = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = match open(path, OFlags::RDONLY | dir, Mode::empty()) {
             Ok(folder) => folder,
@@ -204,7 +204,7 @@ impl Open {
             }
         };
         let (purges, running) = (file(PURGES, OFlags::RDWR)?, file(RUNNING, OFlags::RDONLY)?);
-        Ok(is_locked(&running)?.then_some(Open { purges, _running: running }))
+        Ok(is_locked(&running)?.then_some(OpenFolder { purges, _running: running }))
     }
 
     /// Whether the folder still has this file.
