@@ -13,7 +13,7 @@
  * - Shown: what it shows, as tags; Tags: how tags are called;
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
- * - Bar: the menu in the admin bar, Site Health;
+ * - Bar: the menu in the admin bar; Others: page caches of other plugins, in Site Health;
  * - Visitor: who asks, for those who go first;
  * - Rewind: where requests begin if PHP is rewound after each.
  *
@@ -35,6 +35,7 @@ require __DIR__ . '/wordpress/shop.php';
 require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
+require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
 if (function_exists('millrace_rewind_point')) {
     require __DIR__ . '/wordpress/rewind.php';

@@ -343,6 +343,7 @@ function test_store_order(string $email)
 /** Blocks and filters run over a piece of a page `times` times: what a real shop's themes and plugins do with each product costs about that. */
 function test_render(string $html, int $times = 1): string
 {
+    $done = $html;
     for ($n = 0; $n < $times; $n += 1) {
         $block = "<!-- wp:group {\"layout\":{\"type\":\"constrained\"}} --><div class=\"wp-block-group\">$html</div><!-- /wp:group -->";
         $done = wp_kses_post(do_shortcode(wptexturize(do_blocks($block))));

@@ -43,6 +43,11 @@ pub enum Command {
     /// By default, purged pages become stale: the next visitor gets a new page, and the stale one only if PHP fails.
     /// --hard deletes them.
     Purge(PurgeArgs),
+    /// Let WP-CLI, the system's cron and other PHP processes purge the pages of a WordPress, too
+    ///
+    /// PHP that Millrace runs needs none of this.
+    #[command(subcommand)]
+    Hooks(Hooks),
     /// Warm up the page cache: fetch pages before visitors request them
     ///
     /// The server itself fetches the pages, only while PHP workers are idle. Ctrl-C stops the warm-up; pages cached so
@@ -138,6 +143,27 @@ pub struct WarmArgs {
     /// Which server to ask.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+/// `millrace hooks`
+#[derive(Debug, Subcommand)]
+pub enum Hooks {
+    /// Write wp-content/mu-plugins/millrace.php, which purges pages from PHP processes that Millrace does not run
+    ///
+    /// The plugin leaves its purges in the folder wp-content/.millrace, where the server finds them. No other file is
+    /// touched. Run it again after an update of Millrace.
+    Enable(SiteArgs),
+    /// Remove what `enable` has written
+    Disable(SiteArgs),
+    /// Show whether the plugin is there, and whether a server reads its purges
+    Status(SiteArgs),
+}
+
+/// A site on this machine.
+#[derive(Args, Clone, Debug)]
+pub struct SiteArgs {
+    /// Folder of the WordPress: the site's document root
+    pub site_dir: PathBuf,
 }
 
 /// Applications that `millrace new` installs.

@@ -5,6 +5,7 @@
 mod admin;
 mod args;
 mod failure;
+mod hooks;
 mod http;
 mod load;
 mod purge;
@@ -14,7 +15,7 @@ mod testing;
 mod warm;
 mod wordpress;
 
-use args::{Arguments, Command, New};
+use args::{Arguments, Command, Hooks, New};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
         Command::Purge(args) => purge::purge(&args),
+        Command::Hooks(Hooks::Enable(args)) => hooks::enable(&args),
+        Command::Hooks(Hooks::Disable(args)) => hooks::disable(&args),
+        Command::Hooks(Hooks::Status(args)) => hooks::status(&args),
         Command::Warm(args) => warm::warm(&args),
         Command::Load(args) => load::load(&args),
         Command::Status { json, admin } => admin::status(&admin, json),

@@ -2,19 +2,29 @@
 namespace Millrace\WordPress;
 
 /**
- * Purges, as they are said to the server: each once a request (the worker says them again when the request ends, because
- * a page that is made meanwhile may hold what is old by then).
+ * Purges, as they are said to the server: each once, as long as one change of WordPress takes, because it calls several
+ * hooks. The worker says them again when the request ends: a page that is made meanwhile may hold what is old by then.
  *
  * Soft: the page is made anew for the next visitor, the old one stays for the case that this fails. Hard: it is gone,
  * because it shows what must not be shown any more or what somebody would buy by it.
  */
 final class Changes
 {
-    /** Tags that were purged in this request: whether hard. */
+    /** Nanoseconds. An import that runs for minutes may change the same post again. */
+    private const ONE_CHANGE = 10000000;
+    /** Tags that were purged in one change, which began then: whether hard. */
     private static array $said = [];
+    private static int $since = 0;
+
+    /** A person at a command line, such as WP-CLI, may do everything. */
+    public static function may(string $capability, ...$of): bool
+    {
+        return (\PHP_SAPI === 'cli' && !wp_doing_cron()) || current_user_can($capability, ...$of);
+    }
 
     public static function soft(string ...$tags): void
     {
+        self::forget();
         if (!isset(self::$said['*'])) {
             self::say('soft', $tags);
         }
@@ -22,12 +32,14 @@ final class Changes
 
     public static function hard(string ...$tags): void
     {
+        self::forget();
         self::say('hard', $tags);
     }
 
     /** All pages of the site, hard; of a network, those of the current site. */
     public static function gone(): void
     {
+        self::forget();
         if (is_multisite()) {
             self::hard('all');
         } elseif (!(self::$said['*'] ?? false)) {
@@ -49,9 +61,18 @@ final class Changes
     /** All pages; of a network, those of all its sites. */
     public static function network(): void
     {
+        self::forget();
         if (!isset(self::$said['*'])) {
             self::$said['*'] = false;
             millrace_purge('soft', '*');
+        }
+    }
+
+    private static function forget(): void
+    {
+        $now = hrtime(true);
+        if ($now - self::$since > self::ONE_CHANGE) {
+            [self::$said, self::$since] = [[], $now];
         }
     }
 

@@ -12,8 +12,8 @@ namespace Millrace\WordPress;
  * 2. `TRADE` always purges, hard: what a WooCommerce shop sells, where, at which price, and whether it is open. A closed shop
  *    must not be served, not even when PHP fails.
  * 3. `SHOWN` always purges: WordPress's own options that appear on all pages.
- * 4. A change that an administrator requests always purges: any method except GET, HEAD and OPTIONS, or a link with a nonce.
- *    That covers the settings pages of all plugins, REST, XML-RPC and the apps. Pages of wp-admin that stay open poll by AJAX and
+ * 4. A change that an administrator requests always purges: any method except GET, HEAD and OPTIONS, a link with a nonce, or a
+ *    command line. That covers the settings pages of all plugins, REST, XML-RPC and the apps. Pages of wp-admin that stay open poll by AJAX and
  *    REST: there an option purges `MOST_ASKED` times, counted as below.
  * 5. Any other write - by a visitor's request, by cron, while an administrator views a page - purges unless
  *    - the name is one of bookkeeping (`BOOKKEEPING`),
@@ -125,7 +125,7 @@ final class Options
             $may_poll = wp_doing_ajax() || defined('REST_REQUEST');
             return !$may_poll || self::is_seldom($name, self::MOST_ASKED, \PHP_INT_MAX);
         }
-        return !preg_match(self::BOOKKEEPING, $name) && $is_loaded() && self::is_seldom($name, self::MOST, self::MOST_OF_ALL);
+        return !self::is_bookkeeping($name) && $is_loaded() && self::is_seldom($name, self::MOST, self::MOST_OF_ALL);
     }
 
     /** An administrator requests a change, and does not just view a page or leave it open. */
@@ -135,8 +135,14 @@ final class Options
             return false;
         }
         $safe = in_array($_SERVER['REQUEST_METHOD'] ?? 'GET', ['GET', 'HEAD', 'OPTIONS'], true) && !isset($_GET['_wpnonce']);
-        return !$safe && (current_user_can('manage_options') || current_user_can('manage_woocommerce')
+        return \PHP_SAPI === 'cli' || !$safe && (current_user_can('manage_options') || current_user_can('manage_woocommerce')
             || current_user_can('edit_theme_options'));
+    }
+
+    /** A name that plugins give to state of their own. */
+    public static function is_bookkeeping(string $name): bool
+    {
+        return (bool) preg_match(self::BOOKKEEPING, $name);
     }
 
     private static function is_seldom(string $name, int $most, int $of_all): bool

@@ -13,9 +13,17 @@ final class People
         'added_user_meta' => ['meta', 3, 10],
         'updated_user_meta' => ['meta', 3, 10],
         'deleted_user_meta' => ['meta', 3, 10],
+        'added_comment_meta' => ['comment_meta', 3, 10],
+        'updated_comment_meta' => ['comment_meta', 3, 10],
+        'deleted_comment_meta' => ['comment_meta', 3, 10],
         'user_register' => ['registered', 0, 10],
         'delete_user' => ['deleted', 2, 10],
     ];
+
+    /** State of the administration and of a shop, by user. */
+    private const BOOKKEEPING = '/^(_.*|session_tokens|.*user-settings.*|.*(capabilities|user_level)|(closedpostboxes|metaboxhidden|meta-box-order'
+        . '|screen_layout|manage|edit).*|dismissed_.*|show_.*|(rich_editing|syntax_highlighting|comment_shortcuts|admin_color|locale'
+        . '|use_ssl|default_password_nag|primary_blog|source_domain|community-events-location|paying_customer)|(wc|last|billing|shipping)_.*)$/D';
 
     public static function judged($new, $old, $comment): void
     {
@@ -76,8 +84,21 @@ final class People
 
     public static function meta($meta, $id, $key): void
     {
-        if (in_array($key, ['description', 'nickname', 'first_name', 'last_name'], true)) {
+        $names = ['description', 'nickname', 'first_name', 'last_name'];
+        // A picture or a link of a plugin. Customers have fields, too, but no page names them.
+        $is_other = did_action('init') && !preg_match(self::BOOKKEEPING, $key) && !Options::is_bookkeeping($key)
+            && Posts::is_shown($key, 'edit_user', $id);
+        if (in_array($key, $names, true) || $is_other) {
             Changes::soft("by-$id", "author-$id", 'users');
+        }
+    }
+
+    /** Stars of a review, a picture: not what visitors vote for. */
+    public static function comment_meta($meta, $id, $key): void
+    {
+        $comment = strncmp($key, '_wp_trash_', 10) !== 0 && did_action('init') && Posts::is_shown($key, 'edit_comment', $id) ? get_comment($id) : null;
+        if ($comment) {
+            self::commented($id, $comment);
         }
     }
 

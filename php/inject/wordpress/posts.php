@@ -28,6 +28,9 @@ final class Posts
     /** Bookkeeping of WordPress, which no page shows. */
     private const BOOKKEEPING = '/^_(edit_|wp_old_|wp_trash_|encloseme|pingme|oembed_|wp_desired_)/';
 
+    /** Types that an administrator edits, and that no page shows: coupons, orders, messages, logs. */
+    private const PRIVATE = '/^(shop_(coupon|order.*|subscription|webhook)|edd_(payment|discount|log)|scheduled-action|flamingo_.*|wp_log)$/D';
+
     public static function status($new, $old, $post): void
     {
         // Not all plugins call with an object of WordPress's class.
@@ -105,16 +108,26 @@ final class Posts
         Changes::soft(...$tags);
     }
 
-    /** Fields of a post: only by somebody who may edit it, because many a site counts its visits in such a field. */
+    /**
+     * Fields of a post: not by a visitor's request, because many a site counts its visits in such a field; by cron, an import or a
+     * feed of stock, if the field's name doesn't say that it counts.
+     */
     public static function meta($meta, $id, $key): void
     {
         $post = preg_match(self::BOOKKEEPING, $key) || !did_action('init') ? null : get_post($id);
-        if (!$post || $post->post_status !== 'publish' || !is_post_type_viewable($post->post_type)) {
+        // An attachment has no status of its own.
+        if (!$post || !in_array($post->post_status, ['publish', 'inherit'], true) || !is_post_type_viewable($post->post_type)) {
             return;
         }
-        if ($key === '_thumbnail_id' || current_user_can('edit_post', $id)) {
+        if ($key === '_thumbnail_id' || self::is_shown($key, 'edit_post', $id)) {
             Changes::soft("post-$id");
         }
+    }
+
+    /** Whether a change of this field is more than a count of visits: somebody who may edit the thing does it, or cron. */
+    public static function is_shown(string $key, string $capability, int $of): bool
+    {
+        return (wp_doing_cron() && !Options::is_bookkeeping($key)) || Changes::may($capability, $of);
     }
 
     public static function attached($id): void
@@ -163,10 +176,10 @@ final class Posts
         Changes::hard("term-$id", "termlink-$id", "terms-$taxonomy");
     }
 
-    /** Fields of a term: not those in which WooCommerce counts. */
+    /** Fields of a term, by the rule for those of posts; not those in which WooCommerce counts. */
     public static function term_meta($meta, $id, $key): void
     {
-        if (strncmp($key, 'product_count_', 14) !== 0) {
+        if (strncmp($key, 'product_count_', 14) !== 0 && did_action('init') && self::is_shown($key, 'edit_term', $id)) {
             Changes::soft("term-$id", "termlink-$id");
         }
     }
@@ -252,7 +265,7 @@ final class Posts
             return false;
         }
         $type = get_post_type_object($post->post_type);
-        if ($type && $type->show_ui && did_action('init') && current_user_can('edit_post', $post->ID)) {
+        if ($type && $type->show_ui && !preg_match(self::PRIVATE, $post->post_type) && did_action('init') && Changes::may('edit_post', $post->ID)) {
             Changes::all();
         }
         return true;

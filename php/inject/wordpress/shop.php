@@ -5,7 +5,7 @@ namespace Millrace\WordPress;
  * Changes in a shop of WooCommerce; its settings are in Options.
  *
  * Prices purge hard, because customers buy by them; so does stock that an editor of the product changes. An order purges softly,
- * and only products whose stock WooCommerce manages: the next visitor gets a new page, and a crowd keeps the old one meanwhile.
+ * and only products whose stock WooCommerce manages and shows: the next visitor gets a new page, and a crowd keeps the old one meanwhile.
  * Adding to the cart purges nothing; by RFC 9111 section 4.4 alone, a POST to a product's page would make that page stale.
  */
 final class Shop
@@ -16,7 +16,7 @@ final class Shop
         'woocommerce_product_set_stock_status' => ['availability', 1, 10],
         'woocommerce_variation_set_stock_status' => ['availability', 1, 10],
         'woocommerce_product_object_updated_props' => ['properties', 2, 10],
-        'woocommerce_update_product' => ['product', 1, 10],
+        'woocommerce_update_product' => ['product', 2, 10],
         'woocommerce_new_product_variation' => ['variation', 1, 10],
         'woocommerce_update_product_variation' => ['variation', 1, 10],
         'woocommerce_delete_product_variation' => ['variation', 1, 10],
@@ -51,11 +51,13 @@ final class Shop
 
     /** An order is changing the stock. */
     private static bool $ordered = false;
+    /** It takes from the stock, and gives nothing back. */
+    private static bool $taken = false;
 
     /** The number in stock: wherever the product is shown. */
     public static function stock($product): void
     {
-        if (is_object($product)) {
+        if (is_object($product) && self::shows_stock($product)) {
             self::changed($product, self::is_edited($product->get_id()));
         }
     }
@@ -81,9 +83,12 @@ final class Shop
         }
     }
 
-    public static function product($id): void
+    /** Saved: also when an order has changed its stock. */
+    public static function product($id, $product = null): void
     {
-        Changes::soft("post-$id");
+        if (!is_object($product) || self::shows_stock($product)) {
+            Changes::soft("post-$id");
+        }
     }
 
     public static function variation($id): void
@@ -105,6 +110,7 @@ final class Shop
     public static function order_begins($may)
     {
         self::$ordered = (bool) $may;
+        self::$taken = current_filter() === 'woocommerce_can_reduce_order_stock';
         return $may;
     }
 
@@ -113,7 +119,7 @@ final class Shop
     {
         foreach (is_object($order) ? $order->get_items() : [] as $item) {
             $product = is_callable([$item, 'get_product']) ? $item->get_product() : null;
-            if ($product && is_callable([$product, 'managing_stock']) && $product->managing_stock()) {
+            if ($product && is_callable([$product, 'managing_stock']) && $product->managing_stock() && self::shows_stock($product)) {
                 self::changed($product, false);
             }
         }
@@ -160,10 +166,20 @@ final class Shop
         $hard ? Changes::hard(...$tags) : Changes::soft(...$tags);
     }
 
+    /** Whether a page shows the number that an order leaves in stock; whether there is any left is `availability`. */
+    private static function shows_stock($product): bool
+    {
+        $format = self::$ordered ? get_option('woocommerce_stock_format') : '';
+        if ($format === 'low_amount' && self::$taken && function_exists('wc_get_low_stock_amount') && is_callable([$product, 'get_stock_quantity'])) {
+            return $product->get_stock_quantity() <= wc_get_low_stock_amount($product);
+        }
+        return $format !== 'no_amount';
+    }
+
     /** The user edits the product; it is no order. */
     private static function is_edited($id): bool
     {
-        return !self::$ordered && did_action('init') && current_user_can('edit_post', wp_get_post_parent_id($id) ?: $id);
+        return !self::$ordered && did_action('init') && Changes::may('edit_post', wp_get_post_parent_id($id) ?: $id);
     }
 
     /** Shop, categories and lists that a product is on. */

@@ -12,6 +12,8 @@ final class Site
         'permalink_structure_changed' => ['all', 0, 10],
         'upgrader_process_complete' => ['all', 0, 10],
         '_core_updated_successfully' => ['all', 0, 10],
+        // The editor for files of themes and plugins.
+        'wp_ajax_edit-theme-plugin-file' => ['all', 0, 0],
         'activated_plugin' => ['all', 0, 10],
         'deactivated_plugin' => ['all', 0, 10],
         'add_link' => ['all', 0, 10],

@@ -27,6 +27,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/location.php"
     "wordpress/network.php"
     "wordpress/options.php"
+    "wordpress/others.php"
     "wordpress/page.php"
     "wordpress/people.php"
     "wordpress/posts.php"

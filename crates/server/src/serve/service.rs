@@ -10,6 +10,7 @@ use millrace_settings::Plan;
 
 use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
+use crate::cache::purge::LeftOrders;
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
 use crate::context::stats::PhpStatus;
 use crate::context::{Context, Process, Swapped};
@@ -129,7 +130,11 @@ impl Service {
         cache.set_limits(&plan.cache);
         let built = build(plan, policy_of, https_port, None, &process, &cache)?;
         cache.begin_to_load();
-        Ok(Service::new(process, built.setup, cache))
+        let mut left = LeftOrders::new(process.clone(), cache.clone());
+        left.take_over(&built.setup.plan);
+        let service = Service::new(process, built.setup, cache);
+        left.attend(service.plan.clone(), service.plan.generation());
+        Ok(service)
     }
 
     /// Serves the sites of `setup`.

@@ -5,6 +5,7 @@
 //! covered pages, whatever its source, at level info: source, order, number of pages. That is the purge log; `grep
 //! purge` finds it. Purges without pages are logged at level debug.
 
+mod left;
 mod order;
 mod request;
 
@@ -12,6 +13,7 @@ use std::fmt;
 
 use millrace_settings::plan::Level;
 
+pub use left::LeftOrders;
 #[cfg(test)]
 pub use order::tests;
 pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
