@@ -21,13 +21,13 @@ class Server:
         self.socket = self.folder / "s"
         user = ["--user=root"] if os.geteuid() == 0 else []
         done = subprocess.run(
-            ["mariadb-install-db", "--no-defaults", f"--datadir={self.folder}/data", "--auth-root-authentication-method=normal", "--skip-test-db", *user],
+            ["mariadb-install-db", "--no-defaults", f"--datadir={self.folder}/data", f"--tmpdir={self.folder}", "--auth-root-authentication-method=normal", "--skip-test-db", *user],
             capture_output=True, text=True, timeout=120,
         )
         if done.returncode != 0:
             raise RuntimeError(f"mariadb-install-db failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         self.command = [
-            "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={self.folder}/data", f"--socket={self.socket}", f"--pid-file={self.folder}/pid", "--skip-networking",
+            "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={self.folder}/data", f"--tmpdir={self.folder}", f"--socket={self.socket}", f"--pid-file={self.folder}/pid", "--skip-networking",
             "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--character-set-server=utf8mb4", *user, *self.options,
         ]
         self.start()
