@@ -7,6 +7,7 @@ mod args;
 mod failure;
 mod http;
 mod load;
+mod object_cache;
 mod purge;
 mod serve;
 #[cfg(test)]
@@ -14,7 +15,7 @@ mod testing;
 mod warm;
 mod wordpress;
 
-use args::{Arguments, Command, New};
+use args::{Arguments, Command, New, ObjectCache};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
         Command::Purge(args) => purge::purge(&args),
         Command::Warm(args) => warm::warm(&args),
         Command::Load(args) => load::load(&args),
+        Command::ObjectCache(ObjectCache::Enable(args)) => object_cache::enable(&args),
+        Command::ObjectCache(ObjectCache::Disable(args)) => object_cache::disable(&args),
+        Command::ObjectCache(ObjectCache::Status(args)) => object_cache::status(&args),
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

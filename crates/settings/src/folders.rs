@@ -35,6 +35,9 @@ fn share_of(sites: &mut [Site], environment: &Environment<'_>, of: impl Fn(&mut 
 
 fn add_site(folders: &mut Vec<Folder>, site: &Site, environment: &Environment<'_>) {
     add(folders, &site.root, true);
+    if let Some(objects) = &site.objects {
+        add(folders, &objects.lost, true);
+    }
     for path in &site.sendfile_roots {
         add(folders, path, true);
     }
