@@ -326,7 +326,9 @@ class WP_Object_Cache
     private array $as_of = [];
     /** Objects that were fetched and not used yet: [format, bytes], by group and id. */
     private array $fetched = [];
-    /** Keys of this request that the server has had. */
+    /** Keys that were asked for together and were missing, by group and id. */
+    private array $missing = [];
+    /** Keys that this request has asked for. */
     private array $used = [];
     /** What was remembered for this page. */
     private array $remembered = [];
@@ -469,10 +471,14 @@ class WP_Object_Cache
         [$group, $id] = $this->place($key, $group);
         $is_here = $this->is_here($group, $id);
         if ((!$is_here || $force) && $this->is_shared($group)) {
-            if ($force || !isset($this->fetched[$group][$id])) {
+            if ($force || !(isset($this->fetched[$group][$id]) || isset($this->missing[$group][$id]))) {
                 $this->fetch($group, [$id], $force);
             }
+            unset($this->missing[$group][$id]);
             $is_here = $this->unpack($group, $id) || $this->is_here($group, $id);
+            if (!$is_here) {
+                $this->note_use($group, $id);
+            }
         }
         $found = $is_here;
         if (!$is_here) {
@@ -489,9 +495,11 @@ class WP_Object_Cache
         $real = $this->place('', $group)[0];
         $wanted = [];
         foreach ($this->is_shared($real) ? $keys : [] as $key) {
-            $is_valid = is_int($key) || (is_string($key) && trim($key) !== '');
-            $id = $is_valid ? $this->place($key, $group)[1] : null;
-            if ($is_valid && ($force || !($this->is_here($real, $id) || isset($this->fetched[$real][$id])))) {
+            if (!is_int($key) && (!is_string($key) || trim($key) === '')) {
+                continue;
+            }
+            $id = $this->place($key, $group)[1];
+            if ($force || !($this->is_here($real, $id) || isset($this->fetched[$real][$id]) || isset($this->missing[$real][$id]))) {
                 $wanted[$id] = $id;
             }
         }
@@ -502,7 +510,10 @@ class WP_Object_Cache
         foreach ($keys as $key) {
             $id = is_scalar($key) ? $this->place($key, $group)[1] : '';
             $is_missing = isset($wanted[$id]) && !$this->is_here($real, $id) && !isset($this->fetched[$real][$id]);
-            $this->cache_misses += (int) $is_missing;
+            if ($is_missing) {
+                $this->cache_misses++;
+                $this->note_use($real, $id);
+            }
             $values[$key] = $is_missing ? false : $this->get($key, $group);
         }
         return $values;
@@ -661,7 +672,7 @@ class WP_Object_Cache
     public function flush()
     {
         // What was known before stays known as of then: a value that was read before another process's change is refused.
-        $this->cache = $this->fetched = $this->used = $this->remembered = [];
+        $this->cache = $this->fetched = $this->missing = $this->used = $this->remembered = [];
         $this->page = '';
         $this->change_all("\6");
         return true;
@@ -691,7 +702,7 @@ class WP_Object_Cache
 
     public function flush_runtime()
     {
-        $this->cache = $this->fetched = [];
+        $this->cache = $this->fetched = $this->missing = [];
         return true;
     }
 
@@ -757,11 +768,20 @@ class WP_Object_Cache
             }
         }
         foreach ($names ? $this->server->exchange($operations, $kinds) ?? [] : [] as $at => $result) {
+            [$group, $id] = $names[$at];
+            $this->as_of[$group][$id] = $result[1];
             if ($result[0] === 1) {
-                [$group, $id] = $names[$at];
-                $this->as_of[$group][$id] = $result[1];
                 $this->fetched[$group][$id] = [$result[2], $result[3]];
+            } elseif ($result[0] === 0) {
+                $this->missing[$group][$id] = true;
             }
+        }
+    }
+
+    private function note_use(string $group, $id): void
+    {
+        if ($this->page !== '' && strpos((string) $id, "\n") === false) {
+            $this->used["$group\0$id"] = true;
         }
     }
 
@@ -814,9 +834,7 @@ class WP_Object_Cache
     {
         $this->cache[$group][$id] = is_object($data) ? clone $data : $data;
         unset($this->fetched[$group][$id]);
-        if ($this->page !== '' && strpos((string) $id, "\n") === false) {
-            $this->used["$group\0$id"] = true;
-        }
+        $this->note_use($group, $id);
     }
 
     private function as_of(string $group, $id): int
@@ -882,9 +900,7 @@ class WP_Object_Cache
             return false;
         }
         $this->cache[$group][$id] = $value;
-        if ($this->page !== '' && strpos((string) $id, "\n") === false) {
-            $this->used["$group\0$id"] = true;
-        }
+        $this->note_use($group, $id);
         return true;
     }
 

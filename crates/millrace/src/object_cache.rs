@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use millrace_settings::plan::Profile;
 use serde_json::Value;
 
 use crate::admin;
@@ -171,8 +172,9 @@ fn planned(root: &Path, admin: &AdminArgs) -> Result<Place, Failure> {
     };
     let (plan, _) = load(&source(&config))?;
     let site = plan.sites.iter().find(|site| fs::canonicalize(&site.root).is_ok_and(|path| path == root));
-    let objects =
-        site.and_then(|site| site.objects.as_ref()).ok_or_else(|| not_served(root, "this configuration"))?;
+    let objects = site
+        .and_then(|site| site.objects.as_ref().filter(|_| site.profile == Profile::WordPress))
+        .ok_or_else(|| not_served(root, "this configuration"))?;
     Ok(Place { socket: objects.socket.clone(), lost: objects.lost.clone(), figures: None })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::plan::{ObjectCache, Profile, SiteObjects};
+use crate::plan::{ObjectCache, SiteObjects};
 use crate::resolve::View;
 
 /// The settings that all sites share.
@@ -14,12 +14,12 @@ pub(crate) fn shared(view: &View<'_>) -> ObjectCache {
     }
 }
 
-/// The object cache of the site of this view.
+/// The object cache of the site of this view; only WordPress uses it.
 pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
     let is_wanted = view.switch("object_cache.enabled") && view.switch("php.enabled");
     let (dir, root) = (view.path("object_cache.dir")?, view.root()?);
     let name = name_of(&root);
-    (is_wanted && view.profile() == Profile::WordPress).then(|| SiteObjects {
+    is_wanted.then(|| SiteObjects {
         socket: dir.join(format!("{name}.sock")),
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),

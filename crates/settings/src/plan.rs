@@ -449,7 +449,7 @@ pub struct Site {
     pub internal: Vec<(String, PathBuf)>,
     /// How to cache its pages.
     pub cache: SiteCache,
-    /// Its object cache; `None`: it is off, or for another application than WordPress.
+    /// Its object cache, which only [`Profile::WordPress`] uses; `None`: off.
     pub objects: Option<SiteObjects>,
     /// The page that visitors get with a 503 when no PHP worker is free.
     pub overload_page: Option<PathBuf>,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::context::stats::{Exposition, Row, table};
-use crate::objects::{Board, SiteFigures};
+use crate::objects::{Board, SiteFigures, used_by};
 
 /// The object cache of a site.
 pub(super) struct SiteObjects {
@@ -23,7 +23,7 @@ pub(super) struct SiteObjects {
 /// The object caches of the plan's sites. Sites with the same root share one.
 pub(super) fn gather(plan: &Plan, board: &Board) -> Vec<SiteObjects> {
     let of = |site: &plan::Site| {
-        let objects = site.objects.as_ref()?;
+        let objects = used_by(site)?;
         let text = |path: &Path| path.display().to_string();
         Some(SiteObjects {
             site: site.names.first().map_or("default", String::as_str).to_owned(),

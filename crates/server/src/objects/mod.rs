@@ -123,9 +123,14 @@ impl Objects {
     }
 }
 
+/// The object cache of a site that can use it.
+pub fn used_by(site: &plan::Site) -> Option<&plan::SiteObjects> {
+    site.objects.as_ref().filter(|_| site.profile == plan::Profile::WordPress)
+}
+
 /// What a site wants; an error is a sentence for the log.
 fn wanted_by(site: &plan::Site) -> Result<Option<Wanted>, String> {
-    let Some(objects) = &site.objects else { return Ok(None) };
+    let Some(objects) = used_by(site) else { return Ok(None) };
     let own = rustix::process::geteuid().as_raw();
     let account = |name: &str| millrace_sys::user(name).ok_or_else(|| format!("there is no user {name:?}"));
     let php = site.php.as_ref();

@@ -36,8 +36,8 @@ static ROWS: &[Setting] = &[
         line: "Maximum memory for the objects of all sites, with their keys.",
         reason: "Objects that are seldom used make room for others, first those of the site that uses the most \
                  memory. It is used only by sites with the drop-in. A reload applies a change at once.",
-        example: "\"256MB\"",
-        elsewhere: &["maxmemory", "apc.shm_size", "-m"],
+        example: "\"1GB\"",
+        elsewhere: &["maxmemory", "apc.shm_size"],
         ..ROW
     },
     Setting {
@@ -51,7 +51,7 @@ static ROWS: &[Setting] = &[
         reason: "Most objects have less than 10 KB; the options that are loaded on every page can have more than \
                  1 MB. A few exports would evict thousands of others.",
         example: "\"1MB\"",
-        elsewhere: &["item_size_max", "proto-max-bulk-len", "-I"],
+        elsewhere: &["item_size_max", "proto-max-bulk-len"],
         ..ROW
     },
     Setting {
