@@ -707,7 +707,7 @@ mod tests {
     #[test]
     fn numbers() {
         let mut one = One::new(1 << 20);
-        let mut add = |one: &mut One, by| one.store.increment(one.site, b"g", b"n", by, 0);
+        let add = |one: &mut One, by| one.store.increment(one.site, b"g", b"n", by, 0);
         assert!(matches!(add(&mut one, 1), Sum::Missing(_)));
         one.set("n", "7");
         assert!(matches!(add(&mut one, 1), Sum::NotInteger(_)), "text is the client's");

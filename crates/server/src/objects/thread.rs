@@ -126,10 +126,12 @@ async fn serve(
     wanted: Vec<Wanted>,
 ) {
     shared.store.borrow_mut().set_limits(limits.memory, limits.value_bytes);
-    let gone: Vec<_> =
-        tasks.extract_if(.., |_, (old, _)| !wanted.contains(old)).map(|(_, (_, task))| task).collect();
-    for task in gone {
-        end(task).await;
+    let gone: Vec<PathBuf> =
+        tasks.iter().filter(|(_, (old, _))| !wanted.contains(old)).map(|(path, _)| path.clone()).collect();
+    for path in gone {
+        if let Some((_, task)) = tasks.remove(&path) {
+            end(task).await;
+        }
     }
     for wanted in wanted {
         if !tasks.contains_key(&wanted.socket) {
