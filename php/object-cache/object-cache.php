@@ -318,6 +318,8 @@ class WP_Object_Cache
         . '|bookmark|timeinfo|calendar|.+_meta|.+_relationships)$/D';
     /** Keys that are asked for together at the start of a page, at most; groups that are better asked when needed. */
     private const PREFETCHED = 600;
+    /** Pages whose keys are remembered. */
+    private const PAGES = 1024;
     private const NOT_PREFETCHED = '/transient|session|lock|^millrace$/';
 
     /** Values of this request by group and id. */
@@ -754,7 +756,9 @@ class WP_Object_Cache
         }
         $is_known = preg_grep('/^wordpress_logged_in_/', array_map('strval', array_keys($_COOKIE)));
         $path = strtok($path, '?');
-        $this->page = md5(($_SERVER['HTTP_HOST'] ?? '') . "\0$path\0" . $_SERVER['REQUEST_METHOD'] . ($is_known ? "\0member" : ''));
+        // Addresses without end, as robots ask for, share their lists.
+        $page = crc32(($_SERVER['HTTP_HOST'] ?? '') . "\0$path\0" . $_SERVER['REQUEST_METHOD'] . ($is_known ? "\0member" : ''));
+        $this->page = 'page ' . $page % self::PAGES;
         $list = $this->server->exchange($this->get_operation('millrace', $this->page), 'g')[0] ?? [0, 0];
         $this->remembered = $list[0] === 1 ? explode("\n", $list[3]) : [];
         $operations = $kinds = '';

@@ -62,9 +62,14 @@ function race(int $number, int $count): array
 }
 
 /** Random calls of the object cache's functions; all that they return. WordPress's own cache must return the same. */
-function api(int $seed): array
+function api(int $seed, bool $is_network): array
 {
     mt_srand($seed);
+    if ($is_network) {
+        $GLOBALS['wp_object_cache']->multisite = true;
+        wp_cache_switch_to_blog(1);
+        wp_cache_add_global_groups(['posts']);
+    }
     $groups = ['', 'default', 'posts', 'options', 'other group', 'counts', 'transient', str_repeat('long ', 60)];
     $keys = [1, 'a', 'b ', '7', str_repeat('key ', 200)];
     $object = (object) ['n' => 1, 'inner' => (object) ['n' => 2]];
@@ -92,6 +97,9 @@ function api(int $seed): array
             fn () => wp_cache_get($key, $group, (bool) mt_rand(0, 1), $found),
         ];
         $which = mt_rand(0, 13);
+        if ($is_network && mt_rand(0, 4) === 0) {
+            wp_cache_switch_to_blog(mt_rand(1, 2));
+        }
         $result = $calls[$which]();
         $log[] = json_encode([$which, substr($key, 0, 9), $group, $value, $result, $found], JSON_PARTIAL_OUTPUT_ON_ERROR);
     }
@@ -105,7 +113,7 @@ function obey(array $order): array
         'write' => write($a, $b),
         'compare' => compare(),
         'race' => race($a, $b),
-        'api' => api($a),
+        'api' => api($a, $b),
         'get' => ['got', wp_cache_get($a, $b, true)],
         'set' => ['set', wp_cache_set($a, $c, $b)],
         'add' => ['added', wp_cache_add($a, $c, $b)],
