@@ -53,6 +53,14 @@ impl Proofs {
         }
     }
 
+    /// PHP made something of another kind than the public page with these tags.
+    pub fn add_other_kind(&mut self, tags: &[Tag], shows_item: bool, now: Millis) {
+        let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, shows_item))).copied();
+        if let Some(kind) = known {
+            self.add(kind, shows_item, false, now);
+        }
+    }
+
     /// A comparison: `same` if there was no difference.
     pub fn add(&mut self, kind: Tag, shows_item: bool, same: bool, now: Millis) {
         if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, shows_item)) {
@@ -101,6 +109,16 @@ mod tests {
         assert_eq!(of(&proofs, 20 + DOUBT + 2 * DOUBT - 1), PageProof::Differs, "twice as long");
         (0..99).for_each(|_| proofs.add(KIND, false, false, 0));
         assert_eq!(of(&proofs, LONGEST_DOUBT), PageProof::Unproven);
+    }
+
+    #[test]
+    fn a_page_of_another_kind_is_a_difference() {
+        let mut proofs = Proofs::default();
+        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
+        assert!(proofs.kinds.is_empty(), "no page of this kind was compared");
+        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
+        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
+        assert_eq!(proofs.of(&[KIND], false, 0), PageProof::Differs);
     }
 
     #[test]

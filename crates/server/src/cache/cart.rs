@@ -92,22 +92,25 @@ pub fn watch(
     cache_status: CacheStatus,
 ) {
     let Some(visit) = request.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else { return };
-    let is_page = request.head.method() == "GET"
-        && reply.status == 200
+    // A redirect instead of a page is a difference.
+    let is_answer = request.head.method() == "GET"
+        && matches!(reply.status, 200 | 301 | 302 | 303 | 307 | 308)
         && !reply.aside.as_ref().is_some_and(|aside| aside.failed || aside.handed().is_some())
         && reply.fields.iter().all(|(name, _)| !name.eq_ignore_ascii_case("content-encoding"));
-    if !is_page {
+    if !is_answer {
         return;
     }
     let comparison = Comparison {
         thread: thread.clone(),
         site: site.clone(),
         request: site.visitors.without_cookies(request),
+        is_page: reply.status == 200,
         sets_cookie: sets_foreign_cookie(site, reply),
         visit,
     };
     match &mut reply.body {
         Body::Bytes(content) => comparison.run(content),
+        Body::Empty => comparison.run(b""),
         Body::Stream(_) => {
             let Body::Stream(inner) = std::mem::replace(&mut reply.body, Body::Empty) else { return };
             let most = site.cache.as_ref().map_or(0, |rules| rules.largest_page);
@@ -136,6 +139,7 @@ struct Comparison {
     site: Arc<Site>,
     /// Without the visitor's own cookies.
     request: Request,
+    is_page: bool,
     sets_cookie: bool,
     visit: Arc<dyn Visit>,
 }
@@ -155,12 +159,16 @@ impl Comparison {
         let kind = Tag::named(self.site.name().unwrap_or(""), &page.kind);
         // A public page that was made after this run had begun may show a later state.
         let begun = self.thread.cache.now(&self.thread).saturating_sub(age);
-        if hit.page.stored > begun || hit.page.status != 200 || !terms.tags.contains(&kind) {
+        if hit.page.stored > begun || hit.page.status != 200 {
             return;
         }
         let Some(form) = uncoded(&hit.page) else { return };
-        let same = !self.sets_cookie && is_same(form.body(), content, &page);
-        self.site.visitors.compared(&self.thread, kind, shows(&self.site, &terms, &page.items), same);
+        let same = self.is_page
+            && !self.sets_cookie
+            && terms.tags.contains(&kind)
+            && is_same(form.body(), content, &page);
+        let shows_item = shows(&self.site, &terms, &page.items);
+        self.site.visitors.compared(&self.thread, &terms.tags, kind, shows_item, same);
         self.thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
     }
 }

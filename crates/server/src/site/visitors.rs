@@ -147,10 +147,15 @@ impl Visitors {
         table.proofs().of(tags, shows_item, table.now(context))
     }
 
-    /// A page of this kind that PHP made for a visitor with a cart was compared with the public one.
-    pub fn compared(&self, context: &Context, kind: Tag, shows_item: bool, same: bool) {
+    /// A page of this kind that PHP made for a visitor with a cart was compared with the public one, which has these
+    /// tags.
+    pub fn compared(&self, context: &Context, tags: &[Tag], kind: Tag, shows_item: bool, same: bool) {
         let table = self.table();
-        table.proofs().add(kind, shows_item, same, table.now(context));
+        let (mut proofs, now) = (table.proofs(), table.now(context));
+        match tags.contains(&kind) {
+            true => proofs.add(kind, shows_item, same, now),
+            false => proofs.add_other_kind(tags, shows_item, now),
+        }
     }
 
     /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.
