@@ -167,6 +167,7 @@ impl Comparison {
             && !self.sets_cookie
             && terms.tags.contains(&kind)
             && is_same(form.body(), content, &page);
+        if !same { let n = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos(); let _ = std::fs::write(format!("/tmp/h4diff-{n}-a"), form.body()); let _ = std::fs::write(format!("/tmp/h4diff-{n}-b"), content); let _ = std::fs::write(format!("/tmp/h4diff-{n}-c"), format!("{} {} {} {:?} {:?}", self.is_page, self.sets_cookie, terms.tags.contains(&kind), page, self.request)); }
         let shows_item = shows(&self.site, &terms, &page.items);
         self.site.visitors.compared(&self.thread, &terms.tags, kind, shows_item, same);
         self.thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
