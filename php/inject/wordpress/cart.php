@@ -12,8 +12,8 @@ namespace Millrace\WordPress;
  * What the browser fills in are the fragments that WooCommerce's script wc-cart-fragments replaces; only if the page prints the
  * script. The theme names them by the filter woocommerce_add_to_cart_fragments.
  *
- * A related product is chosen at random with each page. Here the choice is the same for a day, so that pages can be compared; on a
- * cached page it was, too.
+ * WooCommerce chooses related products at random, and sorts them and up-sells at random, for each page that it makes. Here the choice is
+ * the same for a day and the order fixed, so that pages can be compared; on a cached page they were, too.
  */
 final class Cart
 {
@@ -30,6 +30,7 @@ final class Cart
         'woocommerce_related_products' => ['related', 2, \PHP_INT_MAX],
         'woocommerce_product_related_posts_shuffle' => ['shuffle', 1, \PHP_INT_MAX],
         'woocommerce_output_related_products_args' => ['sorted', 1, \PHP_INT_MAX],
+        'woocommerce_upsells_orderby' => ['upsells', 1, \PHP_INT_MAX],
     ];
 
     /** What a session may hold beside the cart without showing on pages of the catalogue. */
@@ -89,10 +90,13 @@ final class Cart
         return $text;
     }
 
-    /** A nonce for who is not logged in: WooCommerce ties some to the session. They are invalid on the page of all, and the other way round. */
+    /**
+     * A nonce for who is not logged in, and the page is being made: WooCommerce ties some to the session. They would be invalid on the
+     * page of all. Before that WooCommerce only looks for ones that have been sent.
+     */
     public static function nonce($user, $action = '')
     {
-        self::$own = self::$own || ($user && self::$parts !== null);
+        self::$own = self::$own || ($user && self::$parts !== null && self::$templated);
         return $user;
     }
 
@@ -114,10 +118,15 @@ final class Cart
 
     public static function sorted($arguments)
     {
-        if (self::$parts !== null && is_array($arguments) && ($arguments['orderby'] ?? '') === 'rand') {
+        if (self::$parts !== null && is_array($arguments) && ($arguments['orderby'] ?? 'rand') === 'rand') {
             $arguments['orderby'] = 'id';
         }
         return $arguments;
+    }
+
+    public static function upsells($order)
+    {
+        return self::$parts !== null && $order === 'rand' ? 'id' : $order;
     }
 
     /** The kind of the public page, as a tag; none if it is no page of a shop. */

@@ -1,18 +1,19 @@
 //! Compares a page made for a visitor with a cart with the public page. Left out are the elements that a script in the
 //! browser replaces (named by simple selectors: `div.widget_shopping_cart_content`, `#cart`, `a.cart-contents`), and
-//! WordPress's nonces, ten hexadecimal digits behind the word "nonce", which change every twelve hours.
+//! WordPress's nonces, ten hexadecimal digits behind the word "nonce", which change every twelve hours; and what PHP's
+//! `uniqid()` has made of the time within the last days, 13 hexadecimal digits.
 //!
 //! A selector that is not understood leaves nothing out, and an element that is only on one of the pages is a
 //! difference: every doubt makes the pages differ.
 
-/// Whether two pages are the same, but for the elements that these selectors name.
-pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str]) -> bool {
+/// Whether two pages are the same, but for the elements that these selectors name. `now`: seconds since 1970.
+pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> bool {
     if public == own {
         return true;
     }
     let selectors: Vec<Selector<'_>> =
         selectors.iter().flat_map(|list| list.split(',')).filter_map(Selector::parse).collect();
-    blanked(public, &selectors) == blanked(own, &selectors)
+    blanked(public, &selectors, now) == blanked(own, &selectors, now)
 }
 
 /// One compound selector: a tag's name, an id, classes.
@@ -139,7 +140,7 @@ impl<'a> Tag<'a> {
 }
 
 /// The page without what may differ.
-fn blanked(page: &[u8], selectors: &[Selector<'_>]) -> Vec<u8> {
+fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(page.len());
     let mut from = 0;
     if !selectors.is_empty() {
@@ -156,6 +157,7 @@ fn blanked(page: &[u8], selectors: &[Selector<'_>]) -> Vec<u8> {
     }
     out.extend_from_slice(&page[from..]);
     blank_nonces(&mut out);
+    blank_times(&mut out, now);
     out
 }
 
@@ -232,12 +234,47 @@ fn blank_nonces(page: &mut [u8]) {
     }
 }
 
+/// `uniqid()`: eight digits of seconds, five of microseconds.
+const UNIQUE: usize = 13;
+/// A public page may be so old, and the clock may have been set back, seconds.
+const DAYS: u64 = 3 * 86_400;
+
+fn blank_times(page: &mut [u8], now: u64) {
+    let mut at = 0;
+    while at < page.len() {
+        let digits = page[at..].iter().take_while(|b| b.is_ascii_alphanumeric()).count();
+        let word = &mut page[at..at + digits];
+        let is_hex = digits == UNIQUE && word.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let seconds = is_hex.then(|| std::str::from_utf8(&word[..8]).ok()).flatten();
+        let seconds = seconds.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        if seconds.is_some_and(|seconds| seconds.abs_diff(now) < DAYS) {
+            word.fill(b'x');
+        }
+        at += digits.max(1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: u64 = 0x6b04_fbf3;
+
     fn same(a: &str, b: &str, selectors: &[&str]) -> bool {
-        is_same(a.as_bytes(), b.as_bytes(), selectors)
+        is_same(a.as_bytes(), b.as_bytes(), selectors, NOW)
+    }
+
+    #[test]
+    fn ids_made_of_the_time_may_differ() {
+        let page = |id: &str| format!("<label for=\"quantity_{id}\">");
+        assert!(same(&page("6b04fbf39cec1"), &page("6b04fbf6b9554"), &[]));
+        for (one, other) in [
+            ("4006381333931", "4006381333932"),
+            ("6b04fbf39cec", "6b04fbf39ced"),
+            ("6b04fbf39cec1a", "6b04fbf39cec1b"),
+        ] {
+            assert!(!same(&page(one), &page(other), &[]), "{one}");
+        }
     }
 
     #[test]
@@ -308,7 +345,7 @@ mod tests {
         ] {
             assert!(same(torn, torn, &[".cart"]));
             assert!(!same(torn, &format!("{torn}!"), &[".cart"]), "{torn}");
-            blanked(torn.as_bytes(), &[Selector::parse(".cart").unwrap()]);
+            blanked(torn.as_bytes(), &[Selector::parse(".cart").unwrap()], NOW);
         }
     }
 

@@ -463,7 +463,9 @@ fn of_two_runs_that_say_something_else_none_is_believed() {
         assert_eq!(site.held(BUYER, 0), Some("cart-notice"));
     }
     // A run that says nothing about the cart takes the pass, too.
-    for nothing in [&["end"][..], &["unsure", "end"], &["none except=wp_woocommerce_session_5f site=5f:k1", "end"]] {
+    for nothing in
+        [&["end"][..], &["unsure", "end"], &["none except=wp_woocommerce_session_5f site=5f:k1", "end"]]
+    {
         site.run(BUYER, false, HAS_PASS);
         site.run(BUYER, false, nothing);
         assert_eq!(site.held(BUYER, 0), Some("cart-unknown"), "{nothing:?}");
@@ -481,7 +483,11 @@ fn a_new_session_has_its_pass_at_once_and_a_renewed_one_has_not() {
     assert_eq!(site.held(BUYER, 0), None);
     let mut site = Site::new();
     site.run("wp_woocommerce_session_5f=old; woocommerce_items_in_cart=h1", false, issued);
-    assert_eq!(site.held(BUYER, 0), Some("cart-unknown"), "another request may be changing it by the old one");
+    assert_eq!(
+        site.held(BUYER, 0),
+        Some("cart-unknown"),
+        "another request may be changing it by the old one"
+    );
 }
 
 #[test]

@@ -166,17 +166,16 @@ impl Comparison {
         let same = self.is_page
             && !self.sets_cookie
             && terms.tags.contains(&kind)
-            && is_same(form.body(), content, &page);
-        if !same { let n = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos(); let _ = std::fs::write(format!("/tmp/h4diff-{n}-a"), form.body()); let _ = std::fs::write(format!("/tmp/h4diff-{n}-b"), content); let _ = std::fs::write(format!("/tmp/h4diff-{n}-c"), format!("{} {} {} {:?} {:?}", self.is_page, self.sets_cookie, terms.tags.contains(&kind), page, self.request)); }
+            && is_same(form.body(), content, &page, self.thread.cache.now(&self.thread) / 1000);
         let shows_item = shows(&self.site, &terms, &page.items);
         self.site.visitors.compared(&self.thread, &terms.tags, kind, shows_item, same);
         self.thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
     }
 }
 
-fn is_same(public: &[u8], own: &[u8], page: &CartPage) -> bool {
+fn is_same(public: &[u8], own: &[u8], page: &CartPage, now: u64) -> bool {
     let blanks: Vec<&str> = page.blanks.iter().map(String::as_str).collect();
-    carts::is_same(public, own, &blanks)
+    carts::is_same(public, own, &blanks, now)
 }
 
 /// A page that is compared at its end, on its way to the client.
