@@ -1,7 +1,8 @@
 //! Compares a page made for a visitor with a cart with the public page. Left out are the elements that a script in the
 //! browser replaces (named by simple selectors: `div.widget_shopping_cart_content`, `#cart`, `a.cart-contents`), and
 //! WordPress's nonces, ten hexadecimal digits behind the word "nonce", which change every twelve hours; and what PHP's
-//! `uniqid()` has made of the time within the last days, 13 hexadecimal digits.
+//! `uniqid()` has made of the time within the last days, 13 hexadecimal digits; and the number of Gravatar's host, which
+//! WordPress chooses at random.
 //!
 //! A selector that is not understood leaves nothing out, and an element that is only on one of the pages is a
 //! difference: every doubt makes the pages differ.
@@ -158,6 +159,7 @@ fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
     out.extend_from_slice(&page[from..]);
     blank_nonces(&mut out);
     blank_times(&mut out, now);
+    blank_gravatars(&mut out);
     out
 }
 
@@ -254,6 +256,15 @@ fn blank_times(page: &mut [u8], now: u64) {
     }
 }
 
+fn blank_gravatars(page: &mut [u8]) {
+    let hosts: Vec<usize> = memchr::memmem::find_iter(page, b".gravatar.com").filter(|at| *at > 0).collect();
+    for at in hosts {
+        if page[at - 1].is_ascii_digit() {
+            page[at - 1] = b'x';
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +338,12 @@ mod tests {
             !same("nonce 0123456789, 1234567890", "nonce 0123456789, 2234567890", &[]),
             "the second number"
         );
+    }
+
+    #[test]
+    fn the_number_of_gravatars_host_may_differ() {
+        assert!(same("//0.gravatar.com/a", "//2.gravatar.com/a", &[]));
+        assert!(!same("//0.gravatar.com/a", "//0.gravatar.com/b", &[]));
     }
 
     #[test]
