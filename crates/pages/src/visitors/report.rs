@@ -46,12 +46,15 @@ pub struct Report {
     pub elsewhere: bool,
 }
 
+/// Name and value of a cookie.
+type NamedValue = (Box<[u8]>, Box<[u8]>);
+
 /// What a report says about the visitor's cart, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CartNote {
     held: Option<Box<[u8]>>,
     seconds: Option<u64>,
-    with: Vec<(Box<[u8]>, Box<[u8]>)>,
+    with: Vec<NamedValue>,
     items: Vec<Box<[u8]>>,
     kind: Option<Box<[u8]>>,
     blanks: Vec<String>,
@@ -299,7 +302,7 @@ impl CartNote {
 }
 
 /// `name:value`; of several colons the first one counts.
-fn first_pair(text: &[u8]) -> Option<(Box<[u8]>, Box<[u8]>)> {
+fn first_pair(text: &[u8]) -> Option<NamedValue> {
     let at = memchr::memchr(b':', text)?;
     Some((text[..at].into(), text[at + 1..].into()))
 }

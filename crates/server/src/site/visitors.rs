@@ -184,7 +184,7 @@ impl Visitors {
             let is_write = changes_something(request, rules);
             let mut known = table.lock();
             request.standing = known.look(&cookies, now);
-            VisitStage::Running(known.begin(&cookies, is_write, now), Report::default())
+            VisitStage::Running(known.begin(&cookies, is_write, now), Box::default())
         };
         match request.standing {
             Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
@@ -221,7 +221,7 @@ enum VisitStage {
     /// Without concerned cookies, the table ignores a run that begins at this time, until it reports something: that
     /// it has issued a login, or that others are void.
     Silent(u64),
-    Running(Run, Report),
+    Running(Run, Box<Report>),
     /// The page of a visitor with a cart, if it may be compared with the public one.
     Over(Option<CartPage>),
 }
@@ -238,9 +238,7 @@ impl Visit for SiteVisit {
         if let VisitStage::Silent(now) = *stage {
             *stage = match text {
                 [b'e', b'n', b'd', ..] => VisitStage::Over(None),
-                _ => {
-                    VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default())
-                }
+                _ => VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Box::default()),
             };
         }
         let VisitStage::Running(run, report) = &mut *stage else { return };
@@ -252,7 +250,7 @@ impl Visit for SiteVisit {
             }
             ReportNote::Changed(items) => self.table.lock().changed(items),
             note @ (ReportNote::End | ReportNote::Failed) => {
-                let report = Some(&*report).filter(|_| note == ReportNote::End);
+                let report = Some(&**report).filter(|_| note == ReportNote::End);
                 self.table.lock().end(&self.cookies, run, report, &self.table.key);
                 *stage = VisitStage::Over(report.and_then(Report::cart_page));
             }
