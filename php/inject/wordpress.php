@@ -11,6 +11,7 @@
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
  * - Page: may this page be kept, and for how long;
  * - Shown: what it shows, as tags; Tags: how tags are called;
+ * - Cart: which pages visitors with a cart may have from the cache;
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar; Others: page caches of other plugins, in Site Health;
@@ -32,6 +33,7 @@ require __DIR__ . '/wordpress/people.php';
 require __DIR__ . '/wordpress/site.php';
 require __DIR__ . '/wordpress/options.php';
 require __DIR__ . '/wordpress/shop.php';
+require __DIR__ . '/wordpress/cart.php';
 require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';

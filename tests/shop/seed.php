@@ -13,9 +13,11 @@ $kinds = array_map(fn ($name) => wp_insert_term($name, 'product_cat')['term_id']
 $colors = ['red', 'green', 'blue', 'grey', 'white'];
 $text = str_repeat('<!-- wp:paragraph --><p>A thing for a mill, well made, that lasts as long as the water runs and the corn grows.</p><!-- /wp:paragraph -->', 4);
 $made = [];
+// No two are of the same second: MariaDB may list those in any order.
+$now = time();
 for ($n = 1; $n <= 60; $n += 1) {
     $meta = ['_price' => 100 * (1 + $n * 7 % 60), '_color' => $colors[$n % 5], '_sku' => "mill-$n", '_stock_status' => 'instock'];
-    $id = wp_insert_post(['post_type' => 'product', 'post_status' => 'publish', 'post_name' => "thing-$n", 'post_title' => "Thing $n", 'post_content' => $text, 'meta_input' => $meta]);
+    $id = wp_insert_post(['post_type' => 'product', 'post_status' => 'publish', 'post_name' => "thing-$n", 'post_title' => "Thing $n", 'post_content' => $text, 'meta_input' => $meta, 'post_date' => gmdate('Y-m-d H:i:s', $now - 60 * $n)]);
     wp_set_object_terms($id, $kinds[$n % 4], 'product_cat');
     $made["thing-$n"] = $id;
 }

@@ -6,7 +6,12 @@
  * - GET  /shop/?orderby=&filter_color=&min_price=&paged=, /product/NAME/, /product-category/NAME/, /?s=WORD&post_type=product
  * - into the cart: POST /product/NAME/ with add-to-cart=ID, GET any page with ?add-to-cart=ID, POST ?wc-ajax=add_to_cart, POST
  *   /wp-json/wc/store/v1/cart/add-item
- * - the cart: /cart/, POST ?wc-ajax=get_refreshed_fragments, GET /wp-json/wc/store/v1/cart
+ * - the cart: /cart/, POST ?wc-ajax=get_refreshed_fragments, GET /wp-json/wc/store/v1/cart; /cart/?remove_item=KEY, ?undo_item=KEY;
+ *   POST /cart/ with update_cart and cart[KEY][qty], or with apply_coupon and coupon_code; POST
+ *   /wp-json/wc/store/v1/cart/remove-item. What has been done is told by a notice in the session, on the next page that prints notices;
+ *   with the option woocommerce_cart_redirect_after_add that is the page behind a redirect
+ * - prices: net for customers in another country and for those exempt from VAT; in another currency with the session's client_currency
+ * - every page prints WooCommerce's script wc-cart-fragments, which puts the cart into the page
  * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
  *
  * TEST_SHOP_COST in wp-config.php says what pages cost: a list of products takes about 35 ms of CPU with 1, 60 ms with 6.
@@ -62,9 +67,25 @@ final class WC_Session_Handler
         if (!$set || $this->sent || $this->get_session_cookie() || headers_sent()) {
             return;
         }
+        $this->send();
+    }
+
+    /** The cookie; it is renewed after some time, as in WooCommerce. */
+    private function send(): void
+    {
         [$id, $end] = [$this->get_customer_id(), time() + 172800];
-        setcookie($this->cookie, "$id|$end|" . ($end - 86400) . '|' . $this->hash($id, $end), $end, '/', '', is_ssl(), true);
+        $expiring = time() + (int) apply_filters('wc_session_expiring', 86400);
+        setcookie($this->cookie, "$id|$end|$expiring|" . $this->hash($id, $end), $end, '/', '', is_ssl(), true);
         $this->sent = true;
+    }
+
+    /** Renews the cookie if it is time. */
+    public function init_session_cookie(): void
+    {
+        $found = $this->get_session_cookie();
+        if ($found && (int) $found[2] <= time() && !headers_sent()) {
+            $this->send();
+        }
     }
 
     /** All of it, as it is stored. */
@@ -121,33 +142,44 @@ final class Test_Cart
     {
     }
 
+    /** As WooCommerce has it: an item has a key. */
     public function get_cart(): array
+    {
+        $items = [];
+        foreach ($this->contents() as $id => $count) {
+            $items[md5((string) $id)] = ['product_id' => $id, 'variation_id' => 0, 'quantity' => $count];
+        }
+        return $items;
+    }
+
+    /** Product => how many. */
+    public function contents(): array
     {
         return $this->session->get('cart', []);
     }
 
     public function is_empty(): bool
     {
-        return !$this->get_cart();
+        return !$this->contents();
     }
 
     public function get_cart_contents_count(): int
     {
-        return array_sum($this->get_cart());
+        return array_sum($this->contents());
     }
 
     public function get_cart_hash(): string
     {
-        return $this->is_empty() ? '' : md5(json_encode($this->get_cart()) . $this->total());
+        return $this->is_empty() ? '' : md5(json_encode($this->contents()) . $this->total());
     }
 
     public function total(): int
     {
         $total = 0;
-        foreach ($this->get_cart() as $id => $count) {
-            $total += $count * (int) get_post_meta($id, '_price', true);
+        foreach ($this->contents() as $id => $count) {
+            $total += $count * test_price($id);
         }
-        return $total;
+        return $this->session->get('applied_coupons', []) ? intdiv($total * 9, 10) : $total;
     }
 
     /** Whether the product is one. */
@@ -156,7 +188,7 @@ final class Test_Cart
         if (get_post_type($id) !== 'product' || $count < 1) {
             return false;
         }
-        $cart = $this->get_cart();
+        $cart = $this->contents();
         $cart[$id] = ($cart[$id] ?? 0) + $count;
         $this->session->set_customer_session_cookie(true);
         $this->session->set('cart', $cart);
@@ -165,8 +197,42 @@ final class Test_Cart
         return true;
     }
 
+    /** The product with this key: so many of it. */
+    public function set_quantity(string $key, int $count): bool
+    {
+        $cart = $this->contents();
+        foreach ($cart as $id => $had) {
+            if (md5((string) $id) === $key) {
+                $this->session->set('removed_cart_contents', [$key => [$id, $had]]);
+                $cart[$id] = $count;
+                $this->session->set('cart', array_filter($cart));
+                $this->maybe_set_cart_cookies();
+                return true;
+            }
+        }
+        return false;
+    }
+
+    public function restore_cart_item(string $key): bool
+    {
+        [$id, $had] = $this->session->get('removed_cart_contents', [])[$key] ?? [0, 0];
+        $this->session->set('removed_cart_contents', []);
+        return $id && $this->add_to_cart($id, $had);
+    }
+
+    public function apply_coupon(string $code): bool
+    {
+        if ($code !== 'ten-percent' || $this->is_empty()) {
+            return false;
+        }
+        $this->session->set('applied_coupons', [$code]);
+        $this->maybe_set_cart_cookies();
+        return true;
+    }
+
     public function empty_cart(): void
     {
+        $this->session->set('applied_coupons', []);
         $this->session->set('cart', []);
         do_action('woocommerce_cart_emptied', true);
         $this->maybe_set_cart_cookies();
@@ -194,18 +260,37 @@ final class Test_Cart
     public function lines(): string
     {
         $lines = '';
-        foreach ($this->get_cart() as $id => $count) {
+        foreach ($this->contents() as $id => $count) {
             $lines .= sprintf('<tr class="cart_item" data-product="%d"><td>%s</td><td>%d</td></tr>', $id, esc_html(get_the_title($id)), $count);
         }
         return $lines;
     }
 }
 
-/** What plugins and servers ask for: WC()->cart, WC()->session. */
+/** Who buys: an address and an exemption from VAT, in the session. */
+final class Test_Customer
+{
+    public function __construct(private WC_Session_Handler $session)
+    {
+    }
+
+    public function get_billing_country(): string
+    {
+        return $this->session->get('customer', [])['country'] ?? 'DE';
+    }
+
+    public function get_is_vat_exempt(): bool
+    {
+        return !empty($this->session->get('customer', [])['is_vat_exempt']);
+    }
+}
+
+/** What plugins and servers ask for: WC()->cart, WC()->session, WC()->customer. */
 final class WooCommerce
 {
     public WC_Session_Handler $session;
     public Test_Cart $cart;
+    public Test_Customer $customer;
     public string $version = '11.0.0-test';
 
     public static function instance(): self
@@ -218,6 +303,7 @@ final class WooCommerce
     {
         $this->session = new WC_Session_Handler();
         $this->cart = new Test_Cart($this->session);
+        $this->customer = new Test_Customer($this->session);
     }
 }
 
@@ -226,11 +312,59 @@ function WC(): WooCommerce
     return WooCommerce::instance();
 }
 
+function wc_get_base_location(): array
+{
+    return ['country' => 'DE', 'state' => ''];
+}
+
+function get_woocommerce_currency(): string
+{
+    return apply_filters('woocommerce_currency', get_option('woocommerce_currency', 'EUR'));
+}
+
+add_filter('default_option_woocommerce_currency', fn () => 'EUR');
+add_filter('woocommerce_currency', fn ($currency) => WC()->session->get('client_currency') ?: $currency);
+
+/** What this customer pays for a product, in cents. */
+function test_price(int $id): int
+{
+    $price = (int) get_post_meta($id, '_price', true);
+    $is_net = WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE';
+    $price = $is_net ? intdiv($price * 100, 119) : $price;
+    return get_woocommerce_currency() === 'EUR' ? $price : 2 * $price;
+}
+
+function wc_add_notice(string $text, string $type = 'success'): void
+{
+    $notices = WC()->session->get('wc_notices', []);
+    $notices[$type][] = ['notice' => apply_filters("woocommerce_add_$type", $text), 'data' => []];
+    WC()->session->set('wc_notices', $notices);
+}
+
+function wc_notice_count(): int
+{
+    return array_sum(array_map('count', WC()->session->get('wc_notices', [])));
+}
+
+/** Prints them, and takes them out of the session. */
+function wc_print_notices(): void
+{
+    foreach (WC()->session->get('wc_notices', []) as $type => $notices) {
+        foreach ($notices as $notice) {
+            printf('<div class="woocommerce-message %s">%s</div>', esc_attr($type), esc_html($notice['notice']));
+        }
+    }
+    if (wc_notice_count()) {
+        WC()->session->set('wc_notices', []);
+    }
+}
+
 add_action('init', function () {
     register_post_type('product', ['public' => true, 'label' => 'Products', 'rewrite' => ['slug' => 'product'], 'supports' => ['title', 'editor', 'custom-fields']]);
     register_taxonomy('product_cat', 'product', ['public' => true, 'label' => 'Categories', 'rewrite' => ['slug' => 'product-category']]);
     add_rewrite_endpoint('order-received', EP_PAGES);
-    WC();
+    WC()->session->init_session_cookie();
+    do_action('woocommerce_init');
     // What loading a shop's plugins costs each request, whatever it asks for.
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);
 }, 0);
@@ -241,8 +375,16 @@ add_filter('nonce_user_logged_out', fn ($user, $action = -1) => is_string($actio
 add_action('wp_loaded', function () {
     if (isset($_REQUEST['add-to-cart']) && is_numeric($_REQUEST['add-to-cart'])) {
         nocache_headers();
-        WC()->cart->add_to_cart((int) $_REQUEST['add-to-cart'], (int) ($_REQUEST['quantity'] ?? 1));
+        $id = (int) $_REQUEST['add-to-cart'];
+        if (WC()->cart->add_to_cart($id, (int) ($_REQUEST['quantity'] ?? 1))) {
+            wc_add_notice(get_the_title($id) . ' has been added to your cart.');
+            if (get_option('woocommerce_cart_redirect_after_add') === 'yes') {
+                wp_safe_redirect(home_url('/shop/'));
+                exit;
+            }
+        }
     }
+    test_cart_action();
     if (isset($_POST['woocommerce_checkout_place_order']) && !isset($_GET['wc-ajax'])) {
         nocache_headers();
         $order = test_place_order(wp_unslash($_POST));
@@ -252,6 +394,30 @@ add_action('wp_loaded', function () {
         }
     }
 }, 20);
+
+/** What a form or link of the cart asks for; then the browser is sent to the cart, as in WooCommerce. */
+function test_cart_action(): void
+{
+    $cart = WC()->cart;
+    if (isset($_GET['remove_item'])) {
+        $cart->set_quantity((string) $_GET['remove_item'], 0) && wc_add_notice('Item removed.');
+    } elseif (isset($_GET['undo_item'])) {
+        $cart->restore_cart_item((string) $_GET['undo_item']) || wc_add_notice('Nothing to undo.', 'error');
+    } elseif (isset($_POST['apply_coupon'])) {
+        $done = $cart->apply_coupon((string) ($_POST['coupon_code'] ?? ''));
+        wc_add_notice($done ? 'Coupon applied.' : 'No such coupon.', $done ? 'success' : 'error');
+    } elseif (isset($_POST['update_cart'])) {
+        foreach ((array) ($_POST['cart'] ?? []) as $key => $item) {
+            $cart->set_quantity((string) $key, max(0, (int) ($item['qty'] ?? 0)));
+        }
+        wc_add_notice('Cart updated.');
+    } else {
+        return;
+    }
+    nocache_headers();
+    wp_safe_redirect(home_url($_REQUEST['back'] ?? '/cart/'));
+    exit;
+}
 
 add_action('wp', function () {
     if (is_page(['cart', 'checkout'])) {
@@ -277,6 +443,9 @@ add_action('template_redirect', function () {
         case 'get_refreshed_fragments':
             wp_send_json(test_fragments());
         case 'update_order_review':
+            $customer = array_filter(array_intersect_key(wp_unslash($_POST), array_flip(['country', 'postcode', 'is_vat_exempt'])));
+            $customer && WC()->session->set('customer', $customer);
+            isset($_POST['currency']) && WC()->session->set('client_currency', (string) $_POST['currency']);
             wp_send_json(['result' => 'success', 'fragments' => ['.order' => test_render('<table>' . $cart->lines() . '</table>', 8)]]);
         case 'checkout':
             $order = test_place_order(wp_unslash($_POST));
@@ -289,7 +458,7 @@ add_action('template_redirect', function () {
 add_action('rest_api_init', function () {
     $route = fn (string $path, string $method, callable $run) => register_rest_route('wc/store/v1', $path, ['methods' => $method, 'callback' => $run, 'permission_callback' => '__return_true']);
     $cart = function (): WP_REST_Response {
-        $answer = new WP_REST_Response(['items' => WC()->cart->get_cart(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()]]);
+        $answer = new WP_REST_Response(['items' => WC()->cart->contents(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()]]);
         $answer->header('Cache-Control', 'no-store');
         $answer->header('Nonce', wp_create_nonce('wc_store_api'));
         return $answer;
@@ -297,6 +466,9 @@ add_action('rest_api_init', function () {
     $route('/cart', 'GET', $cart);
     $route('/cart/add-item', 'POST', function (WP_REST_Request $request) use ($cart) {
         return WC()->cart->add_to_cart((int) $request['id'], (int) ($request['quantity'] ?: 1)) ? $cart() : new WP_Error('no_product', 'No such product', ['status' => 400]);
+    });
+    $route('/cart/remove-item', 'POST', function (WP_REST_Request $request) use ($cart) {
+        return WC()->cart->set_quantity((string) $request['key'], 0) ? $cart() : new WP_Error('no_item', 'No such item', ['status' => 400]);
     });
     $route('/checkout', 'POST', function (WP_REST_Request $request) {
         $order = test_store_order((string) $request['billing_email']);
@@ -307,8 +479,37 @@ add_action('rest_api_init', function () {
 function test_fragments(): array
 {
     $html = '<div class="widget_shopping_cart_content"><table>' . WC()->cart->lines() . '</table></div>';
-    return ['fragments' => ['div.widget_shopping_cart_content' => test_render($html, 4)], 'cart_hash' => WC()->cart->get_cart_hash()];
+    $fragments = apply_filters('woocommerce_add_to_cart_fragments', ['div.widget_shopping_cart_content' => test_render($html, 4)]);
+    return ['fragments' => $fragments, 'cart_hash' => WC()->cart->get_cart_hash()];
 }
+
+/** The number in the header, and the total. */
+function test_mini_cart(): string
+{
+    return sprintf('<div id="mini-cart">%d in the cart, %d</div>', WC()->cart->get_cart_contents_count(), WC()->cart->total());
+}
+
+add_filter('woocommerce_add_to_cart_fragments', fn ($fragments) => (array) $fragments + ['div#mini-cart' => test_mini_cart()]);
+
+// As WooCommerce's: what the last answer had, if its hash is that of the cookie; else it asks.
+add_action('wp_enqueue_scripts', function () {
+    if (get_option('test_without_fragments')) {
+        return;
+    }
+    wp_register_script('wc-cart-fragments', false, [], '1', true);
+    wp_enqueue_script('wc-cart-fragments');
+    wp_add_inline_script('wc-cart-fragments', <<<'JS'
+        (async () => {
+            const cookie = (document.cookie.match(/woocommerce_cart_hash=(\w+)/) || [])[1] || '';
+            const put = (all) => Object.entries(all).forEach(([at, html]) => document.querySelectorAll(at).forEach((e) => { e.outerHTML = html; }));
+            const known = JSON.parse(sessionStorage.getItem('wc_fragments') || '{}');
+            if (cookie && known.cart_hash === cookie) return put(known.fragments);
+            const answer = await (await fetch('/?wc-ajax=get_refreshed_fragments', { method: 'POST' })).json();
+            sessionStorage.setItem('wc_fragments', JSON.stringify(answer));
+            put(answer.fragments);
+        })();
+        JS);
+});
 
 function test_received(int $order): string
 {
@@ -327,7 +528,7 @@ function test_place_order(array $form)
 function test_store_order(string $email)
 {
     global $wpdb;
-    $cart = WC()->cart->get_cart();
+    $cart = WC()->cart->contents();
     if (!$cart) {
         return 'the cart is empty';
     }
@@ -354,7 +555,7 @@ function test_render(string $html, int $times = 1): string
 /** A product on a list. */
 function test_card(int $id): string
 {
-    $price = number_format((int) get_post_meta($id, '_price', true) / 100, 2);
+    $price = number_format(test_price($id) / 100, 2);
     $html = sprintf('<h3><a href="%s">%s</a></h3><p class="price">%s</p><p>%s, %s</p>', esc_url(get_permalink($id)), esc_html(get_the_title($id)), $price, esc_html(get_post_meta($id, '_color', true)), esc_html(wp_trim_words(get_post_field('post_content', $id), 20)));
     $add = sprintf('<a class="add_to_cart_button" data-product_id="%d" href="?add-to-cart=%d">Add to cart</a>', $id, $id);
     return '<li class="product">' . test_render($html . $add, 2 * TEST_SHOP_COST) . '</li>';
@@ -400,5 +601,8 @@ add_shortcode('test_checkout', function (): string {
     return '<form name="checkout" class="checkout" method="post"><input name="billing_email">' . $table . wp_nonce_field('woocommerce-process_checkout', 'woocommerce-process-checkout-nonce', true, false) . '<button name="woocommerce_checkout_place_order" value="1">Place order</button></form>';
 });
 
-// The number in the header, on every page.
-add_action('wp_footer', fn () => printf('<div id="mini-cart">%d in the cart</div>', WC()->cart->get_cart_contents_count()));
+// Notices, and the number in the header, on every page.
+add_action('wp_footer', 'wc_print_notices', 5);
+add_action('wp_footer', function () {
+    echo test_mini_cart(), '<div class="widget_shopping_cart_content"></div>';
+});

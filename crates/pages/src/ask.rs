@@ -22,6 +22,7 @@ use crate::control::Control;
 use crate::key::LONGEST_KEY;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
+use crate::visitors::Hold;
 
 /// The parts of a request that concern the cache.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +100,8 @@ pub enum Bypass<'a> {
         /// Its name.
         name: &'a [u8],
     },
+    /// A proven cart, whose visitor can't have the public page.
+    Cart(Hold),
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.
@@ -109,7 +112,7 @@ pub enum Bypass<'a> {
 
 impl Bypass<'_> {
     /// All words that [`Bypass::word`] returns.
-    pub const WORDS: [&'static str; 10] = [
+    pub const WORDS: [&'static str; 11] = [
         "off",
         "method",
         "content",
@@ -120,6 +123,7 @@ impl Bypass<'_> {
         "field",
         "authorization",
         "key-too-long",
+        "cart",
     ];
 
     /// A word for `Cache-Status` and counters. Stable.
@@ -135,6 +139,7 @@ impl Bypass<'_> {
             Bypass::Field(_) => 7,
             Bypass::Authorization => 8,
             Bypass::KeyTooLong => 9,
+            Bypass::Cart(_) => 10,
         };
         Self::WORDS[at]
     }
@@ -144,7 +149,16 @@ impl Bypass<'_> {
         match self {
             Bypass::Path(what) | Bypass::Argument(what) | Bypass::Field(what) => Some(what),
             Bypass::Cookie { name, .. } => std::str::from_utf8(name).ok(),
+            Bypass::Cart(why) => Some(why.word()),
             _ => None,
+        }
+    }
+
+    /// A word for `Cache-Status`: as [`Bypass::word`], and for a cart the exact reason. Stable.
+    pub fn detail(&self) -> &'static str {
+        match self {
+            Bypass::Cart(why) => why.word(),
+            other => other.word(),
         }
     }
 }

@@ -39,6 +39,7 @@
 //! and drops it when the fill ends. A [`Ticket`] belongs to the task that runs the fill, which must give it back.
 
 pub mod ask;
+pub mod carts;
 pub mod control;
 pub mod judge;
 pub mod key;

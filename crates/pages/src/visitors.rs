@@ -27,14 +27,17 @@
 //! - *Learning something*: the table contains only keyed hashes; the key is random in each process.
 
 mod cookies;
+pub mod pass;
 mod report;
 mod shelf;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use cookies::{ConcernedCookies, Cookies, Print, PrintKey};
+pub use pass::{CartPage, CartState, Hold, Pass};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};
 
@@ -89,6 +92,8 @@ pub struct Limits {
     pub proven: Millis,
     /// How long the result that a cookie means nothing is valid.
     pub anonymous: Millis,
+    /// How long a visitor with a cart gets public pages until PHP looks at the cart again; 0: never.
+    pub cart: Millis,
 }
 
 /// Figures of a table.
@@ -122,6 +127,10 @@ struct Running {
     writers: u32,
     /// When something was last changed or found: a run that began earlier and reports nothing is outdated.
     touched: u64,
+    /// When a run that changes something last began or ended.
+    written: u64,
+    /// When a run last ended.
+    reported: u64,
 }
 
 /// The table of a site.
@@ -138,6 +147,8 @@ pub struct Visitors {
     forgotten: Vec<(u64, u64)>,
     /// Login proofs of runs that began before this are ignored, for all users.
     floor: u64,
+    /// When products last changed: runs that began before give no pass.
+    changed: u64,
     /// Installations of the application that have reported.
     installs: Vec<Install>,
     /// PHP's sessions are stored where a worker can't look them up: only a started one proves anything.
@@ -164,6 +175,7 @@ impl Visitors {
             sequence: 0,
             forgotten: Vec::new(),
             floor: 0,
+            changed: 0,
             installs: Vec::new(),
             elsewhere: false,
         }
@@ -200,6 +212,41 @@ impl Visitors {
         }
     }
 
+    /// Whether these are the cookies of a visitor with a cart who may have public pages. `None`: they are not of a
+    /// visitor with a proven cart.
+    pub fn cart(&mut self, cookies: &Cookies, now: Millis) -> Option<Result<Arc<Pass>, Hold>> {
+        if !cookies.is_whole() || cookies.has_chosen() || self.limits.cart == 0 {
+            return None;
+        }
+        let mut proven = cookies.iter().filter_map(|cookie| {
+            let entry = self.shelves().into_iter().find_map(|shelf| shelf.get(cookie.print))?;
+            matches!(entry.state, CookieState::Proven(_)).then_some((cookie.print, entry))
+        });
+        let (print, entry) = proven.next()?;
+        if entry.state != CookieState::Proven(Proof::Cart) || proven.next().is_some() {
+            return None;
+        }
+        drop(proven);
+        if self.is_being_changed(print) {
+            return Some(Err(Hold::Changing));
+        }
+        let pass = match entry.cart {
+            _ if now >= entry.until => return Some(Err(Hold::Unknown)),
+            CartState::Held(why) => return Some(Err(why)),
+            CartState::Passes(pass) if now >= pass.until => return Some(Err(Hold::Expired)),
+            CartState::Passes(pass) => pass,
+        };
+        if !pass.companions.iter().all(|print| cookies.iter().any(|cookie| cookie.print == *print)) {
+            return Some(Err(Hold::Changed));
+        }
+        let others = cookies.iter().map(|cookie| cookie.print);
+        let mut others = others.filter(|other| *other != print && !pass.companions.contains(other));
+        let is_alone = others.all(|other| {
+            self.state(other, now) == Some(CookieState::Anonymous) && !self.is_being_changed(other)
+        });
+        Some(if is_alone { Ok(pass) } else { Err(Hold::Cookie) })
+    }
+
     fn is_being_changed(&self, print: Print) -> bool {
         self.running.get(&print).is_some_and(|running| running.writers > 0)
     }
@@ -228,6 +275,8 @@ impl Visitors {
             if is_write {
                 running.writers += 1;
                 running.touched = number;
+                running.written = number;
+                self.carts.set_cart(cookie.print, CartState::Held(Hold::Changing));
             }
         }
         Run { number, sworn: number, is_write, begun: now }
@@ -250,11 +299,26 @@ impl Visitors {
         self.forgotten.push((user, self.sequence));
     }
 
+    /// These products have changed, or all (`*`): visitors with one of them in the cart have no pass until PHP has
+    /// looked at the cart again.
+    pub fn changed(&mut self, items: &[u8]) {
+        self.sequence += 1;
+        self.changed = self.sequence;
+        let is_meant =
+            |item: &[u8]| items == b"*" || items.split(|byte| *byte == b',').any(|other| other == item);
+        self.carts.set_carts(&CartState::Held(Hold::Changed), |cart| match cart {
+            CartState::Passes(pass) => pass.items.iter().any(|item| is_meant(item)),
+            CartState::Held(_) => false,
+        });
+    }
+
     /// A run is over, and has reported this; `None` if it died.
     pub fn end(&mut self, cookies: &Cookies, run: &Run, report: Option<&Report>, key: &PrintKey) {
         if let Some(report) = report {
             self.learn(report);
         }
+        let cart = report
+            .map_or(CartState::Held(Hold::Unknown), |report| report.cart(key, run.begun, self.limits.cart));
         for cookie in cookies.iter() {
             let found = match report {
                 // If there are several cookies with one name, PHP has seen only one of them.
@@ -262,12 +326,34 @@ impl Visitors {
                 _ => Some(CookieState::Unjudged),
             };
             let confirmed = cookies.is_whole() && report.is_some_and(|report| report.is_about(cookie));
+            let is_cart = found == Some(CookieState::Proven(Proof::Cart));
+            let cart =
+                if is_cart { self.granted(cookie.print, run, &cart) } else { CartState::Held(Hold::Unknown) };
             self.settle(cookie.print, run, found, confirmed, report.map_or(0, |report| report.user(key)));
+            self.carts.set_cart(cookie.print, cart);
             self.leave(cookie.print, run);
         }
-        if let Some((print, proof)) = report.and_then(|report| report.issued(key)) {
-            self.put(print, run, CookieState::Proven(proof), report.map_or(0, |report| report.user(key)));
+        if let Some((report, (print, proof))) = report.and_then(|report| Some((report, report.issued(key)?)))
+        {
+            self.put(print, run, CookieState::Proven(proof), report.user(key));
+            // With a renewed cookie, other requests may be changing the same session under the old one.
+            if !report.replaces(cookies.iter()) && run.number >= self.changed {
+                self.carts.set_cart(print, cart);
+            }
         }
+    }
+
+    /// What a run that is over may say about its visitor's cart: only if it is certain that it has seen the latest.
+    fn granted(&self, print: Print, run: &Run, cart: &CartState) -> CartState {
+        let own = u32::from(run.is_write);
+        let is_newest = self.running.get(&print).is_some_and(|now| {
+            let known = || self.carts.peek(print).is_some_and(|entry| entry.cart.agrees(cart));
+            now.written <= run.number
+                && now.writers <= own
+                && (now.reported <= run.number || known())
+                && self.changed <= run.number
+        });
+        if is_newest { cart.clone() } else { CartState::Held(Hold::Changing) }
     }
 
     /// Learns other keys, or an installation that reports for the first time.
@@ -353,9 +439,11 @@ impl Visitors {
         self.sequence += 1;
         let Some(running) = self.running.get_mut(&print) else { return };
         running.runs -= 1;
+        running.reported = self.sequence;
         if run.is_write {
             running.writers -= 1;
             running.touched = self.sequence;
+            running.written = self.sequence;
         }
         if running.runs == 0 {
             self.running.remove(&print);
@@ -373,6 +461,7 @@ impl Visitors {
             state,
             until: run.begun.saturating_add(time),
             tag: if is_login { user } else { 0 },
+            cart: CartState::Held(Hold::Unknown),
         };
         self.remove(print);
         match state {

@@ -336,6 +336,8 @@ pub struct SiteCache {
     pub visitor_time: Duration,
     /// How long to remember that a cookie means nothing.
     pub anonymous_time: Duration,
+    /// How long a visitor with a cart gets public pages until PHP looks at the cart again; zero: never.
+    pub cart_time: Duration,
 }
 
 /// What decides whether a page is cached.

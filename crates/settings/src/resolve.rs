@@ -201,6 +201,7 @@ fn site_cache(view: &View<'_>) -> SiteCache {
         visitors: view.count("cache.visitors"),
         visitor_time: view.duration("cache.visitor_time"),
         anonymous_time: view.duration("cache.anonymous_time"),
+        cart_time: view.duration("cache.cart_time"),
     }
 }
 

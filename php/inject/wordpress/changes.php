@@ -45,6 +45,7 @@ final class Changes
         } elseif (!(self::$said['*'] ?? false)) {
             self::$said['*'] = true;
             millrace_purge('hard', '*');
+            self::items(['*']);
         }
     }
 
@@ -65,6 +66,7 @@ final class Changes
         if (!isset(self::$said['*'])) {
             self::$said['*'] = false;
             millrace_purge('soft', '*');
+            self::items(['*']);
         }
     }
 
@@ -89,6 +91,15 @@ final class Changes
         }
         foreach (array_chunk($new, 500) as $some) {
             millrace_purge($how, ...$some);
+        }
+        self::items(array_filter($new, static fn ($tag) => preg_match('/^(\d+\.)?post-\d+$/D', $tag)));
+    }
+
+    /** Products have changed: the server must look at the carts that hold them. */
+    private static function items(array $tags): void
+    {
+        foreach (function_exists('WC') ? array_chunk($tags, 500) : [] as $some) {
+            millrace_visitor('changed', 'items=' . implode(',', $some));
         }
     }
 }

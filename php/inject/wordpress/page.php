@@ -147,7 +147,7 @@ final class Page
         $seconds = self::until_due($status >= 400 || is_404() ? min(self::$seconds, self::MISSING) : self::$seconds);
         $control = 'public, max-age=' . (self::$nonce ? min($seconds, self::NONCE) . ', nonce' : $seconds);
         $control = apply_filters('millrace_cache_control', $control);
-        $tags = apply_filters('millrace_tags', $tags);
+        $tags = apply_filters('millrace_tags', [...$tags, ...Cart::tags()]);
         if (is_string($control) && $control !== '' && is_array($tags)) {
             millrace_tag(...Tags::names(array_values(array_filter($tags, 'is_string'))));
             millrace_cache_control($control, true);

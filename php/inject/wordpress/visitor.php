@@ -28,7 +28,7 @@ final class Visitor
     ];
 
     /** What is left in a session of WooCommerce whose cart was emptied, and shows nowhere but in the cart. */
-    private const LEFT = '/^(cart|cart_totals|applied_coupons|coupon_discount(_tax)?_totals|removed_cart_contents|customer'
+    public const LEFT = '/^(cart|cart_totals|applied_coupons|coupon_discount(_tax)?_totals|removed_cart_contents|customer'
         . '|shipping_for_package_\d+|previous_shipping_methods|shipping_method_counts)$/';
 
     /** Cookies that WordPress has found valid in this request, by their scheme: [the cookie, the user]. */
@@ -150,7 +150,8 @@ final class Visitor
             // The cookie that came, if it is signed, or the one that takes its place.
             $sent = self::sent($name);
             $is_proven = $sent || $session->get_session_cookie();
-            return $is_proven ? ['cart', "by=$name", ...$sent] : ['own', "by=$name"];
+            $value = $sent ? urldecode(substr($sent[0], 7)) : $_COOKIE[$name] ?? '';
+            return $is_proven ? ['cart', "by=$name", ...$sent, ...Cart::said($data, is_string($value) ? $value : '')] : ['own', "by=$name"];
         }
         $more = array_filter($data, static fn ($value, $key) => !empty($value) && !preg_match(self::LEFT, $key), \ARRAY_FILTER_USE_BOTH);
         $own = $more || !empty($data['applied_coupons']) || self::has_address($data['customer'] ?? null);

@@ -2,19 +2,33 @@
 //!
 //! ```text
 //! login by=NAME [issued=VALUE] [user=ID] [site=END:DIGEST]   logged in, proven by the cookie NAME
-//! cart by=NAME [issued=VALUE] ...                            something is in the cart
+//! cart by=NAME [issued=VALUE] [CART] ...                     something is in the cart
 //! own [by=NAME] ...                                          something else that others don't see
 //! none [profile] [except=NAME,NAME] ...                      nothing; `profile`: said of the profile's cookies only
 //! unsure ...                                                 nothing can be said
 //! forget user=ID                                             what was proven for this user, or for all (*), is void
+//! changed items=TAG,TAG                                      passes of carts with such a product are void; *: all
 //! end [session=NAME:STATE] [elsewhere] [failed]              the worker's own word, the last of a run
 //! ```
 //!
 //! `by=:authorization` means the field `Authorization`. `issued`: the response sets that cookie to this value, so
 //! that it is known before the client sends it.
+//!
+//! CART says whether the visitor may have public pages ([`super::pass`]): `held=WORD`, why not; or
+//!
+//! ```text
+//! pass=SECONDS                    how long at most
+//! with=NAME:VALUE,NAME:VALUE      the cookies that the browser sends with it from now on
+//! items=TAG,TAG                   products in the cart, as tags of their pages
+//! [kind=TAG [blank=SEL,SEL]]      this page's kind, and the elements that the browser fills, percent-encoded selectors
+//! ```
+
+use std::sync::Arc;
 
 use super::cookies::{Cookie, Print, PrintKey};
+use super::pass::{CartPage, CartState, Hold, Pass};
 use super::{CookieState, Proof};
+use crate::Millis;
 
 /// What a run of PHP has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +41,29 @@ pub struct Report {
     only_profile: bool,
     except: Vec<Box<[u8]>>,
     session: Option<(Box<[u8]>, Session)>,
+    cart: CartNote,
     /// Sessions are stored where a worker can't look them up.
     pub elsewhere: bool,
 }
+
+/// Name and value of a cookie.
+type NamedValue = (Box<[u8]>, Box<[u8]>);
+
+/// What a report says about the visitor's cart, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CartNote {
+    held: Option<Box<[u8]>>,
+    seconds: Option<u64>,
+    with: Vec<NamedValue>,
+    items: Vec<Box<[u8]>>,
+    kind: Option<Box<[u8]>>,
+    blanks: Vec<String>,
+}
+
+/// Carts with more products get no pass.
+const MOST_ITEMS: usize = 100;
+/// A pass can't have more companions.
+const MOST_COMPANIONS: usize = 8;
 
 /// An installation of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +111,8 @@ pub enum ReportNote<'a> {
     More,
     /// What was proven for this user is void.
     Forget(&'a [u8]),
+    /// These products, separated by commas, or all (`*`), have changed: passes of carts with them are void.
+    Changed(&'a [u8]),
     /// It was the last one: the report is complete.
     End,
     /// It was the last one, and the script failed: the report does not count.
@@ -95,6 +131,10 @@ impl Report {
             b"forget" => {
                 let user = parts.find_map(|part| part.strip_prefix(b"user="));
                 return user.map_or(ReportNote::More, ReportNote::Forget);
+            }
+            b"changed" => {
+                let items = parts.find_map(|part| part.strip_prefix(b"items="));
+                return items.map_or(ReportNote::More, ReportNote::Changed);
             }
             b"end" => return self.hear_end(parts),
             _ => VisitorStatement::Unsure,
@@ -115,7 +155,7 @@ impl Report {
                 }
                 b"profile" => self.only_profile = true,
                 b"except" => self.except = value.split(|byte| *byte == b',').map(Box::from).collect(),
-                _ => {}
+                name => self.cart.hear(name, value),
             }
         }
         ReportNote::More
@@ -202,6 +242,86 @@ impl Report {
         };
         Some((key.print(self.by.as_ref()?, self.issued.as_ref()?), proof))
     }
+}
+
+impl Report {
+    /// What it says about the cart that it proves, for a run that began at `begun`. `longest`: how long a pass is
+    /// valid at most; 0: there are none.
+    pub fn cart(&self, key: &PrintKey, begun: Millis, longest: Millis) -> CartState {
+        let note = &self.cart;
+        let Some(seconds) = note.seconds.filter(|_| note.held.is_none()) else {
+            return CartState::Held(note.held.as_deref().map_or(Hold::Unknown, Hold::of));
+        };
+        let is_fit = !note.with.is_empty()
+            && note.with.len() <= MOST_COMPANIONS
+            && !note.items.is_empty()
+            && note.items.len() <= MOST_ITEMS
+            && self.word == Some(VisitorStatement::Cart);
+        let time = seconds.saturating_mul(1000).min(longest);
+        if !is_fit || time == 0 {
+            return CartState::Held(if is_fit { Hold::Expired } else { Hold::Unknown });
+        }
+        let companions = note.with.iter().map(|(name, value)| key.print(name, value)).collect();
+        let items = note.items.clone().into();
+        CartState::Passes(Arc::new(Pass { until: begun.saturating_add(time), companions, items }))
+    }
+
+    /// The page that the run has made, if its visitor is worth a pass.
+    pub fn cart_page(&self) -> Option<CartPage> {
+        let note = &self.cart;
+        let is_worth =
+            note.seconds.is_some() && note.held.is_none() && self.word == Some(VisitorStatement::Cart);
+        let kind = note.kind.clone().filter(|_| is_worth)?;
+        Some(CartPage { kind, blanks: note.blanks.clone(), items: note.items.clone().into() })
+    }
+
+    /// Whether the cookie that proves the visitor is one that the response sets, not one of the request.
+    pub fn is_issued(&self) -> bool {
+        self.issued.is_some()
+    }
+
+    /// Whether the request already had a cookie of the name that proves the visitor.
+    pub fn replaces<'a>(&self, mut cookies: impl Iterator<Item = &'a Cookie>) -> bool {
+        cookies.any(|cookie| self.by.as_deref() == Some(&*cookie.name))
+    }
+}
+
+impl CartNote {
+    fn hear(&mut self, name: &[u8], value: &[u8]) {
+        let list = || value.split(|byte| *byte == b',').filter(|item| !item.is_empty());
+        match name {
+            b"held" => self.held = Some(value.into()),
+            b"pass" => self.seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()),
+            b"with" => self.with = list().filter_map(first_pair).collect(),
+            b"items" => self.items = list().map(Box::from).collect(),
+            b"kind" => self.kind = Some(value.into()),
+            b"blank" => self.blanks = list().filter_map(decoded).collect(),
+            _ => {}
+        }
+    }
+}
+
+/// `name:value`; of several colons the first one counts.
+fn first_pair(text: &[u8]) -> Option<NamedValue> {
+    let at = memchr::memchr(b':', text)?;
+    Some((text[..at].into(), text[at + 1..].into()))
+}
+
+/// Percent-encoded text.
+fn decoded(text: &[u8]) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &tail[2..];
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl Session {

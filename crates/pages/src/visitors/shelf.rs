@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::pass::CartState;
 use super::{CookieState, Print};
 use crate::Millis;
 
 /// What is stored about a cookie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CookieEntry {
     /// Its state.
     pub state: CookieState,
@@ -14,6 +15,8 @@ pub struct CookieEntry {
     pub until: Millis,
     /// The user; 0: unknown.
     pub tag: u64,
+    /// Of a proven cart.
+    pub cart: CartState,
 }
 
 #[derive(Debug)]
@@ -49,7 +52,26 @@ impl Shelf {
     pub fn get(&mut self, print: Print) -> Option<CookieEntry> {
         let slot = self.slots[*self.places.get(&print)? as usize].as_mut()?;
         slot.used = true;
-        Some(slot.entry)
+        Some(slot.entry.clone())
+    }
+
+    /// What is stored about a cookie, without marking it as used.
+    pub fn peek(&self, print: Print) -> Option<&CookieEntry> {
+        self.slots[*self.places.get(&print)? as usize].as_ref().map(|slot| &slot.entry)
+    }
+
+    /// Replaces what is stored about a proven cart.
+    pub fn set_cart(&mut self, print: Print, cart: CartState) {
+        if let Some(slot) = self.places.get(&print).and_then(|at| self.slots[*at as usize].as_mut()) {
+            slot.entry.cart = cart;
+        }
+    }
+
+    /// Replaces it for all carts for which `is_meant`.
+    pub fn set_carts(&mut self, cart: &CartState, is_meant: impl Fn(&CartState) -> bool) {
+        for slot in self.slots.iter_mut().flatten().filter(|slot| is_meant(&slot.entry.cart)) {
+            slot.entry.cart = cart.clone();
+        }
     }
 
     /// Stores an entry, replacing another one if necessary.

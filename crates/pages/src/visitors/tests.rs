@@ -1,6 +1,6 @@
 use super::*;
 
-const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000 };
+const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000, cart: 300_000 };
 const WORDPRESS: &[&str] =
     &["wordpress_logged_in_*", "comment_author_*", "woocommerce_items_in_cart", "wp_woocommerce_session_*"];
 
@@ -374,4 +374,173 @@ fn what_is_left_of_a_field() {
     out.clear();
     site.concern.write_others(b"PHPSESSID=2", &mut out);
     assert!(out.is_empty());
+}
+
+// A visitor with a cart: the session's cookie, and its companions.
+const BUYER: &str = "wp_woocommerce_session_5f=t1; woocommerce_items_in_cart=h1";
+const HAS_PASS: &[&str] = &[
+    "cart by=wp_woocommerce_session_5f pass=600 with=woocommerce_items_in_cart:h1 items=post-7,post-8 site=5f:k1",
+    "end",
+];
+
+impl Site {
+    /// Why a visitor gets pages from PHP; `None`: it gets public ones.
+    fn held(&mut self, cookies: &str, now: Millis) -> Option<&'static str> {
+        let cookies = self.cookies(cookies);
+        match self.table.cart(&cookies, now) {
+            None => Some("no cart"),
+            Some(Ok(_)) => None,
+            Some(Err(why)) => Some(why.word()),
+        }
+    }
+}
+
+#[test]
+fn a_pass_is_for_exactly_these_cookies_and_for_some_time() {
+    let mut site = Site::new();
+    assert_eq!(site.held(BUYER, 0), Some("no cart"));
+    site.run(BUYER, false, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), None);
+    assert_eq!(site.held(&format!("_ga=1; {BUYER}"), LIMITS.cart - 1), None);
+    assert_eq!(site.held(BUYER, LIMITS.cart), Some("cart-expired"));
+    for (other, why) in [
+        ("wp_woocommerce_session_5f=t1", "cart-changed"),
+        ("wp_woocommerce_session_5f=t1; woocommerce_items_in_cart=h2", "cart-changed"),
+        ("wp_woocommerce_session_5f=t2; woocommerce_items_in_cart=h1", "no cart"),
+        ("woocommerce_items_in_cart=h1", "no cart"),
+    ] {
+        assert_eq!(site.held(other, 0), Some(why), "{other}");
+    }
+    for more in ["PHPSESSID=x", "wordpress_logged_in_x=1", "comment_author_5f=a"] {
+        assert_eq!(site.held(&format!("{BUYER}; {more}"), 0), Some("cart-cookie"), "{more}");
+    }
+    assert_eq!(site.held(&format!("{BUYER}; woocommerce_items_in_cart=h1"), 0), Some("no cart"), "twice");
+    assert_eq!(site.held(&format!("{BUYER}; member=1"), 0), Some("no cart"), "the settings name it");
+    // A cookie that means nothing changes nothing.
+    site.run("PHPSESSID=x", false, &["end session=PHPSESSID:absent"]);
+    assert_eq!(site.held(&format!("{BUYER}; PHPSESSID=x"), 0), None);
+}
+
+#[test]
+fn a_pass_ends_when_a_change_begins() {
+    let mut site = Site::new();
+    site.run(BUYER, false, HAS_PASS);
+    let post = site.begin(BUYER, true);
+    assert_eq!(site.held(BUYER, 0), Some("cart-changing"));
+    let page = site.begin(BUYER, false);
+    site.end(BUYER, post, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), None, "the change knows");
+    // A page that was made meanwhile gives none, whether it ends after the change or before.
+    site.end(BUYER, page, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), Some("cart-changing"), "it may have seen the cart of before");
+    let post = site.begin(BUYER, true);
+    site.run(BUYER, false, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), Some("cart-changing"));
+    site.end(BUYER, post, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), Some("cart-changing"), "it may have changed something, too");
+    site.run(BUYER, false, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), None);
+    // A change that died has perhaps changed something.
+    site.run(BUYER, true, &["end failed"]);
+    assert_eq!(site.held(BUYER, 0), Some("cart-unknown"));
+}
+
+#[test]
+fn of_two_runs_that_say_something_else_none_is_believed() {
+    let mut site = Site::new();
+    for (first, second) in [(0, 1), (1, 0)] {
+        let notice = &["cart by=wp_woocommerce_session_5f held=notice site=5f:k1", "end"];
+        let says = [HAS_PASS, notice];
+        let (one, other) = (site.begin(BUYER, false), site.begin(BUYER, false));
+        site.end(BUYER, one, says[first]);
+        site.end(BUYER, other, says[second]);
+        assert_eq!(site.held(BUYER, 0), Some("cart-changing"));
+        let (one, other) = (site.begin(BUYER, false), site.begin(BUYER, false));
+        site.end(BUYER, one, HAS_PASS);
+        site.end(BUYER, other, HAS_PASS);
+        assert_eq!(site.held(BUYER, 0), None, "both say the same");
+        site.run(BUYER, false, notice);
+        assert_eq!(site.held(BUYER, 0), Some("cart-notice"));
+    }
+    // A run that says nothing about the cart takes the pass, too.
+    for nothing in
+        [&["end"][..], &["unsure", "end"], &["none except=wp_woocommerce_session_5f site=5f:k1", "end"]]
+    {
+        site.run(BUYER, false, HAS_PASS);
+        site.run(BUYER, false, nothing);
+        assert_eq!(site.held(BUYER, 0), Some("cart-unknown"), "{nothing:?}");
+    }
+}
+
+#[test]
+fn a_new_session_has_its_pass_at_once_and_a_renewed_one_has_not() {
+    let issued = &[
+        "cart by=wp_woocommerce_session_5f issued=t1 pass=600 with=woocommerce_items_in_cart:h1 items=post-7 site=5f:k1",
+        "end",
+    ];
+    let mut site = Site::new();
+    site.run("_ga=1", true, issued);
+    assert_eq!(site.held(BUYER, 0), None);
+    let mut site = Site::new();
+    site.run("wp_woocommerce_session_5f=old; woocommerce_items_in_cart=h1", false, issued);
+    assert_eq!(
+        site.held(BUYER, 0),
+        Some("cart-unknown"),
+        "another request may be changing it by the old one"
+    );
+}
+
+#[test]
+fn changed_products_end_passes_of_carts_that_hold_them() {
+    let mut site = Site::new();
+    site.run(BUYER, false, HAS_PASS);
+    site.table.changed(b"post-9,post-77");
+    assert_eq!(site.held(BUYER, 0), None);
+    for items in [&b"post-9,post-8"[..], b"*"] {
+        let page = site.begin(BUYER, false);
+        site.table.changed(items);
+        assert_eq!(site.held(BUYER, 0), Some("cart-changed"));
+        site.end(BUYER, page, HAS_PASS);
+        assert_eq!(site.held(BUYER, 0), Some("cart-changing"), "it began before");
+        site.run(BUYER, false, HAS_PASS);
+        assert_eq!(site.held(BUYER, 0), None);
+    }
+}
+
+#[test]
+fn reports_that_are_no_pass() {
+    for (note, why) in [
+        ("pass=600 with=woocommerce_items_in_cart:h1", "cart-unknown"),
+        ("pass=600 items=post-1", "cart-unknown"),
+        ("pass=0 with=woocommerce_items_in_cart:h1 items=post-1", "cart-expired"),
+        ("pass=-5 with=woocommerce_items_in_cart:h1 items=post-1", "cart-unknown"),
+        ("pass=600 held=customer with=woocommerce_items_in_cart:h1 items=post-1", "cart-customer"),
+        ("held=session", "cart-session"),
+        ("held=%00", "cart-unknown"),
+        ("", "cart-unknown"),
+    ] {
+        let mut site = Site::new();
+        let note = format!("cart by=wp_woocommerce_session_5f {note}");
+        site.run(BUYER, false, &[&note, "end"]);
+        assert_eq!(site.held(BUYER, 0), Some(why), "{note}");
+    }
+    let mut site = Site::new();
+    site.table.set_limits(Limits { cart: 0, ..LIMITS });
+    site.run(BUYER, false, HAS_PASS);
+    assert_eq!(site.held(BUYER, 0), Some("no cart"), "turned off");
+}
+
+#[test]
+fn the_page_of_a_visitor_with_a_pass() {
+    let page = |note: &str| {
+        let mut report = Report::default();
+        report.hear(format!("cart by=x {note}").as_bytes());
+        report.hear(b"end");
+        report.cart_page()
+    };
+    let found = page("pass=9 with=a:1 items=post-7 kind=k-1 blank=a.b%2Cc,%23d%20e,%zz").unwrap();
+    assert_eq!((&*found.kind, found.blanks), (&b"k-1"[..], vec!["a.b,c".to_owned(), "#d e".to_owned()]));
+    assert_eq!(page("held=notice kind=k-1"), None);
+    assert_eq!(page("pass=9 with=a:1 items=post-7"), None);
+    assert_eq!(page("kind=k-1"), None);
 }

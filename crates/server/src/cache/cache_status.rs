@@ -29,7 +29,7 @@ impl CacheStatus {
     pub fn ruled_out(why: &Bypass<'_>) -> CacheStatus {
         match why {
             Bypass::Method => CacheStatus::because(Forward::Method, None),
-            why => CacheStatus::bypass(why.word()),
+            why => CacheStatus::bypass(why.detail()),
         }
     }
 
@@ -60,6 +60,12 @@ impl CacheStatus {
         self.0.is_some_and(|status| status.forward.is_some_and(|forward| misses.contains(&forward)))
     }
 
+    /// Whether a script was run because cookies identify the visitor.
+    pub fn is_for_own_cookies(self) -> bool {
+        let detail = self.0.and_then(|status| status.detail);
+        detail.is_some_and(|detail| detail == "cookie" || detail.starts_with("cart-"))
+    }
+
     fn with(self, change: impl FnOnce(&mut Status<'static>)) -> Status<'static> {
         let mut status = self.0.unwrap_or_default();
         change(&mut status);
@@ -70,6 +76,11 @@ impl CacheStatus {
 /// From a stored page, fresh or stale.
 pub fn hit(reply: &mut Reply, hit: &Hit) {
     stored(reply, hit, Status::hit(hit.ttl_left));
+}
+
+/// From a stored page, for a visitor with a cart: the response is for this visitor alone.
+pub fn hit_with_cart(reply: &mut Reply, hit: &Hit) {
+    stored(reply, hit, Status { detail: Some("cart"), ..Status::hit(hit.ttl_left) });
 }
 
 /// From a stale page, because PHP failed with this status, or did not respond in time.

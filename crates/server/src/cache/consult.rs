@@ -15,11 +15,12 @@ use super::cache_status::{self, CacheStatus};
 use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
-use super::{CacheThread, PageMaker, settle};
+use super::{CacheThread, PageMaker, cart, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::Site;
+use crate::site::visitors::CachePermit;
 
 thread_local! {
     /// The key that is being built. Never borrowed over an await.
@@ -65,13 +66,23 @@ pub fn consult(
             Ok(consultation.look(Key::new(key)))
         })
     };
-    let anonymous;
+    let stripped;
     let mut result = consulted(request, false);
-    // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must not see
-    // them.
-    if matches!(result, Err(Bypass::Cookie { .. })) && site.visitors.is_anonymous(thread, request) {
-        anonymous = site.visitors.without_cookies(request);
-        result = consulted(&anonymous, true);
+    if matches!(result, Err(Bypass::Cookie { .. })) {
+        match site.visitors.permit(thread, request) {
+            // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must
+            // not see them.
+            CachePermit::Anonymous => {
+                stripped = site.visitors.without_cookies(request);
+                result = consulted(&stripped, true);
+            }
+            CachePermit::Cart(pass) => {
+                stripped = site.visitors.without_cookies(request);
+                result = cart::look(thread, site, rules, &stripped, path, &pass).map(Consulted::Hit);
+            }
+            CachePermit::Held(why) => result = Err(Bypass::Cart(why)),
+            CachePermit::None => {}
+        }
     }
     result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
 }

@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
+//! - [`cart`]: public pages for visitors with a cart;
 //! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
@@ -20,6 +21,7 @@
 //! change, never while waiting. A purge locks them one after the other.
 
 mod cache_status;
+mod cart;
 mod compressor;
 mod consult;
 mod disk;

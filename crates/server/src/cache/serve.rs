@@ -42,6 +42,11 @@ impl<'a> PageRequest<'a> {
         asked
     }
 
+    /// Whether it asks for a part.
+    pub fn has_range(&self) -> bool {
+        self.range.is_some()
+    }
+
     /// An owned copy, which outlives the request.
     pub fn into_owned(self) -> PageRequest<'static> {
         PageRequest {
@@ -108,6 +113,35 @@ fn with_content<'a>(page: &'a Page, form: &'a Form) -> Option<Cow<'a, Form>> {
     }
     page.note_plain();
     uncoded(page)
+}
+
+/// Fields that say how others may store a public page, or identify it.
+const PUBLIC: [&str; 6] = ["age", "cache-groups", "etag", "expires", "last-modified", "pragma"];
+
+/// The response from a page for one visitor, who sees something of his own on it in the browser: no other cache may
+/// store it, nor may the browser show it again later, when the cart is another one. Conditions and ranges do not
+/// count. `None`: the page can't be sent so.
+pub fn answer_privately(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
+    if page.status != 200 {
+        return None;
+    }
+    let form = asked.accept.by_preference().filter_map(|coding| page.form(coding)).next();
+    let form = with_content(page, form.unwrap_or(page.identity()))?;
+    let mut reply = Reply::new(200);
+    reply.reason = page.reason.clone();
+    for (name, value) in lines(form.head()) {
+        if name.eq_ignore_ascii_case("set-cookie") {
+            return None;
+        }
+        let is_control = name.len() >= 13 && name[name.len() - 13..].eq_ignore_ascii_case("cache-control");
+        if !is_control && !PUBLIC.into_iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            reply.fields.push(name, value);
+        }
+    }
+    reply.fields.push("Cache-Control", b"private, no-store");
+    reply.dated = page.is_dated();
+    let (bytes, head) = form.shared();
+    Some(reply.body(Body::Shared { bytes: bytes.clone(), start: head, end: bytes.len() }))
 }
 
 fn not_modified(form: &Form) -> Reply {

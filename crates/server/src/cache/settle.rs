@@ -2,6 +2,7 @@
 //! 9111 section 4.4); and the request that PHP gets if the response is for all.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
 use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
@@ -13,6 +14,7 @@ use millrace_wire::path;
 
 use super::CacheThread;
 use super::cache_status::{self, CacheStatus};
+use super::cart;
 use super::fill::answer;
 use super::purge::note;
 use crate::message::Request;
@@ -23,12 +25,13 @@ use crate::site::Site;
 /// A response for one visitor is on its way.
 pub fn settle(
     thread: &Rc<CacheThread>,
-    site: &Site,
+    site: &Arc<Site>,
     request: &Request,
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
     let Some(rules) = &site.cache else { return };
+    cart::watch(thread, site, request, reply, cache_status);
     let method = request.head.method();
     let is_told =
         method == "HEAD" && cache_status.is_miss() && tell_as_get(thread, site, request, reply, cache_status);

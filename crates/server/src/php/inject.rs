@@ -22,6 +22,7 @@ macro_rules! files {
 const WORDPRESS: &[(&str, &str)] = files![
     "wordpress.php"
     "wordpress/bar.php"
+    "wordpress/cart.php"
     "wordpress/changes.php"
     "wordpress/hooks.php"
     "wordpress/location.php"

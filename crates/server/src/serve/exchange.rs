@@ -228,7 +228,7 @@ impl Exchange {
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
         let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
-        cache::settle(&thread.pages, &self.site, &self.request, &mut reply, cache_status);
+        cache::settle(&thread.pages, &self.site.site, &self.request, &mut reply, cache_status);
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);
         Ok(reply)

@@ -3,7 +3,8 @@
 //! report of each run of PHP.
 //!
 //! ```text
-//!  cache::consult -- a cookie keeps it from the cache --> is_anonymous? then it is asked once more, without such cookies
+//!  cache::consult -- a cookie keeps it from the cache --> permit: anonymous? then it is asked once more, without such
+//!                    cookies; with a cart? then it may have a public page that is proven to be the same
 //!  php::run       -- begin: what is known of the visitor decides pool and rank; a Visit begins
 //!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
 //! ```
@@ -14,12 +15,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use millrace_pages::Rules;
 use millrace_pages::ask::bypass_argument;
+use millrace_pages::carts::{PageProof, Proofs};
 use millrace_pages::visitors::{
-    ConcernedCookies, Cookies, Limits, PrintKey, Report, ReportNote, Run, Standing, VisitorUsage,
-    Visitors as Known,
+    CartPage, ConcernedCookies, Cookies, Hold, Limits, Pass, PrintKey, Report, ReportNote, Run, Standing,
+    VisitorUsage, Visitors as Known,
 };
+use millrace_pages::{Millis, Rules, Tag};
 use millrace_settings::plan;
 
 use crate::context::Context;
@@ -35,6 +37,19 @@ pub struct Visitors {
     table: OnceLock<Arc<VisitorTable>>,
 }
 
+/// Whether the page cache may answer a request with cookies that identify a visitor.
+#[derive(Debug)]
+pub enum CachePermit {
+    /// The cookies mean nothing.
+    Anonymous,
+    /// The visitor has a cart, and may have public pages that are proven to be the same.
+    Cart(Arc<Pass>),
+    /// The visitor has a cart, and gets pages from PHP.
+    Held(Hold),
+    /// The cookies may mean something.
+    None,
+}
+
 /// What is known about them; it outlives a reload.
 #[derive(Debug)]
 struct VisitorTable {
@@ -42,11 +57,17 @@ struct VisitorTable {
     /// Start of its times.
     epoch: OnceLock<Instant>,
     known: Mutex<Known>,
+    /// Which pages are the same for visitors with a cart.
+    proofs: Mutex<Proofs>,
 }
 
 impl VisitorTable {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn proofs(&self) -> MutexGuard<'_, Proofs> {
+        self.proofs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self, context: &Context) -> u64 {
@@ -64,6 +85,7 @@ impl Visitors {
             most: plan.visitors,
             proven: time(plan.visitor_time),
             anonymous: time(plan.anonymous_time),
+            cart: time(plan.cart_time),
         };
         Visitors {
             concern: ConcernedCookies::new(application, &plan.bypass_cookies),
@@ -75,7 +97,8 @@ impl Visitors {
     fn table(&self) -> &Arc<VisitorTable> {
         self.table.get_or_init(|| {
             let known = Mutex::new(Known::new(self.limits));
-            Arc::new(VisitorTable { key: PrintKey::default(), epoch: OnceLock::new(), known })
+            let (key, proofs) = (PrintKey::default(), Mutex::default());
+            Arc::new(VisitorTable { key, epoch: OnceLock::new(), known, proofs })
         })
     }
 
@@ -96,18 +119,43 @@ impl Visitors {
         self.concern.is_concerned(name)
     }
 
-    /// Whether PHP has found that all concerned cookies of a request are meaningless.
-    pub fn is_anonymous(&self, context: &Context, request: &Request) -> bool {
+    /// Whether the page cache may answer a request that has concerned cookies.
+    pub fn permit(&self, context: &Context, request: &Request) -> CachePermit {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
         if cookies.is_empty() || cookies.has_chosen() {
-            return false;
+            return CachePermit::None;
         }
-        let standing = table.lock().look(&cookies, table.now(context));
-        if standing == Standing::Anonymous {
-            context.stats.add(Counter::VisitorsAnonymous, 1);
+        let (mut known, now) = (table.lock(), table.now(context));
+        match known.look(&cookies, now) {
+            Standing::Anonymous => {
+                context.stats.add(Counter::VisitorsAnonymous, 1);
+                CachePermit::Anonymous
+            }
+            _ => match known.cart(&cookies, now) {
+                None => CachePermit::None,
+                Some(Ok(pass)) => CachePermit::Cart(pass),
+                Some(Err(why)) => CachePermit::Held(why),
+            },
         }
-        standing == Standing::Anonymous
+    }
+
+    /// Whether visitors with a cart may have the public page with these tags; `shows_item`: it shows a product of
+    /// the cart.
+    pub fn proof(&self, context: &Context, tags: &[Tag], shows_item: bool) -> PageProof {
+        let table = self.table();
+        table.proofs().of(tags, shows_item, table.now(context))
+    }
+
+    /// A page of this kind that PHP made for a visitor with a cart was compared with the public one, which has these
+    /// tags.
+    pub fn compared(&self, context: &Context, tags: &[Tag], kind: Tag, shows_item: bool, same: bool) {
+        let table = self.table();
+        let (mut proofs, now) = (table.proofs(), table.now(context));
+        match tags.contains(&kind) {
+            true => proofs.add(kind, shows_item, same, now),
+            false => proofs.add_other_kind(tags, shows_item, now),
+        }
     }
 
     /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.
@@ -136,14 +184,15 @@ impl Visitors {
             let is_write = changes_something(request, rules);
             let mut known = table.lock();
             request.standing = known.look(&cookies, now);
-            VisitStage::Running(known.begin(&cookies, is_write, now), Report::default())
+            VisitStage::Running(known.begin(&cookies, is_write, now), Box::default())
         };
         match request.standing {
             Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
             Standing::Unproven => context.stats.add(Counter::VisitorsUnproven, 1),
             _ => {}
         }
-        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, stage: Mutex::new(stage) }));
+        let (stage, begun) = (Mutex::new(stage), context.clock.now());
+        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, begun, stage }));
     }
 }
 
@@ -162,6 +211,7 @@ fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
 struct SiteVisit {
     table: Arc<VisitorTable>,
     cookies: Cookies,
+    begun: Instant,
     stage: Mutex<VisitStage>,
 }
 
@@ -171,8 +221,9 @@ enum VisitStage {
     /// Without concerned cookies, the table ignores a run that begins at this time, until it reports something: that
     /// it has issued a login, or that others are void.
     Silent(u64),
-    Running(Run, Report),
-    Over,
+    Running(Run, Box<Report>),
+    /// The page of a visitor with a cart, if it may be compared with the public one.
+    Over(Option<CartPage>),
 }
 
 impl SiteVisit {
@@ -186,10 +237,8 @@ impl Visit for SiteVisit {
         let mut stage = self.stage();
         if let VisitStage::Silent(now) = *stage {
             *stage = match text {
-                [b'e', b'n', b'd', ..] => VisitStage::Over,
-                _ => {
-                    VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Report::default())
-                }
+                [b'e', b'n', b'd', ..] => VisitStage::Over(None),
+                _ => VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Box::default()),
             };
         }
         let VisitStage::Running(run, report) = &mut *stage else { return };
@@ -199,18 +248,27 @@ impl Visit for SiteVisit {
                 let user = self.table.key.tag(user);
                 self.table.lock().forget(user, run);
             }
+            ReportNote::Changed(items) => self.table.lock().changed(items),
             note @ (ReportNote::End | ReportNote::Failed) => {
-                let report = Some(&*report).filter(|_| note == ReportNote::End);
+                let report = Some(&**report).filter(|_| note == ReportNote::End);
                 self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                *stage = VisitStage::Over;
+                *stage = VisitStage::Over(report.and_then(Report::cart_page));
             }
         }
     }
 
     fn is_over(&self) {
-        if let VisitStage::Running(run, _) = std::mem::replace(&mut *self.stage(), VisitStage::Over) {
-            self.table.lock().end(&self.cookies, &run, None, &self.table.key);
+        let mut stage = self.stage();
+        if let VisitStage::Running(run, _) = &*stage {
+            self.table.lock().end(&self.cookies, run, None, &self.table.key);
+            *stage = VisitStage::Over(None);
         }
+    }
+
+    fn cart_page(&self, now: Instant) -> Option<(CartPage, Millis)> {
+        let VisitStage::Over(page) = &*self.stage() else { return None };
+        let age = now.saturating_duration_since(self.begun).as_millis();
+        Some((page.clone()?, u64::try_from(age).unwrap_or(u64::MAX)))
     }
 }
 

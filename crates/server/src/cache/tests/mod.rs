@@ -1,5 +1,6 @@
 //! The room's rules, with a scripted maker in place of PHP.
 
+mod carts;
 mod fills;
 mod hits;
 mod outlive;

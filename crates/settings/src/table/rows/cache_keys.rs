@@ -120,7 +120,8 @@ static ROWS: &[Setting] = &[
         line: "Maximum cookies of each kind - logins, carts and sessions, others - for which a site \
                remembers what PHP has found out about them.",
         reason: "The name of a cookie proves nothing: only proven visitors go before others, and cookies \
-                 without meaning don't keep a visitor from the page cache. Each entry takes about 100 bytes; \
+                 without meaning don't keep a visitor from the page cache. Each entry takes about 100 bytes, a \
+                 cart some hundred more; \
                  beyond the limit, the one not seen for longest is dropped.",
         example: "100000",
         elsewhere: &["keys_zone", "session_cache"],
@@ -149,6 +150,19 @@ static ROWS: &[Setting] = &[
                  see.",
         example: "\"30s\"",
         elsewhere: &["fastcgi_cache_bypass"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.cart_time",
+        kind: duration(0, H),
+        default: Default::Fixed("5m"),
+        line: "How long a visitor with a cart gets public pages from the page cache, on which the browser shows the \
+               cart, before PHP looks at the cart again. 0: such a visitor gets all pages from PHP.",
+        reason: "Only pages that PHP has been seen to make the same for visitors with a cart are sent. A form or \
+                 link that the visitor uses ends it at once; this time limits it for changes that the server \
+                 doesn't see, such as a payment service that ends the session.",
+        example: "\"1m\"",
+        elsewhere: &["fastcgi_cache_bypass", "wc_cart_vary"],
         ..BOTH
     },
 ];

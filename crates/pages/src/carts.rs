@@ -1,0 +1,20 @@
+//! Public pages for visitors with a cart: which kinds of pages are the same for them.
+//!
+//! A public page shows no cart. A visitor with a cart may have it only if PHP would have made the same page for that
+//! visitor, but for the elements that the page's own script in the browser fills with the cart. Nothing is guessed
+//! from names: each page that PHP makes for such a visitor is compared with the stored public page ([`is_same`]), and
+//! [`Proofs`] counts the results for each *kind* of page. PHP's hooks name the kind, by template, theme, plugins and
+//! what a page is composed of, and the public page carries it as a tag.
+//!
+//! ```text
+//!   no result yet ── AGREED times the same ──> Proven ──┐
+//!        └───────────────── a difference ──> Differs <──┘     for DOUBT, and twice as long each further time
+//! ```
+//!
+//! A page that shows a product of the visitor's cart is another kind than the same page without one.
+
+mod compare;
+mod proofs;
+
+pub use compare::is_same;
+pub use proofs::{AGREED, DOUBT, PageProof, Proofs};

@@ -1,0 +1,130 @@
+//! What the comparisons have shown, for each kind of page.
+
+use std::collections::HashMap;
+
+use crate::{Millis, Tag};
+
+/// Number of comparisons without a difference after which a kind of page counts as proven.
+pub const AGREED: u32 = 3;
+
+/// How long a kind of page goes to PHP after the first difference; doubled each further time.
+pub const DOUBT: Millis = 3_600_000;
+
+/// Longest such time.
+const LONGEST_DOUBT: Millis = 24 * DOUBT;
+
+/// Maximum number of kinds. With more, the table starts again.
+const MOST_KINDS: usize = 4096;
+
+/// What is known about a kind of page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageProof {
+    /// Visitors with a cart may have the public page.
+    Proven,
+    /// There were too few comparisons.
+    Unproven,
+    /// PHP made another page for a visitor with a cart.
+    Differs,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    /// Comparisons without a difference since the last one with.
+    agreed: u32,
+    differences: u32,
+    /// Until when it goes to PHP.
+    doubted: Millis,
+}
+
+/// The results for all kinds of pages of a site. The second part of the key: the page shows a product of the cart.
+#[derive(Debug, Default)]
+pub struct Proofs {
+    kinds: HashMap<(Tag, bool), Kind>,
+}
+
+impl Proofs {
+    /// What is known about a page with these tags, one of which is its kind.
+    pub fn of(&self, tags: &[Tag], shows_item: bool, now: Millis) -> PageProof {
+        let kind = tags.iter().find_map(|tag| self.kinds.get(&(*tag, shows_item)));
+        match kind {
+            Some(kind) if now < kind.doubted => PageProof::Differs,
+            Some(kind) if kind.agreed >= AGREED => PageProof::Proven,
+            _ => PageProof::Unproven,
+        }
+    }
+
+    /// PHP made something of another kind than the public page with these tags.
+    pub fn add_other_kind(&mut self, tags: &[Tag], shows_item: bool, now: Millis) {
+        let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, shows_item))).copied();
+        if let Some(kind) = known {
+            self.add(kind, shows_item, false, now);
+        }
+    }
+
+    /// A comparison: `same` if there was no difference.
+    pub fn add(&mut self, kind: Tag, shows_item: bool, same: bool, now: Millis) {
+        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, shows_item)) {
+            self.kinds.clear();
+        }
+        let kind = self.kinds.entry((kind, shows_item)).or_default();
+        if same {
+            // Pages that differ now and then must not become proven while they are doubted.
+            kind.agreed = if now < kind.doubted { 0 } else { kind.agreed.saturating_add(1) };
+            return;
+        }
+        let doubt = DOUBT.saturating_mul(1 << kind.differences.min(10)).min(LONGEST_DOUBT);
+        *kind = Kind {
+            agreed: 0,
+            differences: kind.differences.saturating_add(1),
+            doubted: now.saturating_add(doubt),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Tag = Tag(7);
+
+    #[test]
+    fn some_comparisons_prove_a_kind_and_one_disproves_it() {
+        let mut proofs = Proofs::default();
+        let of = |proofs: &Proofs, now| proofs.of(&[Tag(1), KIND], false, now);
+        for n in 0..AGREED {
+            assert_eq!(of(&proofs, 0), PageProof::Unproven, "after {n}");
+            proofs.add(KIND, false, true, 0);
+        }
+        assert_eq!(of(&proofs, 0), PageProof::Proven);
+        assert_eq!(proofs.of(&[KIND], true, 0), PageProof::Unproven, "with a product of the cart");
+        assert_eq!(proofs.of(&[Tag(1)], false, 0), PageProof::Unproven, "another kind");
+        proofs.add(KIND, false, false, 10);
+        assert_eq!(of(&proofs, 10 + DOUBT - 1), PageProof::Differs);
+        // What agrees meanwhile does not count.
+        (0..9).for_each(|_| proofs.add(KIND, false, true, 20));
+        assert_eq!(of(&proofs, 10 + DOUBT), PageProof::Unproven);
+        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 10 + DOUBT));
+        assert_eq!(of(&proofs, 10 + DOUBT), PageProof::Proven);
+        proofs.add(KIND, false, false, 20 + DOUBT);
+        assert_eq!(of(&proofs, 20 + DOUBT + 2 * DOUBT - 1), PageProof::Differs, "twice as long");
+        (0..99).for_each(|_| proofs.add(KIND, false, false, 0));
+        assert_eq!(of(&proofs, LONGEST_DOUBT), PageProof::Unproven);
+    }
+
+    #[test]
+    fn a_page_of_another_kind_is_a_difference() {
+        let mut proofs = Proofs::default();
+        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
+        assert!(proofs.kinds.is_empty(), "no page of this kind was compared");
+        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
+        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
+        assert_eq!(proofs.of(&[KIND], false, 0), PageProof::Differs);
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut proofs = Proofs::default();
+        (0..3 * MOST_KINDS as u64).for_each(|n| proofs.add(Tag(n), n % 2 == 0, true, 0));
+        assert!(proofs.kinds.len() <= MOST_KINDS);
+    }
+}

@@ -1,0 +1,119 @@
+//! The pass of a visitor with a cart: permission to have public pages, on which the browser puts the cart.
+//!
+//! A run of PHP gives it, for the session cookie that proves the cart, if nothing but the cart distinguishes the
+//! visitor from an anonymous one: no notice waits, prices, taxes and currency are everybody's. It is valid
+//!
+//! - until the session's cookie must be renewed, and at most for a set time;
+//! - only together with its *companions*: the other cookies as this run expects them, such as the cart's hash. After
+//!   a response that was lost, they differ;
+//! - until a request begins that may change something, or any run ends that reports something else or nothing. Only
+//!   a run during which no other one reported, and no changing one was in progress, gives a new pass.
+
+use std::sync::Arc;
+
+use super::cookies::Print;
+use crate::Millis;
+
+/// A pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Until when it is valid.
+    pub until: Millis,
+    /// Cookies that must come with the proving one.
+    pub companions: Box<[Print]>,
+    /// Tags of the pages of the products in the cart.
+    pub items: Box<[Box<[u8]>]>,
+}
+
+/// Why a visitor with a cart gets pages from PHP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// PHP has not said anything about it lately.
+    Unknown,
+    /// A request that may change the cart is in progress, or was while the last page was made.
+    Changing,
+    /// The browser's cookies are from before the last change, or incomplete.
+    Changed,
+    /// The session's cookie must be renewed, or PHP has not looked at the cart for a while.
+    Expired,
+    /// A notice waits.
+    Notice,
+    /// The visitor's address, taxes, currency or language differ.
+    Customer,
+    /// Something else is in the session.
+    Session,
+    /// There is another cookie of its own.
+    Cookie,
+    /// There is no such page in the cache, or it is stale.
+    Page,
+    /// Too few pages of this kind were compared.
+    Unproven,
+    /// This kind of page differs for visitors with a cart.
+    Differs,
+    /// It asks for a part of the page.
+    Range,
+}
+
+impl Hold {
+    /// For `Cache-Status` and counters. Stable.
+    pub fn word(self) -> &'static str {
+        match self {
+            Hold::Unknown => "cart-unknown",
+            Hold::Changing => "cart-changing",
+            Hold::Changed => "cart-changed",
+            Hold::Expired => "cart-expired",
+            Hold::Notice => "cart-notice",
+            Hold::Customer => "cart-customer",
+            Hold::Session => "cart-session",
+            Hold::Cookie => "cart-cookie",
+            Hold::Page => "cart-page",
+            Hold::Unproven => "cart-unproven",
+            Hold::Differs => "cart-differs",
+            Hold::Range => "cart-range",
+        }
+    }
+
+    /// As PHP reports it.
+    pub(super) fn of(word: &[u8]) -> Hold {
+        match word {
+            b"notice" => Hold::Notice,
+            b"customer" => Hold::Customer,
+            b"session" => Hold::Session,
+            b"expired" => Hold::Expired,
+            _ => Hold::Unknown,
+        }
+    }
+}
+
+/// What is known of a visitor with a proven cart.
+#[derive(Clone, Debug)]
+pub enum CartState {
+    /// Gets public pages.
+    Passes(Arc<Pass>),
+    /// Gets pages from PHP.
+    Held(Hold),
+}
+
+impl CartState {
+    /// Whether both say the same, but for the time.
+    pub(super) fn agrees(&self, other: &CartState) -> bool {
+        match (self, other) {
+            (CartState::Passes(one), CartState::Passes(other)) => {
+                one.companions == other.companions && one.items == other.items
+            }
+            (CartState::Held(one), CartState::Held(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// A page that PHP has made for a visitor with a pass: it may be compared with the public one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CartPage {
+    /// The tag that a public page of this kind has.
+    pub kind: Box<[u8]>,
+    /// Selectors of the elements that the browser fills.
+    pub blanks: Vec<String>,
+    /// Tags of the pages of the products in the cart.
+    pub items: Box<[Box<[u8]>]>,
+}

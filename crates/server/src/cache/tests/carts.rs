@@ -1,0 +1,193 @@
+//! Visitors with a cart.
+
+use std::io;
+use std::io::Read;
+use std::task::{Context as TaskContext, Poll};
+
+use flate2::read::GzDecoder;
+use millrace_wire::encoding::Coding;
+
+use super::*;
+use crate::message::reply::ContentSource;
+
+const COOKIE: &str = "Cookie: wp_woocommerce_session_5f=t1; woocommerce_items_in_cart=1";
+const PUBLIC: &[(&str, &str)] =
+    &[("Cache-Control", "max-age=600"), ("Millrace-Tag", "post-1, cart-kind-1"), ("ETag", "\"a\"")];
+const PASS: &str = "cart by=wp_woocommerce_session_5f pass=600 with=woocommerce_items_in_cart:1 items=post-7";
+
+/// A script's response in pieces; `torn`: its maker dies at the end.
+#[derive(Debug)]
+struct Pieces {
+    left: VecDeque<&'static str>,
+    torn: bool,
+}
+
+impl ContentSource for Pieces {
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn poll_next(&mut self, _: &mut TaskContext<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        let Some(piece) = self.left.pop_front() else {
+            return Poll::Ready(if self.torn { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(false) });
+        };
+        buffer.extend_from_slice(piece.as_bytes());
+        Poll::Ready(Ok(true))
+    }
+
+    fn take_aside(&mut self) -> Option<Box<Aside>> {
+        None
+    }
+}
+
+fn pieces(left: &[&'static str], torn: bool) -> Body {
+    Body::Stream(Box::new(Pieces { left: left.iter().copied().collect(), torn }))
+}
+
+impl Scene {
+    /// A visitor with a cart asks for the page. If PHP makes it, it responds with `reply` and reports `note`.
+    async fn shopper(&self, note: &str, reply: Reply) -> Answer {
+        let mut request = self.request(None, "GET", "/shop", &[COOKIE]);
+        self.thread.clock.read();
+        let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
+            Consulted::Hit(reply) => return read(reply, false).await,
+            Consulted::Run(cache_status) => cache_status,
+            _ => panic!("it waits for a page"),
+        };
+        self.site.visitors.begin(&self.thread, &mut request, self.site.cache.as_deref());
+        let visit = request.visit.clone().expect("a visit");
+        let mut reply = reply;
+        let is_late = matches!(reply.body, Body::Stream(_));
+        if !is_late {
+            visit.hear(note.as_bytes());
+            visit.hear(b"end");
+        }
+        settle(&self.thread, &self.site, &request, &mut reply, cache_status);
+        if is_late {
+            visit.hear(note.as_bytes());
+            visit.hear(b"end");
+        }
+        read(reply, false).await
+    }
+
+    /// How PHP's page for a visitor with a cart counted: the same as the public one, or not.
+    fn compared(&self) -> (u64, u64) {
+        (self.count(Counter::CartPagesSame), self.count(Counter::CartPagesDiffer))
+    }
+}
+
+fn wordpress<F: Future<Output = ()>>(scene: impl FnOnce(Scene) -> F) {
+    play(plan::Profile::WordPress, |_| {}, scene);
+}
+
+fn shop(cart: &str) -> String {
+    format!("<p>shop</p><div id=\"cart\">{cart}</div>")
+}
+
+#[test]
+fn a_page_is_public_for_a_cart_after_it_was_compared() {
+    wordpress(|scene| async move {
+        answers(page(PUBLIC, &shop("0")));
+        assert_eq!(scene.get("/shop").await.field("ETag"), "\"a\"");
+        let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
+        let made = shop("3");
+        let cut: &'static str = made.clone().leak();
+        let bodies = [
+            Body::Bytes(made.clone().into()),
+            pieces(&[&cut[..9], &cut[9..]], false),
+            pieces(&["", &cut[..20], &cut[20..]], false),
+        ];
+        for (at, body) in bodies.into_iter().enumerate() {
+            let answer = scene.shopper(&note, page(&[], "").body(body)).await;
+            assert!(answer.whole && answer.cache().contains("fwd=bypass"), "{at}: {}", answer.cache());
+            assert_eq!((answer.text, scene.compared()), (made.clone(), (at as u64 + 1, 0)));
+        }
+        let answer = scene.shopper("", page(&[], "PHP must not run")).await;
+        assert_eq!(answer.text, shop("0"));
+        assert!(
+            answer.cache().starts_with("millrace; hit; ttl=") && answer.cache().ends_with("; detail=cart")
+        );
+        assert_eq!((answer.field("Cache-Control"), answer.field("ETag")), ("private, no-store", ""));
+        assert_eq!(scene.count(Counter::VisitorsWithCart), 1);
+    });
+}
+
+#[test]
+fn a_coded_page_is_whole_and_a_torn_one_is_not() {
+    wordpress(|scene| async move {
+        answers(page(PUBLIC, &shop("0")));
+        scene.get("/shop").await;
+        let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
+        let text: &'static str = shop("5").leak();
+        let reply = || page(&[], "").body(pieces(&[&text[..7], &text[7..]], false));
+        let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
+        let Consulted::Run(status) = consult(&scene.thread, &scene.site, &request, b"/shop", &maker) else {
+            panic!("PHP does not run");
+        };
+        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        let mut reply = reply();
+        settle(&scene.thread, &scene.site, &request, &mut reply, status);
+        let Body::Stream(mut stream) = reply.body else { panic!("no stream") };
+        assert!(stream.code(Coding::Gzip) && stream.length().is_none() && !stream.code(Coding::Gzip));
+        let mut coded = Vec::new();
+        while stream.next(&mut coded).await.unwrap() {}
+        let mut found = String::new();
+        GzDecoder::new(&coded[..]).read_to_string(&mut found).unwrap();
+        assert_eq!(found, text);
+        drop(request);
+        let torn = page(&[], "").body(pieces(&[text], true));
+        assert!(!scene.shopper(&note, torn).await.whole);
+        assert_eq!(scene.compared(), (0, 0), "neither was reported, or complete");
+    });
+}
+
+#[test]
+fn every_difference_counts_and_what_cannot_be_compared_does_not() {
+    let note = &format!("{PASS} kind=cart-kind-1 blank=%23cart");
+    let cookie = &[("Set-Cookie", "seen=1")][..];
+    let own = &[("Set-Cookie", "woocommerce_cart_hash=2")][..];
+    let redirect = Reply { status: 302, ..page(&[("Location", "/cart")], "") };
+    for (what, note, reply, found) in [
+        ("the same", note.clone(), page(&[], &shop("1")), (1, 0)),
+        ("the cart's cookies", note.clone(), page(own, &shop("1")), (1, 0)),
+        ("another cookie", note.clone(), page(cookie, &shop("1")), (0, 1)),
+        ("more differs", note.clone(), page(&[], &shop("1").replace("shop", "stop")), (0, 1)),
+        ("no script", note.replace("blank=%23cart", ""), page(&[], &shop("1")), (0, 1)),
+        ("a redirect", note.clone(), redirect, (0, 1)),
+        ("another kind", note.replace("kind-1", "kind-2"), page(&[], &shop("1")), (0, 1)),
+        ("no kind", PASS.to_owned(), page(&[], "other"), (0, 0)),
+        ("a notice", note.replace("pass=600", "held=notice"), page(&[], "other"), (0, 0)),
+        ("an error", note.clone(), Reply { status: 500, ..page(&[], "other") }, (0, 0)),
+    ] {
+        let note = note.clone();
+        wordpress(move |scene| async move {
+            answers(page(PUBLIC, &shop("0")));
+            scene.get("/shop").await;
+            scene.shopper(&note, reply).await;
+            assert_eq!(scene.compared(), found, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_page_that_was_made_meanwhile_is_not_compared() {
+    wordpress(|scene| async move {
+        let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
+        scene.shopper(&note, page(&[], "early")).await;
+        assert_eq!(scene.compared(), (0, 0), "no public page");
+        let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
+        let Consulted::Run(status) = consult(&scene.thread, &scene.site, &request, b"/shop", &maker) else {
+            panic!("PHP does not run");
+        };
+        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        answers(page(PUBLIC, &shop("0")));
+        scene.get("/shop").await;
+        let visit = request.visit.clone().unwrap();
+        visit.hear(note.as_bytes());
+        visit.hear(b"end");
+        let mut reply = page(&[], "of before");
+        settle(&scene.thread, &scene.site, &request, &mut reply, status);
+        assert_eq!(scene.compared(), (0, 0), "the public page is newer");
+    });
+}

@@ -1,0 +1,274 @@
+<?php
+namespace Millrace\WordPress;
+
+/**
+ * Public pages for visitors with a cart of WooCommerce. The server may send such a visitor the page of all if nothing but the cart
+ * distinguishes him, and if the page is the same for him but for what the browser fills in. Said at the end of each request:
+ *
+ * - of a visitor with a cart: a pass, or why there is none (said());
+ * - of each page: its kind. PHP's pages for visitors with a cart are compared with the public ones, kind by kind: a kind that
+ *   differs is never sent to them (crates/pages/src/carts).
+ *
+ * What the browser fills in are the fragments that WooCommerce's script wc-cart-fragments replaces; only if the page prints the
+ * script. The theme names them by the filter woocommerce_add_to_cart_fragments.
+ *
+ * WooCommerce chooses related products at random, and sorts them and up-sells at random, for each page that it makes. Here the choice is
+ * the same for a day and the order fixed, so that pages can be compared; on a cached page they were, too.
+ */
+final class Cart
+{
+    public const HOOKS = [
+        'template_redirect' => ['begin', 0, \PHP_INT_MIN + 2],
+        'template_include' => ['template', 1, \PHP_INT_MAX],
+        'pre_do_shortcode_tag' => ['shortcode', 2, \PHP_INT_MAX],
+        'pre_render_block' => ['block', 2, \PHP_INT_MAX],
+        'dynamic_sidebar' => ['widget', 1, \PHP_INT_MAX],
+        'woocommerce_add_success' => ['notice', 1, \PHP_INT_MAX],
+        'woocommerce_add_error' => ['notice', 1, \PHP_INT_MAX],
+        'woocommerce_add_notice' => ['notice', 1, \PHP_INT_MAX],
+        'nonce_user_logged_out' => ['nonce', 2, \PHP_INT_MAX],
+        'woocommerce_related_products' => ['related', 2, \PHP_INT_MAX],
+        'woocommerce_product_related_posts_shuffle' => ['shuffle', 1, \PHP_INT_MAX],
+        'woocommerce_output_related_products_args' => ['sorted', 1, \PHP_INT_MAX],
+        'woocommerce_upsells_orderby' => ['upsells', 1, \PHP_INT_MAX],
+    ];
+
+    /** What a session may hold beside the cart without showing on pages of the catalogue. */
+    private const INNER = '/^(chosen_shipping_methods|chosen_payment_method|order_awaiting_payment|store_api_draft_order|wc_notices)$/';
+    private const MOST_ITEMS = 100;
+
+    /** What the page is composed of, as keys; null: it is none that is watched. */
+    private static ?array $parts = null;
+    private static bool $templated = false;
+    /** Something on the page is for this visitor alone: a notice, a nonce that belongs to his session. */
+    private static bool $own = false;
+    private static ?string $kind = null;
+    private static array $blanks = [];
+
+    /** WordPress is about to make the page. */
+    public static function begin(): void
+    {
+        if (!function_exists('WC') || !Page::$watched) {
+            return;
+        }
+        self::$parts = [];
+        $session = WC()->session ?? null;
+        self::$own = is_object($session) && is_callable([$session, 'get']) && (bool) $session->get('wc_notices');
+    }
+
+    public static function template($template)
+    {
+        self::$templated = true;
+        self::part('template', is_string($template) ? $template : '');
+        return $template;
+    }
+
+    public static function shortcode($output, $tag = '')
+    {
+        self::part('shortcode', (string) $tag);
+        return $output;
+    }
+
+    /** Blocks of plugins; WordPress's own know no cart. */
+    public static function block($output, $block = [])
+    {
+        $name = is_array($block) ? (string) ($block['blockName'] ?? '') : '';
+        if ($name !== '' && strncmp($name, 'core/', 5) !== 0) {
+            self::part('block', $name);
+        }
+        return $output;
+    }
+
+    public static function widget($widget): void
+    {
+        self::part('widget', preg_replace('/-\d+$/D', '', is_array($widget) ? (string) ($widget['id'] ?? '') : ''));
+    }
+
+    public static function notice($text)
+    {
+        self::$own = true;
+        return $text;
+    }
+
+    /**
+     * A nonce for who is not logged in, and the page is being made: WooCommerce ties some to the session. They would be invalid on the
+     * page of all. Before that WooCommerce only looks for ones that have been sent.
+     */
+    public static function nonce($user, $action = '')
+    {
+        self::$own = self::$own || ($user && self::$parts !== null && self::$templated);
+        return $user;
+    }
+
+    /** Related products, in an order that is the same for a day. */
+    public static function related($ids, $product = 0)
+    {
+        if (!is_array($ids) || self::$parts === null) {
+            return $ids;
+        }
+        $rank = static fn ($id) => hash_hmac('sha256', "$id $product " . gmdate('Y-m-d'), wp_salt('nonce'));
+        usort($ids, static fn ($a, $b) => strcmp($rank($a), $rank($b)));
+        return $ids;
+    }
+
+    public static function shuffle($random)
+    {
+        return self::$parts === null ? $random : false;
+    }
+
+    public static function sorted($arguments)
+    {
+        if (self::$parts !== null && is_array($arguments) && ($arguments['orderby'] ?? 'rand') === 'rand') {
+            $arguments['orderby'] = 'id';
+        }
+        return $arguments;
+    }
+
+    public static function upsells($order)
+    {
+        return self::$parts !== null && $order === 'rand' ? 'id' : $order;
+    }
+
+    /** The kind of the public page, as a tag; none if it is no page of a shop. */
+    public static function tags(): array
+    {
+        $kind = self::kind();
+        return $kind === null || self::$own ? [] : [$kind];
+    }
+
+    /**
+     * What the server may know of the cart of a guest, whose session holds this data. `$value`: the session's cookie.
+     */
+    public static function said(array $data, string $value): array
+    {
+        $cart = WC()->cart ?? null;
+        if (!is_object($cart) || !is_callable([$cart, 'get_cart_hash']) || !is_callable([$cart, 'get_cart'])) {
+            return ['held=unknown'];
+        }
+        $held = self::held($data);
+        if ($held !== '') {
+            return ["held=$held"];
+        }
+        // id | end | when it is renewed | hash; older versions have two bars.
+        $left = (int) (preg_split('/\|+/', $value)[2] ?? 0) - time();
+        $hash = (string) $cart->get_cart_hash();
+        $items = self::items($cart->get_cart());
+        if ($left <= 0 || $hash === '' || !$items) {
+            return [$left <= 0 ? 'held=expired' : 'held=unknown'];
+        }
+        $said = ["pass=$left", 'with=woocommerce_items_in_cart:1,woocommerce_cart_hash:' . rawurlencode($hash), 'items=' . implode(',', $items)];
+        if (($_SERVER['REQUEST_METHOD'] ?? '') !== 'GET') {
+            return $said;
+        }
+        $kind = self::$own ? null : self::kind();
+        // With another kind than the public page's, or none, the pages differ.
+        if ($kind === null && (self::$own || self::$parts === null)) {
+            return $said;
+        }
+        return [...$said, 'kind=' . ($kind ?? 'none'), ...(self::$blanks ? ['blank=' . implode(',', array_map('rawurlencode', self::$blanks))] : [])];
+    }
+
+    /** Why PHP makes all pages for this visitor; ''. */
+    private static function held(array $data): string
+    {
+        if (!empty($data['wc_notices']) || (function_exists('wc_notice_count') && did_action('woocommerce_init') && wc_notice_count() > 0)) {
+            return 'notice';
+        }
+        foreach ($data as $key => $value) {
+            if (!empty($value) && !preg_match(Visitor::LEFT, $key) && !preg_match(self::INNER, $key)) {
+                return 'session';
+            }
+        }
+        return is_user_logged_in() || self::has_place($data['customer'] ?? null) || self::has_terms() ? 'customer' : '';
+    }
+
+    /** Prices and taxes may differ by an address that the visitor has given, or that WooCommerce has guessed. */
+    private static function has_place($customer): bool
+    {
+        if (strncmp((string) get_option('woocommerce_default_customer_address'), 'geolocation', 11) === 0) {
+            return true;
+        }
+        $customer = is_array($customer) ? $customer : [];
+        $base = wc_get_base_location();
+        foreach (['', 'shipping_'] as $which) {
+            foreach (['country', 'state'] as $part) {
+                if (!in_array($customer[$which . $part] ?? '', ['', $base[$part] ?? ''], true)) {
+                    return true;
+                }
+            }
+            foreach (['postcode', 'city'] as $part) {
+                if (!empty($customer[$which . $part])) {
+                    return true;
+                }
+            }
+        }
+        return !empty($customer['is_vat_exempt']);
+    }
+
+    /** VAT exemption, currency or language are not those of all. */
+    private static function has_terms(): bool
+    {
+        $customer = WC()->customer ?? null;
+        return (is_object($customer) && is_callable([$customer, 'get_is_vat_exempt']) && $customer->get_is_vat_exempt())
+            || (function_exists('get_woocommerce_currency') && get_woocommerce_currency() !== get_option('woocommerce_currency'))
+            || determine_locale() !== get_locale();
+    }
+
+    /** The products, as tags of their pages; none if there are very many. */
+    private static function items($cart): array
+    {
+        $tags = [];
+        foreach (is_array($cart) ? $cart : [] as $item) {
+            foreach (['product_id', 'variation_id'] as $which) {
+                $id = is_array($item) ? (int) ($item[$which] ?? 0) : 0;
+                $tags += $id ? ["post-$id" => true] : [];
+            }
+        }
+        return count($tags) > self::MOST_ITEMS ? [] : Tags::names(array_keys($tags));
+    }
+
+    private static function part(string $kind, string $name): void
+    {
+        if (self::$parts !== null) {
+            self::$parts["$kind $name"] = true;
+        }
+    }
+
+    /** The kind of this page, when it is complete; null: it is none that WordPress's templates have made. */
+    private static function kind(): ?string
+    {
+        if (self::$kind === null && self::$parts !== null && self::$templated) {
+            self::$blanks = self::fragments();
+            $post = is_singular() ? (int) get_queried_object_id() : 0;
+            $is_product = $post && get_post_type($post) === 'product' && class_exists('WC_Product_Factory');
+            $parts = array_keys(self::$parts);
+            sort($parts);
+            $all = [
+                $parts, self::$blanks, get_stylesheet(), get_template(), wp_get_theme()->get('Version'), get_option('active_plugins'),
+                get_bloginfo('version'), WC()->version ?? '', get_locale(), $GLOBALS['_wp_current_template_id'] ?? '',
+                $post ? get_post_type($post) : '', $is_product ? \WC_Product_Factory::get_product_type($post) : '', is_front_page(),
+            ];
+            self::$kind = Tags::names(['cart-kind-' . substr(hash('sha256', serialize($all)), 0, 16)])[0];
+        }
+        return self::$kind;
+    }
+
+    /** Selectors of what WooCommerce's script replaces on this page; none without the script. */
+    private static function fragments(): array
+    {
+        if (!wp_script_is('wc-cart-fragments', 'done')) {
+            return [];
+        }
+        ob_start();
+        try {
+            $found = apply_filters('woocommerce_add_to_cart_fragments', ['div.widget_shopping_cart_content' => '']);
+        } catch (\Throwable $error) {
+            $found = [];
+        } finally {
+            ob_end_clean();
+        }
+        $selectors = array_map('strval', array_keys(is_array($found) ? $found : []));
+        sort($selectors);
+        return $selectors;
+    }
+}
