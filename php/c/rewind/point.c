@@ -529,9 +529,20 @@ static zval *superglobal(size_t at)
 	return value;
 }
 
+/* filter_input() reads copies that ext/filter makes of what comes in; new values would be added to them. */
+static void forget_input(void)
+{
+	const zend_module_entry *filter = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("filter"));
+	if (filter && filter->request_shutdown_func && sapi_module.input_filter_init) {
+		filter->request_shutdown_func(filter->type, filter->module_number);
+		sapi_module.input_filter_init();
+	}
+}
+
 /* Makes the superglobals anew, from the request. */
 static void renew_superglobals(void)
 {
+	forget_input();
 	for (int i = 0; i < NUM_TRACK_VARS; i++) {
 		zval_ptr_dtor(&PG(http_globals)[i]);
 	}

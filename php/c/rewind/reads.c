@@ -411,6 +411,11 @@ bool reads_key(struct buffer *key)
 		const char *value = vars_value(always[i]);
 		smart_str_append_printf(&text, "\n%s", value ? value : "");
 	}
+	if (php_output_get_level() > 0 || INI_INT("zlib.output_compression")) {
+		/* A handler that compresses looks at it when it starts. */
+		const char *codings = vars_value("HTTP_ACCEPT_ENCODING");
+		smart_str_append_printf(&text, "\n%s", codings ? codings : "");
+	}
 	for (size_t i = 0; i < count; i++) {
 		put_read(&text, &reads[i]);
 	}
