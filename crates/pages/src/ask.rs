@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::key::LONGEST_KEY;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
-use crate::visitors::Hold;
+use crate::visitors::CartHold;
 
 /// The parts of a request that concern the cache.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ pub enum Bypass<'a> {
         name: &'a [u8],
     },
     /// A proven cart, whose visitor can't have the public page.
-    Cart(Hold),
+    Cart(CartHold),
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.

@@ -37,7 +37,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use cookies::{ConcernedCookies, Cookies, Print, PrintKey};
-pub use pass::{CartPage, CartState, Hold, Pass};
+pub use pass::{CartHold, CartPage, CartState, Pass};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};
 
@@ -214,7 +214,7 @@ impl Visitors {
 
     /// Whether these are the cookies of a visitor with a cart who may have public pages. `None`: they are not of a
     /// visitor with a proven cart.
-    pub fn cart(&mut self, cookies: &Cookies, now: Millis) -> Option<Result<Arc<Pass>, Hold>> {
+    pub fn cart(&mut self, cookies: &Cookies, now: Millis) -> Option<Result<Arc<Pass>, CartHold>> {
         if !cookies.is_whole() || cookies.has_chosen() || self.limits.cart == 0 {
             return None;
         }
@@ -228,23 +228,23 @@ impl Visitors {
         }
         drop(proven);
         if self.is_being_changed(print) {
-            return Some(Err(Hold::Changing));
+            return Some(Err(CartHold::Changing));
         }
         let pass = match entry.cart {
-            _ if now >= entry.until => return Some(Err(Hold::Unknown)),
+            _ if now >= entry.until => return Some(Err(CartHold::Unknown)),
             CartState::Held(why) => return Some(Err(why)),
-            CartState::Passes(pass) if now >= pass.until => return Some(Err(Hold::Expired)),
+            CartState::Passes(pass) if now >= pass.until => return Some(Err(CartHold::Expired)),
             CartState::Passes(pass) => pass,
         };
         if !pass.companions.iter().all(|print| cookies.iter().any(|cookie| cookie.print == *print)) {
-            return Some(Err(Hold::Changed));
+            return Some(Err(CartHold::Changed));
         }
         let others = cookies.iter().map(|cookie| cookie.print);
         let mut others = others.filter(|other| *other != print && !pass.companions.contains(other));
         let is_alone = others.all(|other| {
             self.state(other, now) == Some(CookieState::Anonymous) && !self.is_being_changed(other)
         });
-        Some(if is_alone { Ok(pass) } else { Err(Hold::Cookie) })
+        Some(if is_alone { Ok(pass) } else { Err(CartHold::Cookie) })
     }
 
     fn is_being_changed(&self, print: Print) -> bool {
@@ -276,7 +276,7 @@ impl Visitors {
                 running.writers += 1;
                 running.touched = number;
                 running.written = number;
-                self.carts.set_cart(cookie.print, CartState::Held(Hold::Changing));
+                self.carts.set_cart(cookie.print, CartState::Held(CartHold::Changing));
             }
         }
         Run { number, sworn: number, is_write, begun: now }
@@ -306,7 +306,7 @@ impl Visitors {
         self.changed = self.sequence;
         let is_meant =
             |item: &[u8]| items == b"*" || items.split(|byte| *byte == b',').any(|other| other == item);
-        self.carts.set_carts(&CartState::Held(Hold::Changed), |cart| match cart {
+        self.carts.set_carts(&CartState::Held(CartHold::Changed), |cart| match cart {
             CartState::Passes(pass) => pass.items.iter().any(|item| is_meant(item)),
             CartState::Held(_) => false,
         });
@@ -317,8 +317,9 @@ impl Visitors {
         if let Some(report) = report {
             self.learn(report);
         }
-        let cart = report
-            .map_or(CartState::Held(Hold::Unknown), |report| report.cart(key, run.begun, self.limits.cart));
+        let cart = report.map_or(CartState::Held(CartHold::Unknown), |report| {
+            report.cart(key, run.begun, self.limits.cart)
+        });
         for cookie in cookies.iter() {
             let found = match report {
                 // If there are several cookies with one name, PHP has seen only one of them.
@@ -327,8 +328,11 @@ impl Visitors {
             };
             let confirmed = cookies.is_whole() && report.is_some_and(|report| report.is_about(cookie));
             let is_cart = found == Some(CookieState::Proven(Proof::Cart));
-            let cart =
-                if is_cart { self.granted(cookie.print, run, &cart) } else { CartState::Held(Hold::Unknown) };
+            let cart = if is_cart {
+                self.granted(cookie.print, run, &cart)
+            } else {
+                CartState::Held(CartHold::Unknown)
+            };
             self.settle(cookie.print, run, found, confirmed, report.map_or(0, |report| report.user(key)));
             self.carts.set_cart(cookie.print, cart);
             self.leave(cookie.print, run);
@@ -353,7 +357,7 @@ impl Visitors {
                 && (now.reported <= run.number || known())
                 && self.changed <= run.number
         });
-        if is_newest { cart.clone() } else { CartState::Held(Hold::Changing) }
+        if is_newest { cart.clone() } else { CartState::Held(CartHold::Changing) }
     }
 
     /// Learns other keys, or an installation that reports for the first time.
@@ -461,7 +465,7 @@ impl Visitors {
             state,
             until: run.begun.saturating_add(time),
             tag: if is_login { user } else { 0 },
-            cart: CartState::Held(Hold::Unknown),
+            cart: CartState::Held(CartHold::Unknown),
         };
         self.remove(print);
         match state {

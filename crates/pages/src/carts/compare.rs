@@ -52,7 +52,7 @@ impl<'a> Selector<'a> {
         (is_whole && (tag.is_empty() || is_name(tag))).then_some(selector)
     }
 
-    fn matches(&self, tag: &Tag<'_>) -> bool {
+    fn matches(&self, tag: &HtmlTag<'_>) -> bool {
         (self.tag.is_empty() || tag.name.eq_ignore_ascii_case(self.tag.as_bytes()))
             && self.id.is_none_or(|id| tag.attribute("id") == Some(id.as_bytes()))
             && (self.classes.is_empty() || {
@@ -66,7 +66,7 @@ impl<'a> Selector<'a> {
 }
 
 /// A tag of a page.
-struct Tag<'a> {
+struct HtmlTag<'a> {
     name: &'a [u8],
     /// What is between the name and the `>`.
     rest: &'a [u8],
@@ -80,9 +80,9 @@ const VOID: [&str; 8] = ["area", "br", "hr", "img", "input", "link", "meta", "so
 /// Elements whose content is text.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
-impl<'a> Tag<'a> {
+impl<'a> HtmlTag<'a> {
     /// The tag that begins at `at`, where there is a `<`.
-    fn at(page: &'a [u8], at: usize) -> Option<Tag<'a>> {
+    fn at(page: &'a [u8], at: usize) -> Option<HtmlTag<'a>> {
         let closes = page.get(at + 1) == Some(&b'/');
         let start = at + 1 + usize::from(closes);
         let length = page[start..].iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'-'))?;
@@ -104,7 +104,7 @@ impl<'a> Tag<'a> {
             _ => false,
         })?;
         let (name, rest) = (&page[start..start + length], &behind[..close]);
-        Some(Tag { name, rest, closes, end: start + length + close + 1 })
+        Some(HtmlTag { name, rest, closes, end: start + length + close + 1 })
     }
 
     fn is(&self, names: &[&str]) -> bool {
@@ -164,7 +164,7 @@ fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
 }
 
 /// Calls `visit` with each tag from `at` on; it returns where to go on, or `None` to end.
-fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &Tag<'a>) -> Option<usize>) {
+fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &HtmlTag<'a>) -> Option<usize>) {
     while let Some(found) = page.get(at..).and_then(|rest| memchr::memchr(b'<', rest)) {
         let start = at + found;
         if page[start..].starts_with(b"<!--") {
@@ -172,7 +172,7 @@ fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &Tag
             at = end.map_or(page.len(), |end| start + 4 + end + 3);
             continue;
         }
-        let Some(tag) = Tag::at(page, start) else {
+        let Some(tag) = HtmlTag::at(page, start) else {
             at = start + 1;
             continue;
         };
@@ -185,7 +185,7 @@ fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &Tag
 }
 
 /// Where the content of a script or the like ends, at its end tag.
-fn end_of_raw(page: &[u8], tag: &Tag<'_>) -> usize {
+fn end_of_raw(page: &[u8], tag: &HtmlTag<'_>) -> usize {
     let ends = memchr::memmem::find_iter(&page[tag.end..], b"</").map(|at| tag.end + at);
     let is_end = |at: &usize| {
         let name = page.get(at + 2..at + 2 + tag.name.len());
@@ -195,7 +195,7 @@ fn end_of_raw(page: &[u8], tag: &Tag<'_>) -> usize {
 }
 
 /// Where an element ends, behind its end tag.
-fn end_of(page: &[u8], tag: &Tag<'_>) -> usize {
+fn end_of(page: &[u8], tag: &HtmlTag<'_>) -> usize {
     if tag.is(&RAW) {
         return end_of_raw(page, tag);
     }

@@ -28,7 +28,7 @@ pub enum PageProof {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Kind {
+struct KindRecord {
     /// Comparisons without a difference since the last one with.
     agreed: u32,
     differences: u32,
@@ -39,7 +39,7 @@ struct Kind {
 /// The results for all kinds of pages of a site. The second part of the key: the page shows a product of the cart.
 #[derive(Debug, Default)]
 pub struct Proofs {
-    kinds: HashMap<(Tag, bool), Kind>,
+    kinds: HashMap<(Tag, bool), KindRecord>,
 }
 
 impl Proofs {
@@ -73,7 +73,7 @@ impl Proofs {
             return;
         }
         let doubt = DOUBT.saturating_mul(1 << kind.differences.min(10)).min(LONGEST_DOUBT);
-        *kind = Kind {
+        *kind = KindRecord {
             agreed: 0,
             differences: kind.differences.saturating_add(1),
             doubted: now.saturating_add(doubt),

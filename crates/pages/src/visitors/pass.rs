@@ -27,7 +27,7 @@ pub struct Pass {
 
 /// Why a visitor with a cart gets pages from PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum CartHold {
     /// PHP has not said anything about it lately.
     Unknown,
     /// A request that may change the cart is in progress, or was while the last page was made.
@@ -54,33 +54,33 @@ pub enum Hold {
     Range,
 }
 
-impl Hold {
+impl CartHold {
     /// For `Cache-Status` and counters. Stable.
     pub fn word(self) -> &'static str {
         match self {
-            Hold::Unknown => "cart-unknown",
-            Hold::Changing => "cart-changing",
-            Hold::Changed => "cart-changed",
-            Hold::Expired => "cart-expired",
-            Hold::Notice => "cart-notice",
-            Hold::Customer => "cart-customer",
-            Hold::Session => "cart-session",
-            Hold::Cookie => "cart-cookie",
-            Hold::Page => "cart-page",
-            Hold::Unproven => "cart-unproven",
-            Hold::Differs => "cart-differs",
-            Hold::Range => "cart-range",
+            CartHold::Unknown => "cart-unknown",
+            CartHold::Changing => "cart-changing",
+            CartHold::Changed => "cart-changed",
+            CartHold::Expired => "cart-expired",
+            CartHold::Notice => "cart-notice",
+            CartHold::Customer => "cart-customer",
+            CartHold::Session => "cart-session",
+            CartHold::Cookie => "cart-cookie",
+            CartHold::Page => "cart-page",
+            CartHold::Unproven => "cart-unproven",
+            CartHold::Differs => "cart-differs",
+            CartHold::Range => "cart-range",
         }
     }
 
     /// As PHP reports it.
-    pub(super) fn of(word: &[u8]) -> Hold {
+    pub(super) fn of(word: &[u8]) -> CartHold {
         match word {
-            b"notice" => Hold::Notice,
-            b"customer" => Hold::Customer,
-            b"session" => Hold::Session,
-            b"expired" => Hold::Expired,
-            _ => Hold::Unknown,
+            b"notice" => CartHold::Notice,
+            b"customer" => CartHold::Customer,
+            b"session" => CartHold::Session,
+            b"expired" => CartHold::Expired,
+            _ => CartHold::Unknown,
         }
     }
 }
@@ -91,7 +91,7 @@ pub enum CartState {
     /// Gets public pages.
     Passes(Arc<Pass>),
     /// Gets pages from PHP.
-    Held(Hold),
+    Held(CartHold),
 }
 
 impl CartState {

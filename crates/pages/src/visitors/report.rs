@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use super::cookies::{Cookie, Print, PrintKey};
-use super::pass::{CartPage, CartState, Hold, Pass};
+use super::pass::{CartHold, CartPage, CartState, Pass};
 use super::{CookieState, Proof};
 use crate::Millis;
 
@@ -250,7 +250,7 @@ impl Report {
     pub fn cart(&self, key: &PrintKey, begun: Millis, longest: Millis) -> CartState {
         let note = &self.cart;
         let Some(seconds) = note.seconds.filter(|_| note.held.is_none()) else {
-            return CartState::Held(note.held.as_deref().map_or(Hold::Unknown, Hold::of));
+            return CartState::Held(note.held.as_deref().map_or(CartHold::Unknown, CartHold::of));
         };
         let is_fit = !note.with.is_empty()
             && note.with.len() <= MOST_COMPANIONS
@@ -259,7 +259,7 @@ impl Report {
             && self.word == Some(VisitorStatement::Cart);
         let time = seconds.saturating_mul(1000).min(longest);
         if !is_fit || time == 0 {
-            return CartState::Held(if is_fit { Hold::Expired } else { Hold::Unknown });
+            return CartState::Held(if is_fit { CartHold::Expired } else { CartHold::Unknown });
         }
         let companions = note.with.iter().map(|(name, value)| key.print(name, value)).collect();
         let items = note.items.clone().into();

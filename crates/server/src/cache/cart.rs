@@ -16,7 +16,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use millrace_pages::carts::{self, PageProof};
 use millrace_pages::vary::select;
-use millrace_pages::visitors::{CartPage, Hold, Pass};
+use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Rules, Tag, Terms, ask};
 use millrace_wire::encoding::Coding;
 use millrace_wire::path;
@@ -44,15 +44,15 @@ pub fn look<'a>(
     let asking = ask(rules, &settle::asked(site, request, path), &mut key)?;
     let asked = PageRequest::read(&request.head);
     if asking.range || asked.has_range() {
-        return Err(Bypass::Cart(Hold::Range));
+        return Err(Bypass::Cart(CartHold::Range));
     }
-    let found = stored(thread, rules, request, &asking, &key).ok_or(Bypass::Cart(Hold::Page))?;
+    let found = stored(thread, rules, request, &asking, &key).ok_or(Bypass::Cart(CartHold::Page))?;
     match site.visitors.proof(thread, &found.1.tags, shows(site, &found.1, &pass.items)) {
         PageProof::Proven => {}
-        PageProof::Unproven => return Err(Bypass::Cart(Hold::Unproven)),
-        PageProof::Differs => return Err(Bypass::Cart(Hold::Differs)),
+        PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
+        PageProof::Differs => return Err(Bypass::Cart(CartHold::Differs)),
     }
-    let mut reply = serve::answer_privately(&found.0.page, &asked).ok_or(Bypass::Cart(Hold::Page))?;
+    let mut reply = serve::answer_privately(&found.0.page, &asked).ok_or(Bypass::Cart(CartHold::Page))?;
     cache_status::hit_with_cart(&mut reply, &found.0);
     thread.stats.add(Counter::CacheHits, 1);
     thread.stats.add(Counter::VisitorsWithCart, 1);

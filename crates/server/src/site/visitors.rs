@@ -18,7 +18,7 @@ use std::time::Instant;
 use millrace_pages::ask::bypass_argument;
 use millrace_pages::carts::{PageProof, Proofs};
 use millrace_pages::visitors::{
-    CartPage, ConcernedCookies, Cookies, Hold, Limits, Pass, PrintKey, Report, ReportNote, Run, Standing,
+    CartHold, CartPage, ConcernedCookies, Cookies, Limits, Pass, PrintKey, Report, ReportNote, Run, Standing,
     VisitorUsage, Visitors as Known,
 };
 use millrace_pages::{Millis, Rules, Tag};
@@ -45,7 +45,7 @@ pub enum CachePermit {
     /// The visitor has a cart, and may have public pages that are proven to be the same.
     Cart(Arc<Pass>),
     /// The visitor has a cart, and gets pages from PHP.
-    Held(Hold),
+    Held(CartHold),
     /// The cookies may mean something.
     None,
 }

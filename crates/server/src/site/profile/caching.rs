@@ -176,7 +176,9 @@ mod tests {
         for path in ["/", "/2026/01/a-post/", "/shop/", "/wp-json/wp/v2/posts", "/about-wp-admin/"] {
             assert!(rules.bypass_paths.find(path.as_bytes()).is_none(), "{path}");
         }
-        for argument in ["preview", "customize_changeset_uuid", "add-to-cart", "wc-ajax", "unapproved"] {
+        for argument in
+            ["preview", "customize_changeset_uuid", "add-to-cart", "remove_coupon", "wc-ajax", "unapproved"]
+        {
             assert!(rules.bypass_arguments.matches(argument.as_bytes()), "{argument}");
         }
         for argument in ["utm_source", "fbclid", "gclid", "msclkid", "_ga", "gad_source", "igsh"] {

@@ -43,6 +43,9 @@ pub(super) static PROFILE: Profile = Profile {
             "remove_item",
             "removed_item",
             "undo_item",
+            "apply_coupon",
+            "remove_coupon",
+            "coupon_code",
             "pay_for_order",
             "edd_action",
             // Page builders.
