@@ -374,7 +374,7 @@ class WP_Object_Cache
             $this->keep($group, $id, $data);
             return true;
         }
-        $is_fill = $this->is_filled[$group] ??= preg_match(self::FILLED, $group) === 1;
+        $is_fill = $this->is_filled($group);
         $as_of = $this->as_of[$group][$id] ?? ($is_fill ? $this->server->clock : self::LATEST);
         $operation = $this->set_operation(self::ADD, $group, $id, $data, $expire, $as_of, $is_fill ? self::FILL : 0);
         // What contains many rows may correct what another process has read before a change: that must not come later.
@@ -773,7 +773,9 @@ class WP_Object_Cache
         }
         foreach ($names ? $this->server->exchange($operations, $kinds) ?? [] : [] as $at => $result) {
             [$group, $id] = $names[$at];
-            $this->as_of[$group][$id] = $result[1];
+            if ($result[0] === 1 || !$this->is_filled($group)) {
+                $this->as_of[$group][$id] = $result[1];
+            }
             if ($result[0] === 1) {
                 $this->fetched[$group][$id] = [$result[2], $result[3]];
             } elseif ($result[0] === 0) {
@@ -841,6 +843,11 @@ class WP_Object_Cache
         $this->note_use($group, $id);
     }
 
+    private function is_filled(string $group): bool
+    {
+        return $this->is_filled[$group] ??= preg_match(self::FILLED, $group) === 1;
+    }
+
     /** Objects that contain many options. */
     private static function has_all_options(string $group, $id): bool
     {
@@ -875,7 +882,10 @@ class WP_Object_Cache
                 $id = $some[$at];
                 // add_option() and update_option() read these again after their change of the database: what they know is as of before it.
                 $known = $force && self::has_all_options($group, $id) ? $this->as_of[$group][$id] ?? $result[1] : $result[1];
-                $this->as_of[$group][$id] = min($known, $result[1]);
+                // What WordPress adds to its own groups may come from what it has read before, such as `last_changed`: it is as of then.
+                if ($result[0] === 1 || self::has_all_options($group, $id) || !$this->is_filled($group)) {
+                    $this->as_of[$group][$id] = min($known, $result[1]);
+                }
                 unset($this->fetched[$group][$id]);
                 if ($force) {
                     unset($this->cache[$group][$id]);
