@@ -324,7 +324,7 @@ fn files_that_were_open_at_the_point_are_open_again() {
 /// filter_input() has arrays of its own, which PHP fills while a request starts.
 #[test]
 fn filter_input_reads_the_request_at_hand() {
-    let mut stage = Stage::with("", &SITE);
+    let mut stage = Stage::new();
     for n in 0..30 {
         let ask = stage.ask("echo json_encode([filter_input(INPUT_GET, 'a'), filter_input(INPUT_COOKIE, 'c'), filter_has_var(INPUT_SERVER, 'X_ONCE')]);");
         let (name, cookie) = (if n % 2 == 0 { "a" } else { "b" }, format!("c={n}"));

@@ -97,19 +97,19 @@ pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
 }
 
 /// Where the server of a site is.
-struct Place {
+struct DropInPlace {
     socket: PathBuf,
     lost: PathBuf,
     figures: Option<Value>,
 }
 
-impl Place {
+impl DropInPlace {
     fn answers(&self) -> bool {
         UnixStream::connect(&self.socket).is_ok()
     }
 }
 
-fn state(place: &Place) -> String {
+fn state(place: &DropInPlace) -> String {
     let socket = place.socket.display();
     match UnixStream::connect(&place.socket) {
         Ok(_) => format!("the server answers at {socket}"),
@@ -117,13 +117,13 @@ fn state(place: &Place) -> String {
     }
 }
 
-fn silent(place: &Place) -> Failure {
+fn silent(place: &DropInPlace) -> Failure {
     Failure::new(format!("no server answers at {}", place.socket.display())).next(
         "start `millrace serve` with this site and object_cache.enabled; the site works without it, as if it had no object cache",
     )
 }
 
-fn figures(place: &Place) -> String {
+fn figures(place: &DropInPlace) -> String {
     let Some(figures) = &place.figures else { return String::new() };
     let of = |name: &str| figures[name].as_u64().unwrap_or(0);
     format!(
@@ -139,7 +139,7 @@ fn figures(place: &Place) -> String {
 }
 
 /// Asks the running server, else reads the configuration.
-fn place(args: &ObjectCacheArgs) -> Result<Place, Failure> {
+fn place(args: &ObjectCacheArgs) -> Result<DropInPlace, Failure> {
     let root =
         fs::canonicalize(&args.site_dir).or_fail(|| format!("cannot find {}", args.site_dir.display()))?;
     match admin::ask(&args.admin, "GET", "/status.json", b"") {
@@ -149,7 +149,7 @@ fn place(args: &ObjectCacheArgs) -> Result<Place, Failure> {
 }
 
 /// The place as the status of the server tells it.
-fn told(root: &Path, status: &str) -> Result<Place, Failure> {
+fn told(root: &Path, status: &str) -> Result<DropInPlace, Failure> {
     let status: Value =
         serde_json::from_str(status).or_fail(|| "the server's status is not understood".to_owned())?;
     let sites = status["object_cache"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -159,11 +159,11 @@ fn told(root: &Path, status: &str) -> Result<Place, Failure> {
     let site = sites.iter().find(is_it).ok_or_else(|| not_served(root, "the running server"))?;
     let path = |name: &str| PathBuf::from(site[name].as_str().unwrap_or_default());
     let figures = Some(site["figures"].clone()).filter(|figures| !figures.is_null());
-    Ok(Place { socket: path("socket"), lost: path("lost"), figures })
+    Ok(DropInPlace { socket: path("socket"), lost: path("lost"), figures })
 }
 
 /// The place in the configuration; without a file, that of `millrace serve SITE_DIR`.
-fn planned(root: &Path, admin: &AdminArgs) -> Result<Place, Failure> {
+fn planned(root: &Path, admin: &AdminArgs) -> Result<DropInPlace, Failure> {
     let config = ConfigArgs {
         site_dir: admin.config.is_none().then(|| root.to_owned()),
         config: admin.config.clone(),
@@ -175,7 +175,7 @@ fn planned(root: &Path, admin: &AdminArgs) -> Result<Place, Failure> {
     let objects = site
         .and_then(|site| site.objects.as_ref().filter(|_| site.profile == Profile::WordPress))
         .ok_or_else(|| not_served(root, "this configuration"))?;
-    Ok(Place { socket: objects.socket.clone(), lost: objects.lost.clone(), figures: None })
+    Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), figures: None })
 }
 
 fn not_served(root: &Path, by: &str) -> Failure {
@@ -255,7 +255,7 @@ fn fingerprint(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-fn text_for(place: &Place) -> Result<String, Failure> {
+fn text_for(place: &DropInPlace) -> Result<String, Failure> {
     let quoted = |path: &Path| {
         let text = path.to_str().filter(|text| !text.contains(['\0', '\n']));
         text.map(|text| text.replace('\\', "\\\\").replace('\'', "\\'")).ok_or_else(|| {
@@ -275,7 +275,7 @@ fn constant(text: &str, name: &str) -> Option<String> {
 }
 
 /// Makes the server forget the objects of the site: as if a report had been lost.
-fn forget(place: &Place) {
+fn forget(place: &DropInPlace) {
     // Without the file no server has data of the site.
     if let Ok(mut file) = fs::OpenOptions::new().append(true).open(&place.lost) {
         let _ = file.write_all(b"e");
@@ -306,8 +306,8 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place { socket: "/run/it's/a.sock".into(), lost: "/run/a.lost".into(), figures: None }
+    fn place() -> DropInPlace {
+        DropInPlace { socket: "/run/it's/a.sock".into(), lost: "/run/a.lost".into(), figures: None }
     }
 
     #[test]

@@ -42,7 +42,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
-use crate::objects::Board;
+use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::warm::{Fetched, WarmRequest};
 use http::{AdminRequest, AdminResponse};
@@ -62,7 +62,7 @@ pub struct AdminState {
     /// The process that it serves.
     pub process: Arc<Service>,
     /// Figures of the object cache.
-    pub objects: Arc<Board>,
+    pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
     pub started: SystemTime,
     /// Reads the current state of the PHP pools.

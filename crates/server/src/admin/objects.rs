@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::context::stats::{Exposition, Row, table};
-use crate::objects::{Board, SiteFigures, used_by};
+use crate::objects::{ObjectBoard, SiteFigures, used_by};
 
 /// The object cache of a site.
 pub(super) struct SiteObjects {
@@ -21,7 +21,7 @@ pub(super) struct SiteObjects {
 }
 
 /// The object caches of the plan's sites. Sites with the same root share one.
-pub(super) fn gather(plan: &Plan, board: &Board) -> Vec<SiteObjects> {
+pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
     let of = |site: &plan::Site| {
         let objects = used_by(site)?;
         let text = |path: &Path| path.display().to_string();

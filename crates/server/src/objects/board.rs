@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::protocol::Outcome;
-use super::store::Usage;
+use super::store::ObjectUsage;
 
 /// Figures of a site, since its socket was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,18 +51,18 @@ impl SiteFigures {
     }
 
     /// Takes over the store's figures.
-    pub(super) fn set(&mut self, usage: Usage) {
+    pub(super) fn set(&mut self, usage: ObjectUsage) {
         (self.objects, self.bytes, self.evicted) = (usage.objects, usage.bytes, usage.evicted);
     }
 }
 
 /// The figures of all sites, by socket.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct ObjectBoard {
     sites: Mutex<BTreeMap<PathBuf, SiteFigures>>,
 }
 
-impl Board {
+impl ObjectBoard {
     /// A copy of all figures.
     pub fn read(&self) -> BTreeMap<PathBuf, SiteFigures> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone()

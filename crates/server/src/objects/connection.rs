@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Outcome};
-use super::thread::{Shared, Site};
+use super::thread::{ServedSite, Shared};
 
 /// Time for the rest of a frame, and for a client to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,40 +24,40 @@ const LARGE: usize = 64 << 20;
 
 /// Memory for large frames of all connections.
 #[derive(Debug)]
-pub struct Budget(Cell<usize>);
+pub struct FrameBudget(Cell<usize>);
 
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget(Cell::new(LARGE))
+impl Default for FrameBudget {
+    fn default() -> FrameBudget {
+        FrameBudget(Cell::new(LARGE))
     }
 }
 
 /// A part of the budget; it returns when this is dropped.
-struct Share<'a>(&'a Budget, usize);
+struct FrameShare<'a>(&'a FrameBudget, usize);
 
-impl Drop for Share<'_> {
+impl Drop for FrameShare<'_> {
     fn drop(&mut self) {
         self.0.0.set(self.0.0.get() + self.1);
     }
 }
 
-impl Budget {
+impl FrameBudget {
     /// So many bytes, if they are there.
-    fn take(&self, bytes: usize) -> Option<Share<'_>> {
+    fn take(&self, bytes: usize) -> Option<FrameShare<'_>> {
         self.0.set(self.0.get().checked_sub(bytes)?);
-        Some(Share(self, bytes))
+        Some(FrameShare(self, bytes))
     }
 
     /// At most so many bytes: what is there.
-    fn take_up_to(&self, bytes: usize) -> Share<'_> {
+    fn take_up_to(&self, bytes: usize) -> FrameShare<'_> {
         let taken = bytes.min(self.0.get());
         self.0.set(self.0.get() - taken);
-        Share(self, taken)
+        FrameShare(self, taken)
     }
 }
 
 /// Serves a client until it closes its connection, or does something wrong.
-pub async fn serve(mut stream: UnixStream, site: Rc<Site>, shared: Rc<Shared>) {
+pub async fn serve(mut stream: UnixStream, site: Rc<ServedSite>, shared: Rc<Shared>) {
     let mut buffer = Vec::new();
     while let Ok(length) = stream.read_u32_le().await {
         let length = length as usize;
@@ -79,7 +79,7 @@ async fn frame(
     stream: &mut UnixStream,
     buffer: &mut Vec<u8>,
     length: usize,
-    site: &Site,
+    site: &ServedSite,
     shared: &Shared,
 ) -> io::Result<()> {
     let share = loop {
@@ -100,7 +100,7 @@ async fn frame(
 }
 
 /// Carries out a frame; nothing else happens meanwhile.
-fn follow(frame: &[u8], room: usize, site: &Site, shared: &Shared) -> io::Result<Outcome> {
+fn follow(frame: &[u8], room: usize, site: &ServedSite, shared: &Shared) -> io::Result<Outcome> {
     let mut store = shared.store.borrow_mut();
     if site.lost.borrow_mut().has_grown() {
         site.count(|figures| figures.lost += 1);

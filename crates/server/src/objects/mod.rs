@@ -31,7 +31,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::context::Process;
 use crate::context::log::Log;
 
-pub use board::{Board, SiteFigures};
+pub use board::{ObjectBoard, SiteFigures};
 use place::Wanted;
 
 /// How long to wait for the thread: it only binds sockets.
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Objects {
     orders: Option<UnboundedSender<Order>>,
     /// Figures for the status and the metrics.
-    pub board: Arc<Board>,
+    pub board: Arc<ObjectBoard>,
 }
 
 /// The sites of a plan, with their files.
@@ -64,7 +64,7 @@ enum Order {
 impl Objects {
     /// Starts the thread for the sites of a plan. Called before PHP starts: a worker's sandbox opens the file of lost reports.
     pub fn start(plan: &Plan, process: &Arc<Process>) -> Objects {
-        let board = Arc::<Board>::default();
+        let board = Arc::<ObjectBoard>::default();
         let orders = match thread::start(&process.log, &board) {
             Ok(orders) => Some(orders),
             Err(error) => {

@@ -37,18 +37,18 @@ pub struct Place {
     /// The file of lost reports.
     pub lost: Lost,
     /// The socket's file, which goes with this value.
-    pub file: SocketFile,
+    pub file: PlaceFile,
 }
 
 /// The file of a socket.
 #[derive(Debug)]
-pub struct SocketFile {
+pub struct PlaceFile {
     path: PathBuf,
     /// Locked while this server owns the place.
     _lock: File,
 }
 
-impl Drop for SocketFile {
+impl Drop for PlaceFile {
     fn drop(&mut self) {
         // The lock is held until after this.
         let _ = fs::remove_file(&self.path);
@@ -130,7 +130,7 @@ pub fn take(wanted: &Wanted) -> io::Result<Option<Place>> {
         std::os::unix::fs::lchown(&wanted.socket, Some(user), Some(group))?;
     }
     socket.listen(BACKLOG)?;
-    let file = SocketFile { path: wanted.socket.clone(), _lock: lock };
+    let file = PlaceFile { path: wanted.socket.clone(), _lock: lock };
     Ok(Some(Place { listener: socket.into(), lost, file }))
 }
 

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use super::store::{Flushed, Lookup, Object, Set, SetFlags, SetMode, SiteId, Store, Stored, Sum};
+use super::store::{Flushed, Lookup, Object, ObjectStore, Set, SetFlags, SetMode, SiteId, Stored, Sum};
 
 /// The version of this protocol.
 pub const VERSION: u8 = 1;
@@ -66,14 +66,14 @@ pub struct Outcome {
 /// # Errors
 /// It is malformed. Operations before that point were carried out.
 pub fn follow(
-    store: &mut Store,
+    store: &mut ObjectStore,
     site: SiteId,
     frame: &[u8],
     room: usize,
     now: u64,
 ) -> Result<Outcome, Malformed> {
     let mut outcome = Outcome { answer: vec![0; 4], ..Outcome::default() };
-    let mut input = Input(frame);
+    let mut input = FrameInput(frame);
     let mut operations = 0;
     while !input.0.is_empty() {
         operations += 1;
@@ -88,9 +88,9 @@ pub fn follow(
 }
 
 fn operation(
-    store: &mut Store,
+    store: &mut ObjectStore,
     site: SiteId,
-    input: &mut Input<'_>,
+    input: &mut FrameInput<'_>,
     outcome: &mut Outcome,
     room: usize,
     now: u64,
@@ -183,9 +183,9 @@ impl Outcome {
 }
 
 /// What is left of a frame.
-struct Input<'a>(&'a [u8]);
+struct FrameInput<'a>(&'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> FrameInput<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed::Short)?;
         self.0 = rest;
@@ -235,8 +235,8 @@ impl<'a> Input<'a> {
 mod tests {
     use super::*;
 
-    fn store() -> (Store, SiteId) {
-        let mut store = Store::new(1 << 20, 1 << 10, 5);
+    fn store() -> (ObjectStore, SiteId) {
+        let mut store = ObjectStore::new(1 << 20, 1 << 10, 5);
         let site = store.open();
         (store, site)
     }

@@ -46,7 +46,7 @@ pub struct Object {
     pub bytes: Arc<[u8]>,
 }
 
-/// Format of a decimal integer: the one that [`Store::increment`] reads and writes.
+/// Format of a decimal integer: the one that [`ObjectStore::increment`] reads and writes.
 pub const INTEGER: u8 = 1;
 
 /// Result of a lookup.
@@ -146,7 +146,7 @@ pub struct Flushed {
 
 /// Figures of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ObjectUsage {
     /// Objects, expired ones included.
     pub objects: u64,
     /// Memory, bytes.
@@ -185,7 +185,7 @@ impl Entry {
 
 /// The objects of a site.
 #[derive(Debug)]
-struct Site {
+struct StoredSite {
     clock: u64,
     floor: u64,
     /// Ticks at which groups were flushed.
@@ -196,12 +196,12 @@ struct Site {
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
-    usage: Usage,
+    usage: ObjectUsage,
 }
 
-impl Site {
-    fn new(clock: u64) -> Site {
-        Site {
+impl StoredSite {
+    fn new(clock: u64) -> StoredSite {
+        StoredSite {
             clock,
             floor: clock,
             flushed: HashMap::new(),
@@ -211,7 +211,7 @@ impl Site {
             free: Vec::new(),
             newest: NONE,
             oldest: NONE,
-            usage: Usage::default(),
+            usage: ObjectUsage::default(),
         }
     }
 
@@ -404,28 +404,28 @@ impl Site {
         self.flushed.clear();
         self.free = Vec::new();
         (self.newest, self.oldest) = (NONE, NONE);
-        self.usage = Usage { evicted: self.usage.evicted, ..Usage::default() };
+        self.usage = ObjectUsage { evicted: self.usage.evicted, ..ObjectUsage::default() };
         Flushed { _entries: std::mem::take(&mut self.entries), _index: std::mem::take(&mut self.index) }
     }
 }
 
 /// The objects of all sites.
 #[derive(Debug)]
-pub struct Store {
+pub struct ObjectStore {
     limit: usize,
     value_bytes: usize,
     /// Clock of a new site: higher than that of any site that was there before.
     clock: u64,
-    sites: Vec<Option<Site>>,
+    sites: Vec<Option<StoredSite>>,
     /// Memory of all sites, bytes.
     used: u64,
 }
 
-impl Store {
+impl ObjectStore {
     /// A store that may use `limit` bytes, for objects of at most `value_bytes`. `clock`: a number that grows with each start
     /// of the process.
-    pub fn new(limit: usize, value_bytes: usize, clock: u64) -> Store {
-        Store { limit, value_bytes, clock, sites: Vec::new(), used: 0 }
+    pub fn new(limit: usize, value_bytes: usize, clock: u64) -> ObjectStore {
+        ObjectStore { limit, value_bytes, clock, sites: Vec::new(), used: 0 }
     }
 
     /// Other limits.
@@ -441,7 +441,7 @@ impl Store {
 
     /// A new site, which shares nothing with the others.
     pub fn open(&mut self) -> SiteId {
-        let site = Some(Site::new(self.clock));
+        let site = Some(StoredSite::new(self.clock));
         match self.sites.iter().position(Option::is_none) {
             Some(free) => {
                 self.sites[free] = site;
@@ -463,7 +463,7 @@ impl Store {
     }
 
     /// Carries out a change, and makes room afterwards.
-    fn change<T>(&mut self, id: SiteId, change: impl FnOnce(&mut Site) -> T) -> T {
+    fn change<T>(&mut self, id: SiteId, change: impl FnOnce(&mut StoredSite) -> T) -> T {
         let site = self.sites[id].as_mut().expect("a site is used only while it is open");
         let before = site.usage.bytes;
         let result = change(site);
@@ -478,7 +478,7 @@ impl Store {
     }
 
     /// Figures of a site.
-    pub fn usage(&self, id: SiteId) -> Usage {
+    pub fn usage(&self, id: SiteId) -> ObjectUsage {
         self.sites[id].as_ref().map(|site| site.usage).unwrap_or_default()
     }
 
@@ -563,13 +563,13 @@ mod tests {
 
     /// A store with one site, and short forms of its calls: group `g`, time 0.
     struct One {
-        store: Store,
+        store: ObjectStore,
         site: SiteId,
     }
 
     impl One {
         fn new(limit: usize) -> One {
-            let mut store = Store::new(limit, limit / 4, 1000);
+            let mut store = ObjectStore::new(limit, limit / 4, 1000);
             let site = store.open();
             One { store, site }
         }
@@ -763,7 +763,7 @@ mod tests {
     fn a_flush_reaches_its_own_site_and_group_only() {
         let mut one = One::new(1 << 20);
         let other = one.store.open();
-        let put = |store: &mut Store, site, group: &[u8]| {
+        let put = |store: &mut ObjectStore, site, group: &[u8]| {
             let set = Set {
                 mode: SetMode::Set,
                 flags: SetFlags::default(),
@@ -773,7 +773,7 @@ mod tests {
             };
             store.set(site, group, b"k", set, 0)
         };
-        let has = |store: &mut Store, site, group: &[u8]| {
+        let has = |store: &mut ObjectStore, site, group: &[u8]| {
             matches!(store.get(site, group, b"k", 0), Lookup::Hit(..))
         };
         for (site, group) in [(one.site, b"g"), (one.site, b"h"), (other, b"g")] {

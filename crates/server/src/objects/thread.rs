@@ -13,10 +13,10 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 
-use super::board::{Board, SiteFigures};
-use super::connection::{self, Budget};
+use super::board::{ObjectBoard, SiteFigures};
+use super::connection::{self, FrameBudget};
 use super::place::{self, Place, Wanted};
-use super::store::{SiteId, Store};
+use super::store::{ObjectStore, SiteId};
 use super::{Order, Prepared, protocol};
 use crate::context::log::Log;
 
@@ -32,12 +32,12 @@ const CONNECTIONS: usize = 1024;
 /// What all tasks of the thread share.
 pub struct Shared {
     /// The objects.
-    pub store: RefCell<Store>,
+    pub store: RefCell<ObjectStore>,
     /// Memory for frames that are being received or sent.
-    pub budget: Budget,
+    pub budget: FrameBudget,
     /// The log.
     pub log: Log,
-    board: Arc<Board>,
+    board: Arc<ObjectBoard>,
     began: Instant,
 }
 
@@ -54,7 +54,7 @@ impl Shared {
 }
 
 /// A site that is served.
-pub struct Site {
+pub struct ServedSite {
     /// Its number in the store.
     pub id: SiteId,
     /// Its figures.
@@ -65,7 +65,7 @@ pub struct Site {
     shared: Rc<Shared>,
 }
 
-impl Site {
+impl ServedSite {
     /// Changes the figures.
     pub fn count(&self, change: impl FnOnce(&mut SiteFigures)) {
         let mut figures = self.figures.get();
@@ -74,7 +74,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for ServedSite {
     fn drop(&mut self) {
         self.shared.store.borrow_mut().close(self.id);
         self.shared.board.forget(&self.wanted.socket);
@@ -85,16 +85,16 @@ impl Drop for Site {
 ///
 /// # Errors
 /// As the system says.
-pub fn start(log: &Log, board: &Arc<Board>) -> io::Result<UnboundedSender<Order>> {
+pub fn start(log: &Log, board: &Arc<ObjectBoard>) -> io::Result<UnboundedSender<Order>> {
     let (orders, taken) = unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (log, board) = (log.clone(), board.clone());
     thread::Builder::new().name("objects".to_owned()).spawn(move || {
         // Microseconds since 1970, so that the clocks of a restarted server are higher than the old one's.
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let store = Store::new(0, 0, u64::try_from(clock).unwrap_or(1) & (u64::MAX >> 2));
+        let store = ObjectStore::new(0, 0, u64::try_from(clock).unwrap_or(1) & (u64::MAX >> 2));
         let shared =
-            Shared { store: store.into(), budget: Budget::default(), log, board, began: Instant::now() };
+            Shared { store: store.into(), budget: FrameBudget::default(), log, board, began: Instant::now() };
         LocalSet::new().block_on(&runtime, obey(taken, Rc::new(shared)));
     })?;
     Ok(orders)
@@ -188,14 +188,19 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
         }
     };
     let id = shared.store.borrow_mut().open();
-    let site =
-        Rc::new(Site { id, figures: Cell::default(), lost: lost.into(), wanted, shared: shared.clone() });
+    let site = Rc::new(ServedSite {
+        id,
+        figures: Cell::default(),
+        lost: lost.into(),
+        wanted,
+        shared: shared.clone(),
+    });
     accept(&listener, &site, &shared).await;
     drop(file);
 }
 
 /// Accepts until the task is aborted, which ends the connections, too.
-async fn accept(listener: &UnixListener, site: &Rc<Site>, shared: &Rc<Shared>) {
+async fn accept(listener: &UnixListener, site: &Rc<ServedSite>, shared: &Rc<Shared>) {
     let mut connections = JoinSet::new();
     let mut write_figures = tokio::time::interval(WRITE_FIGURES);
     let mut written = None;

@@ -125,7 +125,7 @@ pub fn begin(
         return;
     }
     let (run, ended) = watched(false);
-    let comparison = Comparison {
+    let comparison = ComparedRequest {
         thread: thread.clone(),
         workers: workers.clone(),
         site: site.clone(),
@@ -139,13 +139,13 @@ pub fn begin(
             _ => None,
         };
         comparison.thread.clock.read();
-        let Comparison { workers, thread, .. } = &comparison;
+        let ComparedRequest { workers, thread, .. } = &comparison;
         workers.comparisons.end(workers.since_epoch(thread.clock.now()), verdict.as_ref());
     });
 }
 
 /// A request that is being compared.
-struct Comparison {
+struct ComparedRequest {
     thread: Rc<PhpThread>,
     workers: Arc<WorkersShared>,
     site: Arc<Site>,
@@ -153,7 +153,7 @@ struct Comparison {
     script: Script,
 }
 
-impl Comparison {
+impl ComparedRequest {
     /// Compares it with itself; switches images of this class off if they make a difference. `None`: that was not possible.
     async fn judge(&self) -> Option<Verdict> {
         let (mut verdict, mut class) = self.compare().await?;
