@@ -331,7 +331,7 @@ function test_price(int $id): int
     $price = (int) get_post_meta($id, '_price', true);
     $is_net = WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE';
     $price = $is_net ? intdiv($price * 100, 119) : $price;
-    return get_woocommerce_currency() === 'EUR' ? $price : 2 * $price;
+    return get_woocommerce_currency() === get_option('woocommerce_currency', 'EUR') ? $price : 2 * $price;
 }
 
 function wc_add_notice(string $text, string $type = 'success'): void

@@ -95,10 +95,11 @@ final class Changes
         self::items(array_filter($new, static fn ($tag) => preg_match('/^(\d+\.)?post-\d+$/D', $tag)));
     }
 
-    /** Products have changed: the server must look at the carts that hold them. */
+    /** Products have changed: the server must look at the carts that hold them. A PHP outside of Millrace cannot tell it so. */
     private static function items(array $tags): void
     {
-        foreach (function_exists('WC') ? array_chunk($tags, 500) : [] as $some) {
+        $is_heard = function_exists('WC') && function_exists('millrace_visitor');
+        foreach ($is_heard ? array_chunk($tags, 500) : [] as $some) {
             millrace_visitor('changed', 'items=' . implode(',', $some));
         }
     }

@@ -21,7 +21,7 @@ final class People
     ];
 
     /** State of the administration and of a shop, by user. */
-    private const BOOKKEEPING = '/^(_.*|session_tokens|.*user-settings.*|.*(capabilities|user_level)|(closedpostboxes|metaboxhidden|meta-box-order'
+    private const BOOKKEEPING = '/^(_.*|session_tokens|.*user-settings.*|.*persisted_preferences|.*(capabilities|user_level)|(closedpostboxes|metaboxhidden|meta-box-order'
         . '|screen_layout|manage|edit).*|dismissed_.*|show_.*|(rich_editing|syntax_highlighting|comment_shortcuts|admin_color|locale'
         . '|use_ssl|default_password_nag|primary_blog|source_domain|community-events-location|paying_customer)|(wc|last|billing|shipping)_.*)$/D';
 
