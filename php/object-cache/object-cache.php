@@ -374,11 +374,11 @@ class WP_Object_Cache
             $this->keep($group, $id, $data);
             return true;
         }
-        $is_fill = $this->is_filled($group);
+        $is_fill = $this->is_filled[$group] ??= preg_match(self::FILLED, $group) === 1;
         $as_of = $this->as_of[$group][$id] ?? ($is_fill ? $this->server->clock : self::LATEST);
         $operation = $this->set_operation(self::ADD, $group, $id, $data, $expire, $as_of, $is_fill ? self::FILL : 0);
         // What contains many rows may correct what another process has read before a change: that must not come later.
-        $is_now = !$is_fill || self::has_all_options($group, $id);
+        $is_now = !$is_fill || ($group === 'options' && !is_int($id) && preg_match('/^(\d+:)?(all|not)options$/D', $id));
         if ($operation !== null && !$is_now) {
             $this->server->later($operation, $group, $id);
         } elseif ($operation !== null) {
@@ -773,9 +773,7 @@ class WP_Object_Cache
         }
         foreach ($names ? $this->server->exchange($operations, $kinds) ?? [] : [] as $at => $result) {
             [$group, $id] = $names[$at];
-            if ($result[0] === 1 || !$this->is_filled($group)) {
-                $this->as_of[$group][$id] = $result[1];
-            }
+            $this->as_of[$group][$id] = $result[1];
             if ($result[0] === 1) {
                 $this->fetched[$group][$id] = [$result[2], $result[3]];
             } elseif ($result[0] === 0) {
@@ -843,17 +841,6 @@ class WP_Object_Cache
         $this->note_use($group, $id);
     }
 
-    private function is_filled(string $group): bool
-    {
-        return $this->is_filled[$group] ??= preg_match(self::FILLED, $group) === 1;
-    }
-
-    /** Objects that contain many options. */
-    private static function has_all_options(string $group, $id): bool
-    {
-        return $group === 'options' && preg_match('/^(\d+:)?(all|not)options$/D', (string) $id) === 1;
-    }
-
     private function as_of(string $group, $id): int
     {
         $added = $this->server->added($group, $id);
@@ -880,12 +867,7 @@ class WP_Object_Cache
             $results = $this->server->exchange($operations, str_repeat('g', count($some)));
             foreach ($results ?? [] as $at => $result) {
                 $id = $some[$at];
-                // add_option() and update_option() read these again after their change of the database: what they know is as of before it.
-                $known = $force && self::has_all_options($group, $id) ? $this->as_of[$group][$id] ?? $result[1] : $result[1];
-                // What WordPress adds to its own groups may come from what it has read before, such as `last_changed`: it is as of then.
-                if ($result[0] === 1 || self::has_all_options($group, $id) || !$this->is_filled($group)) {
-                    $this->as_of[$group][$id] = min($known, $result[1]);
-                }
+                $this->as_of[$group][$id] = $result[1];
                 unset($this->fetched[$group][$id]);
                 if ($force) {
                     unset($this->cache[$group][$id]);
@@ -981,12 +963,15 @@ function wp_cache_init()
 }
 
 /**
- * delete_option() deletes an option in one of its two places, by what it has read before, and only if it finds it there. A process that
- * adds or changes the option at the same time may put it there later: these deletions make the server refuse that.
+ * delete_option() deletes an option in one of its two places, by what it has read before. A process that changes the option at the same
+ * time may have put it into the other.
  */
 function millrace_option_deleted($option)
 {
-    wp_cache_delete_multiple([$option, 'alloptions'], 'options');
+    wp_cache_delete($option, 'options');
+    if (isset(wp_load_alloptions(true)[$option])) {
+        wp_cache_delete('alloptions', 'options');
+    }
 }
 
 function wp_cache_add($key, $data, $group = '', $expire = 0)
