@@ -29,7 +29,6 @@ mod warm;
 
 mod cache;
 mod files;
-mod objects;
 mod php;
 mod route;
 

@@ -11,7 +11,6 @@ mod http2;
 mod https;
 mod listening;
 mod logs;
-mod object_cache;
 mod overload;
 mod php;
 mod php_fpm;
@@ -83,7 +82,6 @@ pub(super) static PAGES: &[&Page] = &[
     &cache::PAGE,
     &cache_storage::PAGE,
     &cache_keys::PAGE,
-    &object_cache::PAGE,
     &files::PAGE,
     &compression::PAGE,
     &logs::PAGE,
@@ -123,7 +121,6 @@ pub(super) static GROUPS: &[Group] = &[
         "The page cache: stores responses of PHP and sends them again. For every site; `[site.cache]` overrides \
          most of its settings for one.",
     ),
-    group("object_cache", "[object_cache]", "The object cache of WordPress: see `docs/object-cache.md`."),
     group("log", "[log]", "Access log and error log."),
     group("admin", "[admin]", "Where to serve `millrace status`, `millrace reload` and metrics."),
     group("site", "[[site]]", "A site: its names, its directory, its application."),
