@@ -18,6 +18,10 @@
 /* A file that changed so few seconds before the boot may have changed while it was read, too. */
 #define YOUNG 2
 
+/* `number`: of the argument that has SQL or a path; 0: none. */
+#define FUNCTION(called, what, number) { .name = (called), .kind = (what), .argument = (number) }
+#define METHOD(class, called, what, number) { .of = (class), .name = (called), .kind = (what), .argument = (number) }
+
 enum kind {
 	QUERY,     /* sends SQL, and returns the rows */
 	STATEMENT, /* prepares SQL, or sends it without returning the rows */
@@ -26,30 +30,24 @@ enum kind {
 };
 
 static struct watched watched[] = {
-	{ NULL, "mysqli_query", QUERY, 2, NULL, NULL }, { "mysqli", "query", QUERY, 1, NULL, NULL },
-	{ NULL, "mysqli_real_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "real_query", STATEMENT, 1, NULL, NULL },
-	{ NULL, "mysqli_multi_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "multi_query", STATEMENT, 1, NULL, NULL },
-	{ NULL, "mysqli_prepare", STATEMENT, 2, NULL, NULL }, { "mysqli", "prepare", STATEMENT, 1, NULL, NULL },
-	{ NULL, "mysqli_execute_query", STATEMENT, 2, NULL, NULL }, { "mysqli", "execute_query", STATEMENT, 1, NULL, NULL },
-	{ NULL, "mysqli_stmt_prepare", STATEMENT, 2, NULL, NULL }, { "mysqli_stmt", "prepare", STATEMENT, 1, NULL, NULL },
-	{ "mysqli_stmt", "__construct", STATEMENT, 2, NULL, NULL },
-	{ "pdo", "query", STATEMENT, 1, NULL, NULL }, { "pdo", "exec", STATEMENT, 1, NULL, NULL }, { "pdo", "prepare", STATEMENT, 1, NULL, NULL },
-	{ "sqlite3", "query", STATEMENT, 1, NULL, NULL }, { "sqlite3", "exec", STATEMENT, 1, NULL, NULL },
-	{ "sqlite3", "querysingle", STATEMENT, 1, NULL, NULL }, { "sqlite3", "prepare", STATEMENT, 1, NULL, NULL },
-	{ NULL, "pg_query", STATEMENT, 2, NULL, NULL }, { NULL, "pg_prepare", STATEMENT, 3, NULL, NULL },
-	{ NULL, "pg_query_params", STATEMENT, 2, NULL, NULL }, { NULL, "pg_send_query", STATEMENT, 2, NULL, NULL },
-	{ NULL, "mysqli_commit", COMMIT, 0, NULL, NULL }, { "mysqli", "commit", COMMIT, 0, NULL, NULL },
-	{ "pdo", "commit", COMMIT, 0, NULL, NULL },
-	{ NULL, "curl_exec", FOREIGN, 0, NULL, NULL }, { NULL, "curl_multi_exec", FOREIGN, 0, NULL, NULL },
-	{ NULL, "fsockopen", FOREIGN, 0, NULL, NULL }, { NULL, "pfsockopen", FOREIGN, 0, NULL, NULL },
-	{ NULL, "stream_socket_client", FOREIGN, 0, NULL, NULL }, { NULL, "socket_connect", FOREIGN, 0, NULL, NULL },
-	{ NULL, "exec", FOREIGN, 0, NULL, NULL }, { NULL, "shell_exec", FOREIGN, 0, NULL, NULL },
-	{ NULL, "system", FOREIGN, 0, NULL, NULL }, { NULL, "passthru", FOREIGN, 0, NULL, NULL },
-	{ NULL, "popen", FOREIGN, 0, NULL, NULL }, { NULL, "proc_open", FOREIGN, 0, NULL, NULL },
-	{ NULL, "apcu_fetch", FOREIGN, 0, NULL, NULL }, { "redis", "connect", FOREIGN, 0, NULL, NULL },
-	{ "redis", "pconnect", FOREIGN, 0, NULL, NULL }, { "memcached", "get", FOREIGN, 0, NULL, NULL },
-	{ "memcached", "set", FOREIGN, 0, NULL, NULL }, { "memcached", "delete", FOREIGN, 0, NULL, NULL },
-	{ NULL, "apcu_store", FOREIGN, 0, NULL, NULL }, { NULL, "apcu_delete", FOREIGN, 0, NULL, NULL },
+	FUNCTION("mysqli_query", QUERY, 2), METHOD("mysqli", "query", QUERY, 1), FUNCTION("mysqli_real_query", STATEMENT, 2),
+	METHOD("mysqli", "real_query", STATEMENT, 1), FUNCTION("mysqli_multi_query", STATEMENT, 2),
+	METHOD("mysqli", "multi_query", STATEMENT, 1), FUNCTION("mysqli_prepare", STATEMENT, 2),
+	METHOD("mysqli", "prepare", STATEMENT, 1), FUNCTION("mysqli_execute_query", STATEMENT, 2),
+	METHOD("mysqli", "execute_query", STATEMENT, 1), FUNCTION("mysqli_stmt_prepare", STATEMENT, 2),
+	METHOD("mysqli_stmt", "prepare", STATEMENT, 1), METHOD("mysqli_stmt", "__construct", STATEMENT, 2),
+	METHOD("pdo", "query", STATEMENT, 1), METHOD("pdo", "exec", STATEMENT, 1), METHOD("pdo", "prepare", STATEMENT, 1),
+	METHOD("sqlite3", "query", STATEMENT, 1), METHOD("sqlite3", "exec", STATEMENT, 1),
+	METHOD("sqlite3", "querysingle", STATEMENT, 1), METHOD("sqlite3", "prepare", STATEMENT, 1),
+	FUNCTION("pg_query", STATEMENT, 2), FUNCTION("pg_prepare", STATEMENT, 3), FUNCTION("pg_query_params", STATEMENT, 2),
+	FUNCTION("pg_send_query", STATEMENT, 2), FUNCTION("mysqli_commit", COMMIT, 0), METHOD("mysqli", "commit", COMMIT, 0),
+	METHOD("pdo", "commit", COMMIT, 0), FUNCTION("curl_exec", FOREIGN, 0), FUNCTION("curl_multi_exec", FOREIGN, 0),
+	FUNCTION("fsockopen", FOREIGN, 0), FUNCTION("pfsockopen", FOREIGN, 0), FUNCTION("stream_socket_client", FOREIGN, 0),
+	FUNCTION("socket_connect", FOREIGN, 0), FUNCTION("exec", FOREIGN, 0), FUNCTION("shell_exec", FOREIGN, 0),
+	FUNCTION("system", FOREIGN, 0), FUNCTION("passthru", FOREIGN, 0), FUNCTION("popen", FOREIGN, 0),
+	FUNCTION("proc_open", FOREIGN, 0), FUNCTION("apcu_fetch", FOREIGN, 0), METHOD("redis", "connect", FOREIGN, 0),
+	METHOD("redis", "pconnect", FOREIGN, 0), METHOD("memcached", "get", FOREIGN, 0), METHOD("memcached", "set", FOREIGN, 0),
+	METHOD("memcached", "delete", FOREIGN, 0), FUNCTION("apcu_store", FOREIGN, 0), FUNCTION("apcu_delete", FOREIGN, 0),
 };
 #define WATCHED (sizeof watched / sizeof *watched)
 
@@ -60,15 +58,12 @@ enum of_files {
 };
 
 static struct watched of_files[] = {
-	{ NULL, "mail", ACT, 0, NULL, NULL }, { NULL, "unlink", ACT, 0, NULL, NULL }, { NULL, "rename", ACT, 0, NULL, NULL },
-	{ NULL, "mkdir", ACT, 0, NULL, NULL }, { NULL, "rmdir", ACT, 0, NULL, NULL }, { NULL, "link", ACT, 0, NULL, NULL },
-	{ NULL, "file_exists", LOOK, 1, NULL, NULL }, { NULL, "is_file", LOOK, 1, NULL, NULL },
-	{ NULL, "is_dir", LOOK, 1, NULL, NULL }, { NULL, "is_readable", LOOK, 1, NULL, NULL },
-	{ NULL, "is_writable", LOOK, 1, NULL, NULL }, { NULL, "is_link", LOOK, 1, NULL, NULL },
-	{ NULL, "filemtime", LOOK, 1, NULL, NULL }, { NULL, "filesize", LOOK, 1, NULL, NULL },
-	{ NULL, "stat", LOOK, 1, NULL, NULL }, { NULL, "realpath", LOOK, 1, NULL, NULL },
-	{ NULL, "glob", LIST, 1, NULL, NULL }, { NULL, "symlink", ACT, 0, NULL, NULL },
-	{ NULL, "touch", ACT, 0, NULL, NULL }, { NULL, "chmod", ACT, 0, NULL, NULL },
+	FUNCTION("mail", ACT, 0), FUNCTION("unlink", ACT, 0), FUNCTION("rename", ACT, 0), FUNCTION("mkdir", ACT, 0),
+	FUNCTION("rmdir", ACT, 0), FUNCTION("link", ACT, 0), FUNCTION("file_exists", LOOK, 1), FUNCTION("is_file", LOOK, 1),
+	FUNCTION("is_dir", LOOK, 1), FUNCTION("is_readable", LOOK, 1), FUNCTION("is_writable", LOOK, 1),
+	FUNCTION("is_link", LOOK, 1), FUNCTION("filemtime", LOOK, 1), FUNCTION("filesize", LOOK, 1), FUNCTION("stat", LOOK, 1),
+	FUNCTION("realpath", LOOK, 1), FUNCTION("glob", LIST, 1), FUNCTION("symlink", ACT, 0), FUNCTION("touch", ACT, 0),
+	FUNCTION("chmod", ACT, 0),
 };
 #define OF_FILES_MOST (sizeof of_files / sizeof *of_files)
 
