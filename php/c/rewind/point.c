@@ -309,10 +309,9 @@ static struct script *script_at_hand(void)
 	return script;
 }
 
-/* Whether the script of the request at hand comes to no point, as far as is known. It is tried again now and then: it may have been changed. */
-static bool is_pointless(void)
+/* Whether a script comes to no point, as far as is known. It is tried again now and then: it may have been changed. */
+static bool is_pointless(struct script *script)
 {
-	struct script *script = script_at_hand();
 	if (!script->pointless) {
 		return false;
 	}
@@ -327,11 +326,11 @@ static void prepare_boot(void)
 		return;
 	}
 	/* A script that comes once between others is not worth an image. */
-	struct script *before = state->last;
-	state->last = script_at_hand();
-	if (is_pointless()) {
+	struct script *before = state->last, *script = script_at_hand();
+	state->last = script;
+	if (is_pointless(script)) {
 		figures_say(MR_REASON_NO_POINT);
-	} else if (state->last == before && ++state->waited > state->wait) {
+	} else if (script == before && ++state->waited > state->wait) {
 		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 		reads_begin();
 		sources_begin();

@@ -47,9 +47,8 @@ pub fn compare(before: &[u8], rewound: &[u8], after: &[u8]) -> Verdict {
 
 /// Takes the next piece of a text: up to the next tag, line or word, so that a difference in one of them does not hide the others.
 fn piece<'a>(text: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let skip = text.first().map(|_| 1)?;
-    let end =
-        text[skip..].iter().position(|byte| b"<\n &;,\"'/".contains(byte)).map_or(text.len(), |at| skip + at);
+    let (_, behind) = text.split_first()?;
+    let end = behind.iter().position(|byte| b"<\n &;,\"'/".contains(byte)).map_or(text.len(), |at| at + 1);
     let (piece, rest) = text.split_at(end);
     *text = rest;
     Some(piece)
