@@ -1,9 +1,9 @@
 //! `hooks enable|disable|status`: a must-use plugin of WordPress by which PHP processes that Millrace does not run - WP-CLI, the
 //! system's cron, php-fpm - purge pages, and the folder in which it leaves its purges (`cache/purge/left.rs` of the server).
 //!
-//! The plugin is one file: the classes of `php/inject/wordpress` that know what a change purges, and `php/outside`. Its head has a
-//! digest of the rest: a file with another digest, or without one, is somebody else's or was edited, and is never overwritten
-//! or removed.
+//! The plugin is one file: the classes of `php/inject/wordpress` that know what a change purges, and `php/outside`. Its head contains
+//! a digest of the rest. If the digest is missing or wrong, somebody else has written or edited the file: these commands then leave it
+//! as it is.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -80,7 +80,7 @@ pub fn enable(args: &SiteArgs) -> Result<(), Failure> {
     let made_now = !places.plugins.exists();
     let made_folder = made_now || matches!(before, Plugin::Ours { made_folder: true, .. });
     places.make_folder(&places.folder)?;
-    // Whoever may write to them may purge: the owner and the group of wp-content.
+    // A user who can write to these files can purge pages: the owner and the group of wp-content.
     places.make_file(&places.folder.join(RUNNING), b"", 0o640)?;
     places.make_file(&places.folder.join(PURGES), b"", 0o660)?;
     if made_now {
@@ -176,7 +176,7 @@ impl Places {
     }
 
     fn plugin(&self) -> Result<Plugin, Failure> {
-        // A link is somebody else's, wherever it leads.
+        // `enable` makes no symbolic links: somebody else made this one.
         match fs::symlink_metadata(&self.plugin) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Plugin::Missing),
             Ok(data) if !data.is_file() => return Ok(Plugin::Foreign),

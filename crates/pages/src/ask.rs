@@ -100,7 +100,7 @@ pub enum Bypass<'a> {
         /// Its name.
         name: &'a [u8],
     },
-    /// A proven cart, whose visitor can't have the public page.
+    /// The visitor has a proven cart, and must get this page from PHP.
     Cart(CartHold),
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),

@@ -212,8 +212,8 @@ impl Visitors {
         }
     }
 
-    /// Whether these are the cookies of a visitor with a cart who may have public pages. `None`: they are not of a
-    /// visitor with a proven cart.
+    /// The pass of the visitor who sent these cookies, or the reason why the visitor has none. `None`: the cookies
+    /// prove no cart.
     pub fn cart(&mut self, cookies: &Cookies, now: Millis) -> Option<Result<Arc<Pass>, CartHold>> {
         if !cookies.is_whole() || cookies.has_chosen() || self.limits.cart == 0 {
             return None;

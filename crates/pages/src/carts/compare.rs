@@ -77,7 +77,7 @@ struct HtmlTag<'a> {
 
 /// Elements without content.
 const VOID: [&str; 8] = ["area", "br", "hr", "img", "input", "link", "meta", "source"];
-/// Elements whose content is text.
+/// Elements that contain only text: tags in them are not parsed.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
 impl<'a> HtmlTag<'a> {

@@ -43,7 +43,7 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// What is known about a page with these tags, one of which is its kind.
+    /// The result so far for a public page with these tags. One of the tags names the page's kind.
     pub fn of(&self, tags: &[Tag], shows_item: bool, now: Millis) -> PageProof {
         let kind = tags.iter().find_map(|tag| self.kinds.get(&(*tag, shows_item)));
         match kind {

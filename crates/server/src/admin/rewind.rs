@@ -40,13 +40,12 @@ pub(super) fn write(text: &mut String, rewind: &RewindStatus) -> std::fmt::Resul
         writeln!(text, "  {:<12}refused     {why}", "")?;
     }
     if rewind.ended > 0 {
-        writeln!(
-            text,
-            "  {:<12}ended       {} (workers whose memory could not be put back); latest reason: {}",
-            "",
-            grouped(rewind.ended),
-            rewind.ending.as_deref().unwrap_or("unknown")
-        )?;
+        let workers = match rewind.ended {
+            1 => "1 worker had to end because its memory".to_owned(),
+            ended => format!("{} workers had to end because their memory", grouped(ended)),
+        };
+        let reason = rewind.ending.as_deref().unwrap_or("unknown");
+        writeln!(text, "  {:<12}ended       {workers} could not be put back; latest reason: {reason}", "")?;
     }
     if let Some(compared) = &rewind.compared {
         write_compared(text, compared)?;
@@ -220,7 +219,7 @@ mod tests {
                  in 410 us, 312 pages, on average",
                 "ordinary    30 method or content; 12 the point was refused; 9 no image",
                 "refused     a session is open",
-                "ended       1 (workers whose memory could not be put back); latest reason: a thread runs",
+                "ended       1 worker had to end because its memory could not be put back; latest reason: a thread runs",
                 "compared    1,200 the same; 2 unsure; 1 different",
                 "different   http://a.test/?n=1: \"<b>\\\"Bert\\\"\" instead of \"<b>Anna\"; off until PHP is reloaded",
                 "key         /srv/index.php reads $_COOKIE[lang], getenv(STAGE); images: 2, requests: 1,200",

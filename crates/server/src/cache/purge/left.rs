@@ -12,7 +12,7 @@
 //!
 //! The site's user owns the folder, and the server may be root. So the server follows no symbolic link to the folder or its files,
 //! never waits for a lock, and reads a limited number of bytes. Sites with the same file - sites with the same root - all get
-//! each order: a user who links to another site's folder takes nothing away.
+//! each order. So a user who makes a link to another site's file cannot take that site's orders away.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -161,24 +161,16 @@ impl LeftOrders {
         let here = file(&self.folders[at]);
         let orders =
             || orders.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|order| !order.is_empty());
-        for folder in self
-            .folders
-            .iter()
-            .enumerate()
-            .filter(|(other, folder)| *other == at || (here.is_some() && file(folder) == here))
-        {
-            for site in &folder.1.sites {
+        let same =
+            |(other, folder): &(usize, &Folder)| *other == at || (here.is_some() && file(folder) == here);
+        for (_, folder) in self.folders.iter().enumerate().filter(same) {
+            for site in &folder.sites {
                 for order in orders() {
                     let pages = self.cache.purge_as_told(site, site, order);
-                    let whose = if site.is_empty() { "any host" } else { site };
-                    let who = format_args!("PHP outside of Millrace for {whose}");
-                    note(
-                        &self.process.stats,
-                        &self.process.log,
-                        &who,
-                        &order[..order.len().min(200)].escape_ascii(),
-                        pages,
-                    );
+                    let host = if site.is_empty() { "any host" } else { site };
+                    let sender = format_args!("a PHP process outside of Millrace ({host})");
+                    let shown = order[..order.len().min(200)].escape_ascii();
+                    note(&self.process.stats, &self.process.log, &sender, &shown, pages);
                 }
             }
         }
