@@ -41,6 +41,7 @@ require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
 if (function_exists('millrace_rewind_point')) {
     require __DIR__ . '/wordpress/rewind.php';
+    Rewind::announce();
 }
 
 Hooks::register();

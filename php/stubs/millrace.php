@@ -125,8 +125,9 @@ function millrace_handle_request(callable $handler): bool {}
  *     $application->run();
  *
  * @param callable|null $before called when the image is about to be made: closes connections and files, of which none may be open
- * @param string[] $repeated functions, and ends of paths of files, whose reads of the request do not become part of the image's
- *                           key, because the caller repeats them after the point
+ * @param string[] $repeated functions (`name` or `class::name`, if announced by millrace_rewind_repeats()), and ends of paths of files with
+ *                           code outside of functions, whose reads of the request do not become part of the image's key, because the
+ *                           caller repeats them after the point, or calls millrace_rewind_leave() if what came of them is another one
  * @param bool $another this script has a later point, which is tried first
  * @param callable|null $compare called after the point, once a second at most, and when a request may have changed something: whether what
  *                               the boot has read of the database is the same now (millrace_rewind_queries()). With it an image
@@ -134,6 +135,13 @@ function millrace_handle_request(callable $handler): bool {}
  * @return bool true if the request begins here; false if it runs the ordinary way, without an image
  */
 function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
+
+/**
+ * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too.
+ *
+ * @param string[] $functions `name` or `class::name`, as they are written where they are declared; 32 at most
+ */
+function millrace_rewind_repeats(array $functions): void {}
 
 /**
  * Makes the superglobals anew from the request. They are so after the point, too: a point is refused where the boot has changed them.

@@ -305,6 +305,31 @@ fn images_that_are_compared_live_longer() {
     assert_ne!(boot(&stage.run("")), second);
 }
 
+/// A folder that the boot has read from may change all the time, as long as its files have the same names afterwards.
+#[test]
+fn files_that_come_and_go_are_no_change() {
+    let site = SITE
+        .replace("$boot =", "$read = implode(' ', scandir(__DIR__ . '/parts')); $boot =")
+        .replace("millrace_rewind_point()", "millrace_rewind_point(compare: fn () => true)");
+    let mut stage = Stage::with("opcache.revalidate_freq=0\n", &site);
+    let parts = stage.host.root.join("parts");
+    std::fs::create_dir(&parts).unwrap();
+    std::fs::write(parts.join("one"), "").unwrap();
+    let boot = |answer: &Answer| answer.values("X-Boot").join("");
+    let test = "touch(__DIR__ . '/parts/test'); unlink(__DIR__ . '/parts/test'); millrace_rewind_changed(); echo $read;";
+    let (begin, mut since) = (Instant::now(), (String::new(), Instant::now()));
+    while since.1.elapsed() < Duration::from_millis(1500) {
+        let answer = stage.run(test);
+        assert_eq!(answer.text(), ". .. one");
+        if boot(&answer) != since.0 {
+            since = (boot(&answer), Instant::now());
+        }
+        assert!(begin.elapsed() < PATIENCE, "no image lives for more than a second");
+    }
+    std::fs::write(parts.join("two"), "").unwrap();
+    assert_eq!(stage.run("millrace_rewind_changed(); echo $read;").text(), ". .. one two");
+}
+
 /// A file that the boot has opened: a request may close it, and open another one in its place.
 #[test]
 fn files_that_were_open_at_the_point_are_open_again() {

@@ -119,6 +119,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compare, IS_CALLABLE, 1, "null")
 ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_repeats, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, functions, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 
@@ -135,6 +140,7 @@ static void register_functions(void)
 {
 	static const zend_function_entry functions[] = {
 		ZEND_FE(millrace_rewind_point, arginfo_point)
+		ZEND_FE(millrace_rewind_repeats, arginfo_repeats)
 		ZEND_FE(millrace_rewind_leave, arginfo_leave)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
 		ZEND_FE(millrace_rewind_queries, arginfo_queries)
@@ -703,7 +709,7 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
 	uint64_t now = now_ms(), generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 	bool is_due = state->compares && (generation != state->generation || now - state->compared_ms >= AGE_MS);
-	if ((is_due || sources_are_never_trusted()) && !sources_have_same_files()) {
+	if ((is_due || files_are_never_trusted()) && !files_are_same()) {
 		return false;
 	}
 	if (!is_due) {
@@ -892,6 +898,16 @@ PHP_FUNCTION(millrace_rewind_point)
 		begin(&compare, &compare_cache);
 	}
 	RETURN_TRUE;
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_repeats)
+{
+	zval *functions;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_ARRAY(functions)
+	ZEND_PARSE_PARAMETERS_END();
+	reads_announce(Z_ARRVAL_P(functions));
 }
 
 /* See ../../stubs/millrace.php. */

@@ -9,8 +9,9 @@
  * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to
  * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them.
  *
- * A caller of millrace_rewind_point() that repeats some of these reads after the point names them: the functions or files that
- * they are in. These reads do not count.
+ * A caller of millrace_rewind_point() that repeats some of these reads after the point, or compares what came of them, names them: the
+ * functions that they are in, or the files in whose global scope they are. These reads do not count. Functions that are announced before
+ * (millrace_rewind_repeats()) stand for all that they call, too.
  */
 #include "rewind.h"
 
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define READS_MOST 512
+#define REPEATS_MOST 32
 
 enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION, OF_RANDOM };
 static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
@@ -30,19 +32,49 @@ static struct read {
 	zend_string *name;              /* the element; NULL: the whole array */
 	const char *function_read;      /* OF_FUNCTION: its name; OF_RANDOM: where random values come from */
 	const zend_string *function, *file; /* where it is read */
+	const zend_string *within;      /* the announced function that was running; NULL: none was */
 	uint32_t line;
 } reads[READS_MOST];
 static size_t count;
+/* Functions whose reads the caller of the point may repeat: name(), or class::name(). */
+static struct repeats {
+	const zend_string *whole;
+	const char *class, *name;
+	size_t class_length, length;
+} repeats[REPEATS_MOST];
+static size_t repeats_count;
 static bool noting, overflown;
 
 /* ---- noting ---- */
 
+static bool is_called(const zend_function *function, const struct repeats *one)
+{
+	const zend_string *name = function->common.function_name, *class = function->common.scope ? function->common.scope->name : NULL;
+	return ZSTR_LEN(name) == one->length && memcmp(ZSTR_VAL(name), one->name, one->length) == 0
+		&& (!one->class || (class && ZSTR_LEN(class) == one->class_length && memcmp(ZSTR_VAL(class), one->class, one->class_length) == 0));
+}
+
+/* The innermost running function that was announced; NULL: none. */
+static const zend_string *running_repeat(const zend_execute_data *frame)
+{
+	for (; frame && repeats_count; frame = frame->prev_execute_data) {
+		for (size_t i = 0; i < repeats_count && frame->func && frame->func->common.function_name; i++) {
+			if (is_called(frame->func, &repeats[i])) {
+				return repeats[i].whole;
+			}
+		}
+	}
+	return NULL;
+}
+
 static void note_at(enum source source, zend_string *name, const char *function_read, const zend_string *function,
 	const zend_string *file, uint32_t line)
 {
+	const zend_string *within = running_repeat(EG(current_execute_data));
 	for (size_t i = 0; i < count; i++) {
 		const struct read *read = &reads[i];
 		if (read->source == source && read->function == function && read->file == file && read->function_read == function_read
+			&& read->within == within
 			&& (read->name == name || (read->name && name && zend_string_equals(read->name, name)))) {
 			return;
 		}
@@ -51,7 +83,7 @@ static void note_at(enum source source, zend_string *name, const char *function_
 		overflown = true;
 		return;
 	}
-	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file, line };
+	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file, within, line };
 }
 
 static void note(enum source source, zend_string *name, const char *function_read, const zend_execute_data *frame)
@@ -288,7 +320,21 @@ void reads_begin(void)
 {
 	noting = true;
 	overflown = false;
-	count = 0;
+	count = repeats_count = 0;
+}
+
+/* Announces functions, for the boot that runs. PHP frees the copies of their names with the request's memory. */
+void reads_announce(HashTable *functions)
+{
+	zval *name;
+	ZEND_HASH_FOREACH_VAL(functions, name) {
+		if (Z_TYPE_P(name) != IS_STRING || repeats_count == REPEATS_MOST) {
+			continue;
+		}
+		const char *text = Z_STRVAL_P(name), *colons = strstr(text, "::"), *method = colons ? colons + 2 : text;
+		repeats[repeats_count++] = (struct repeats){ zend_string_copy(Z_STR_P(name)), colons ? text : NULL, method,
+			colons ? (size_t)(colons - text) : 0, Z_STRLEN_P(name) - (size_t)(method - text) };
+	} ZEND_HASH_FOREACH_END();
 }
 
 void reads_end(void)
@@ -312,8 +358,13 @@ static bool is_repeated(const struct read *read, HashTable *repeated)
 		return false;
 	}
 	ZEND_HASH_FOREACH_VAL(repeated, name) {
-		if (Z_TYPE_P(name) == IS_STRING && ((read->function && zend_string_equals(read->function, Z_STR_P(name)))
-			|| (read->file && ends_with(read->file, Z_STR_P(name))))) {
+		if (Z_TYPE_P(name) != IS_STRING) {
+			continue;
+		}
+		if (read->function ? zend_string_equals(read->function, Z_STR_P(name)) : read->file && ends_with(read->file, Z_STR_P(name))) {
+			return true;
+		}
+		if (read->within && zend_string_equals(read->within, Z_STR_P(name))) {
 			return true;
 		}
 	} ZEND_HASH_FOREACH_END();

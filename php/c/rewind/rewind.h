@@ -122,6 +122,7 @@ ZEND_NORETURN void room_go_back(void);
 void reads_startup(void);
 void reads_watch_files(void);
 void reads_begin(void);
+void reads_announce(HashTable *functions);
 void reads_note_random(const char *of);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);
@@ -134,8 +135,17 @@ void sources_startup(void);
 void sources_begin(void);
 void sources_end(void);
 bool sources_take(void);
-bool sources_are_never_trusted(void);
-bool sources_have_same_files(void);
+
+/* ---- files.c ---- */
+
+void files_begin(void);
+void files_end(void);
+void files_note(const char *path);
+void files_note_asked(const char *path);
+void files_note_pattern(const char *path);
+bool files_take(void);
+bool files_are_never_trusted(void);
+bool files_are_same(void);
 
 /* ---- ending.c ---- */
 

@@ -1,7 +1,7 @@
 /*
  * What the boot reads beside its request: files and the database. An image that outlives a second is compared with them again,
- * so they are noted while the boot runs: each file that it includes, opens or asks about, by its times, with its directory; each query that
- * it sends by mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
+ * so they are noted while the boot runs: each file that it includes, opens or asks about (files.c), and each query that it sends by
+ * mysqli_query(), with its rows. Where the boot reads in a way that cannot be compared - a prepared statement, another database, a
  * program, a connection - nothing is compared, and the image is thrown away after a second.
  *
  * The same functions tell that a request writes to the database, or does something else that must not be done twice.
@@ -10,13 +10,9 @@
 
 #include <Zend/zend_interfaces.h>
 #include <ctype.h>
-#include <limits.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
-
-/* A file that changed so few seconds before the boot may have changed while it was read, too. */
-#define YOUNG 2
+#include <sys/stat.h>
 
 /* `number`: of the argument that has SQL or a path; 0: none. */
 #define FUNCTION(called, what, number) { .name = (called), .kind = (what), .argument = (number) }
@@ -71,11 +67,7 @@ static bool noting;
 /* Of the boot: its memory is the image's. */
 static struct {
 	bool incomparable;
-	HashTable *opened; /* paths of files and directories that it has opened */
-	HashTable *asked;  /* paths that it has asked about */
-	zval queries;      /* a list of [SQL, rows] */
-	uint64_t files;    /* a digest of all its files, at the point */
-	zend_long trusted; /* opcache.revalidate_freq: seconds for which PHP takes a file as it was */
+	zval queries; /* a list of [SQL, rows] */
 } boot;
 
 /* ---- queries ---- */
@@ -177,33 +169,6 @@ static void note_query(zend_string *sql, zval *result)
 static const php_stream_wrapper_ops *plain;
 static php_stream_wrapper_ops noted;
 
-static void note_path(HashTable **paths, const char *path)
-{
-	char *whole = expand_filepath(path, NULL);
-	if (!*paths) {
-		ALLOC_HASHTABLE(*paths);
-		zend_hash_init(*paths, 16, NULL, NULL, 0);
-	}
-	if (whole) {
-		zend_hash_str_add_empty_element(*paths, whole, strlen(whole));
-		efree(whole);
-	}
-}
-
-/* Of a pattern, the directory that it is in. */
-static void note_pattern(const char *path)
-{
-	char directory[PATH_MAX];
-	size_t length = strcspn(path, "*?[{");
-	if (length < sizeof directory) {
-		memcpy(directory, path, length);
-		directory[length] = 0;
-		char *slash = strrchr(directory, '/');
-		*(slash ? slash : directory) = 0;
-		note_path(&boot.opened, *directory ? directory : ".");
-	}
-}
-
 /* What is no file on a disk has another content each time. */
 static bool is_device(const char *path)
 {
@@ -218,7 +183,7 @@ static void note_file(const char *path, bool writes)
 	if (is_device(path) && strcmp(path, "/dev/null") != 0) {
 		reads_note_random("a device");
 	}
-	note_path(&boot.opened, path);
+	files_note(path);
 }
 
 /* ---- functions ---- */
@@ -259,9 +224,9 @@ static void on_call_of_files(INTERNAL_FUNCTION_PARAMETERS)
 	if (one->kind == ACT) {
 		rewind_acted();
 	} else if (is_noted && one->kind == LIST) {
-		note_pattern(Z_STRVAL_P(path));
+		files_note_pattern(Z_STRVAL_P(path));
 	} else if (is_noted) {
-		note_path(&boot.asked, Z_STRVAL_P(path));
+		files_note_asked(Z_STRVAL_P(path));
 	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
@@ -283,63 +248,9 @@ static php_stream *on_list(php_stream_wrapper *wrapper, const char *path, const 
 	php_stream_context *context STREAMS_DC)
 {
 	if (noting) {
-		note_path(&boot.opened, path);
+		files_note(path);
 	}
 	return plain->dir_opener(wrapper, path, mode, flags, opened, context STREAMS_REL_CC);
-}
-
-static uint64_t mix_file(uint64_t digest, const char *path, time_t *newest)
-{
-	struct stat file;
-	if (stat(path, &file) != 0) {
-		return mix(digest, path, strlen(path));
-	}
-	uint64_t seen[] = { file.st_dev, file.st_ino, (uint64_t)file.st_size, (uint64_t)file.st_mtim.tv_sec, (uint64_t)file.st_mtim.tv_nsec,
-		(uint64_t)file.st_ctim.tv_sec, (uint64_t)file.st_ctim.tv_nsec };
-	*newest = MAX(*newest, file.st_ctim.tv_sec);
-	return mix(digest, seen, sizeof seen);
-}
-
-/* Files, and the directories they are in, once in a row: a file that is added there may be the one that is read instead. */
-static uint64_t mix_files(uint64_t digest, HashTable *paths, time_t *newest)
-{
-	char directory[PATH_MAX] = "";
-	zend_string *path;
-	ZEND_HASH_FOREACH_STR_KEY(paths, path) {
-		if (!path || ZSTR_VAL(path)[0] != '/') {
-			continue;
-		}
-		digest = mix_file(digest, ZSTR_VAL(path), newest);
-		size_t length = (size_t)(strrchr(ZSTR_VAL(path), '/') - ZSTR_VAL(path));
-		if (length < sizeof directory && (strncmp(directory, ZSTR_VAL(path), length) != 0 || directory[length])) {
-			memcpy(directory, ZSTR_VAL(path), length);
-			directory[length] = 0;
-			digest = mix_file(digest, directory, newest);
-		}
-	} ZEND_HASH_FOREACH_END();
-	return digest;
-}
-
-/* What was asked about may come, go, or be another file; what is in a directory does not count. */
-static uint64_t mix_asked(uint64_t digest, HashTable *paths, time_t *newest)
-{
-	zend_string *path;
-	ZEND_HASH_FOREACH_STR_KEY(paths, path) {
-		struct stat file;
-		if (path && stat(ZSTR_VAL(path), &file) == 0 && !S_ISREG(file.st_mode)) {
-			digest = mix(digest, &file.st_mode, sizeof file.st_mode);
-		} else if (path) {
-			digest = mix_file(digest, ZSTR_VAL(path), newest);
-		}
-	} ZEND_HASH_FOREACH_END();
-	return digest;
-}
-
-static uint64_t digest_files(time_t *newest)
-{
-	uint64_t digest = mix_files(MIX_START, &EG(included_files), newest);
-	digest = boot.opened ? mix_files(digest, boot.opened, newest) : digest;
-	return boot.asked ? mix_asked(digest, boot.asked, newest) : digest;
 }
 
 /* ---- life ---- */
@@ -360,6 +271,7 @@ void sources_startup(void)
 void sources_begin(void)
 {
 	memset(&boot, 0, sizeof boot);
+	files_begin();
 	noting = true;
 }
 
@@ -368,29 +280,14 @@ void sources_end(void)
 {
 	noting = false;
 	memset(&boot, 0, sizeof boot);
+	files_end();
 }
 
 /* At the point: whether all that the boot has read can be compared, and is older than the boot. */
 bool sources_take(void)
 {
-	time_t newest = 0, now = time(NULL);
 	noting = false;
-	boot.files = digest_files(&newest);
-	boot.trusted = INI_ORIG_INT("opcache.revalidate_freq");
-	return !boot.incomparable && newest + MAX(boot.trusted, 0) + YOUNG < now;
-}
-
-/* Whether each request has to look at the files: an ordinary one does. */
-bool sources_are_never_trusted(void)
-{
-	return boot.trusted == 0;
-}
-
-/* After the point: whether the files are the same. */
-bool sources_have_same_files(void)
-{
-	time_t newest = 0;
-	return digest_files(&newest) == boot.files;
+	return files_take() && !boot.incomparable;
 }
 
 /* See ../../stubs/millrace.php. */

@@ -161,6 +161,62 @@ fn changes_of_superglobals_are_kept() {
     both.report();
 }
 
+/// What WooCommerce does with its request in a boot: it asks whether the address is one of its REST API, and draws a session ID for a visitor
+/// without one.
+const SHOP: &str = r#"
+    class WC_Session_Handler {
+        private string $_customer_id = '';
+        private string $_cookie = 'wp_woocommerce_session_test';
+        public int $expires = 0;
+        public function init() {
+            $this->_customer_id = $_COOKIE[$this->_cookie] ?? '';
+            if ($this->_customer_id === '') {
+                $this->set_session_expiration();
+                $this->_customer_id = $this->generate_customer_id();
+            }
+        }
+        public function has_session() { return isset($_COOKIE[$this->_cookie]); }
+        public function set_session_expiration() { $this->expires = time() + 172800; }
+        public function generate_customer_id() { return 't_' . $this->random(16); }
+        private function random($count) { $file = fopen('/dev/urandom', 'rb'); return bin2hex(fread($file, $count)); }
+        public function get_customer_id() { return $this->_customer_id; }
+    }
+    class WooCommerce {
+        public $session;
+        public $rest;
+        public function __construct() { $this->rest = $this->is_rest_api_request(); }
+        public function is_rest_api_request() { return str_contains($this->address(), 'rest_route=/wc/'); }
+        private function address() { return $_SERVER['REQUEST_URI']; }
+    }
+    function WC() { static $shop; return $shop ??= new WooCommerce(); }
+    WC();
+    add_action('init', function () { WC()->session = new WC_Session_Handler(); WC()->session->init(); });
+    add_action('parse_request', fn () => header('X-Shop: ' . json_encode([WC()->rest, WC()->session->get_customer_id()])), 1);
+"#;
+
+/// All pages of a shop begin in one image, each visitor with a session ID of its own; the shop's REST API and visitors with a session do not.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn visitors_of_a_shop_have_their_own_session() {
+    let mut both = Both::start(SHOP);
+    let mut ids = std::collections::BTreeSet::new();
+    let shop = |answer: &Answer| answer.values("X-Shop").join("");
+    for n in 0.. {
+        let id = shop(&both.rewound(&both.site.ask_page(["/", "/a/", "/about/"][n % 3])));
+        assert!(id.starts_with("[false,\"t_") && ids.insert(id.clone()), "{id} once more");
+        if both.without_boot() >= 8 {
+            break;
+        }
+        assert!(n < 2_000, "{:?} {:?}", both.boots, both.log);
+    }
+    let api = both.rewound(&both.site.ask_page("/index.php?rest_route=/wc/v3/products"));
+    assert!(shop(&api).starts_with("[true,"), "{}", shop(&api));
+    both.until_rewound(&both.site.ask_page("/"));
+    let known = both.site.ask_page("/").set("HTTP_COOKIE", "wp_woocommerce_session_test=t_mine");
+    assert_eq!(shop(&both.rewound(&known)), "[false,\"t_mine\"]");
+    both.report();
+}
+
 /// Other processes change the site: the very next request is right.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
