@@ -191,6 +191,7 @@ bool kept_files_changed(time_t *looked, time_t pause);
 PHP_FUNCTION(millrace_rewind_point);
 PHP_FUNCTION(millrace_rewind_leave);
 PHP_FUNCTION(millrace_rewind_repeats);
+PHP_FUNCTION(millrace_rewind_used);
 PHP_FUNCTION(millrace_rewind_changed);
 PHP_FUNCTION(millrace_rewind_queries);
 PHP_FUNCTION(millrace_rewind_superglobals);

@@ -16,7 +16,7 @@
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Bar: the menu in the admin bar; Others: page caches of other plugins, in Site Health;
  * - Visitor: who asks, for those who go first;
- * - Rewind: where requests begin if PHP is rewound after each.
+ * - Rewind: where requests begin if PHP is rewound after each; RewoundShop: WooCommerce's session in them.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
@@ -41,6 +41,7 @@ require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
 if (function_exists('millrace_rewind_point')) {
     require __DIR__ . '/wordpress/rewind.php';
+    require __DIR__ . '/wordpress/rewound-shop.php';
     Rewind::announce();
 }
 

@@ -137,11 +137,16 @@ function millrace_handle_request(callable $handler): bool {}
 function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
 
 /**
- * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too.
+ * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too, and
+ * so do their queries.
  *
  * @param string[] $functions `name` or `class::name`, as they are written where they are declared; 32 at most
+ * @param string[] $classes classes of the objects in which these functions keep what they have read, with their parents; 8 at most
  */
-function millrace_rewind_repeats(array $functions): void {}
+function millrace_rewind_repeats(array $functions, array $classes = []): void {}
+
+/** Whether the boot has called a method of an object of the announced classes, except in the announced functions. */
+function millrace_rewind_used(): bool {}
 
 /**
  * Makes the superglobals anew from the request. They are so after the point, too: a point is refused where the boot has changed them.

@@ -46,6 +46,8 @@
 /* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
 #define WORTH 3
 #define WAIT_MOST 256
+/* Maximum number of images at the earlier point until the later one is tried again. */
+#define EARLY_MOST 64
 /* Scripts of which is known whether they come to a point. */
 #define SCRIPTS_MOST 32
 #define KEY_BYTES (64u << 10)
@@ -69,7 +71,8 @@ static struct state {
 	bool rests;             /* the point was left without one */
 	bool wrote;             /* the running request has changed something, as its script says */
 	bool acted;             /* it has done something else that must not be done twice */
-	bool early;             /* the later one of two points has been refused, or its image was of no use */
+	unsigned early;         /* images to be made at the earlier one of two points, because the later one was refused, or its image fitted nothing */
+	unsigned early_next;    /* how many it will be the next time */
 	bool later;             /* the image is of the later one */
 	bool first;             /* the request of the boot has yet to go on */
 	bool own;               /* it is the running one: no image was put back for it */
@@ -78,7 +81,7 @@ static struct state {
 	uint64_t compared_ms;   /* when; `generation` is of that time */
 	size_t used;            /* memory of the Zend heap at the point, bytes */
 	size_t chunks;          /* that requests have needed beside it */
-	uint64_t served, missed; /* requests that this image has served, and that it could not */
+	uint64_t served, missed; /* requests that this image has served, and that have another key */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	struct script {
 		uint64_t digest;    /* of its path */
@@ -122,6 +125,10 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_repeats, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, functions, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, classes, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_used, 0, 0, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
@@ -141,6 +148,7 @@ static void register_functions(void)
 	static const zend_function_entry functions[] = {
 		ZEND_FE(millrace_rewind_point, arginfo_point)
 		ZEND_FE(millrace_rewind_repeats, arginfo_repeats)
+		ZEND_FE(millrace_rewind_used, arginfo_used)
 		ZEND_FE(millrace_rewind_leave, arginfo_leave)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
 		ZEND_FE(millrace_rewind_queries, arginfo_queries)
@@ -282,13 +290,31 @@ static void wait_longer(void)
 	state->wait = MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
 }
 
+/* The later one of two points is of no use at the moment. */
+static void prefer_early(void)
+{
+	state->early = state->early_next = MIN(MAX(state->early_next, 1) * 2, EARLY_MOST);
+}
+
+/* What the image's end says of the two points. */
+static void choose_point(void)
+{
+	if (!state->later) {
+		state->early -= state->early > 0;
+	} else if (state->served >= WORTH) {
+		state->early_next = 0;
+	} else if (state->missed) {
+		prefer_early();
+	}
+}
+
 /* The image is not used any more. */
 static void drop(void)
 {
 	if (!state->images) {
 		return;
 	}
-	state->early |= state->later && state->served < WORTH && state->missed;
+	choose_point();
 	state->images = false;
 	figures_dropped(state->shown);
 	if (worker->request.ordinary) {
@@ -631,7 +657,6 @@ static void repeat_notes(void)
 static ZEND_NORETURN void leave(void)
 {
 	state->left = !state->rests;
-	state->missed += !worker->request.ordinary && is_fresh();
 	state->inside = false;
 	drop();
 	sources_end();
@@ -779,6 +804,7 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	renew_request();
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
 		figures_say(MR_REASON_KEY);
+		state->missed++;
 		leave();
 	}
 	repeat_notes();
@@ -871,7 +897,7 @@ PHP_FUNCTION(millrace_rewind_point)
 	if (why) {
 		/* An earlier point of this script may do. */
 		state->wait = another || state->early ? WAIT_MOST : 0;
-		state->early = true;
+		prefer_early();
 		say(why);
 		RETURN_FALSE;
 	}
@@ -903,11 +929,20 @@ PHP_FUNCTION(millrace_rewind_point)
 /* See ../../stubs/millrace.php. */
 PHP_FUNCTION(millrace_rewind_repeats)
 {
-	zval *functions;
-	ZEND_PARSE_PARAMETERS_START(1, 1)
-		Z_PARAM_ARRAY(functions)
+	HashTable *functions, *classes = (HashTable *)&zend_empty_array;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_ARRAY_HT(functions)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT(classes)
 	ZEND_PARSE_PARAMETERS_END();
-	reads_announce(Z_ARRVAL_P(functions));
+	reads_announce(functions, classes);
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_used)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(reads_were_used());
 }
 
 /* See ../../stubs/millrace.php. */

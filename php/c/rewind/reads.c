@@ -11,15 +11,18 @@
  *
  * A caller of millrace_rewind_point() that repeats some of these reads after the point, or compares what came of them, names them: the
  * functions that they are in, or the files in whose global scope they are. These reads do not count. Functions that are announced before
- * (millrace_rewind_repeats()) stand for all that they call, too.
+ * (millrace_rewind_repeats()) stand for all that they call, too. They keep what they have found in objects, and the boot may look at it there:
+ * so the caller announces the classes of these objects as well, and is told whether one of their methods was called by others.
  */
 #include "rewind.h"
 
+#include <Zend/zend_observer.h>
 #include <Zend/zend_smart_str.h>
 #include <string.h>
 
 #define READS_MOST 512
 #define REPEATS_MOST 32
+#define CLASSES_MOST 8
 
 enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION, OF_RANDOM };
 static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
@@ -43,7 +46,10 @@ static struct repeats {
 	size_t class_length, length;
 } repeats[REPEATS_MOST];
 static size_t repeats_count;
-static bool noting, overflown;
+/* Classes whose objects hold what these functions have read. */
+static const zend_string *classes[CLASSES_MOST];
+static size_t classes_count;
+static bool noting, overflown, used;
 
 /* ---- noting ---- */
 
@@ -299,6 +305,35 @@ void reads_note_random(const char *of)
 	}
 }
 
+/* ---- objects that hold what was read ---- */
+
+static bool is_announced(const zend_class_entry *class)
+{
+	for (size_t i = 0; i < classes_count; i++) {
+		if (zend_string_equals(class->name, classes[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_method(zend_execute_data *execute_data)
+{
+	bool is_object = noting && Z_TYPE(EX(This)) == IS_OBJECT && is_announced(Z_OBJCE(EX(This)));
+	used |= is_object && !running_repeat(execute_data);
+}
+
+/* A function runs for the first time in this request. */
+static zend_observer_fcall_handlers on_function(zend_execute_data *execute_data)
+{
+	zend_observer_fcall_handlers handlers = { NULL, NULL };
+	const zend_class_entry *scope = EX(func)->common.scope;
+	if (noting && scope && is_announced(scope)) {
+		handlers.begin = on_method;
+	}
+	return handlers;
+}
+
 /* In the host, before anything is compiled. */
 void reads_startup(void)
 {
@@ -313,20 +348,26 @@ void reads_startup(void)
 	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
 	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
 	watch_functions(watched, WATCHED, note_call);
+	zend_observer_fcall_register(on_function);
 }
 
 /* A request begins that may come to a point. */
 void reads_begin(void)
 {
 	noting = true;
-	overflown = false;
-	count = repeats_count = 0;
+	overflown = used = false;
+	count = repeats_count = classes_count = 0;
 }
 
-/* Announces functions, for the boot that runs. PHP frees the copies of their names with the request's memory. */
-void reads_announce(HashTable *functions)
+/* Announces functions and classes, for the boot that runs. PHP frees the copies of their names with the request's memory. */
+void reads_announce(HashTable *functions, HashTable *of_objects)
 {
 	zval *name;
+	ZEND_HASH_FOREACH_VAL(of_objects, name) {
+		if (Z_TYPE_P(name) == IS_STRING && classes_count < CLASSES_MOST) {
+			classes[classes_count++] = zend_string_copy(Z_STR_P(name));
+		}
+	} ZEND_HASH_FOREACH_END();
 	ZEND_HASH_FOREACH_VAL(functions, name) {
 		if (Z_TYPE_P(name) != IS_STRING || repeats_count == REPEATS_MOST) {
 			continue;
@@ -335,6 +376,18 @@ void reads_announce(HashTable *functions)
 		repeats[repeats_count++] = (struct repeats){ zend_string_copy(Z_STR_P(name)), colons ? text : NULL, method,
 			colons ? (size_t)(colons - text) : 0, Z_STRLEN_P(name) - (size_t)(method - text) };
 	} ZEND_HASH_FOREACH_END();
+}
+
+/* Whether the boot has called methods of objects of these classes, beside what these functions call. */
+bool reads_were_used(void)
+{
+	return used;
+}
+
+/* Whether one of these functions is running. */
+bool reads_are_repeated(void)
+{
+	return noting && running_repeat(EG(current_execute_data));
 }
 
 void reads_end(void)

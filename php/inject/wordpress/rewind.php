@@ -23,11 +23,6 @@ final class Rewind
      */
     private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
         'wp_magic_quotes', 'sanitize_comment_cookies', 'wpdb::placeholder_escape'];
-    /** WooCommerce's questions about the address of the request: methods that look at it and answer yes or no. */
-    private const COMPARED = [['WooCommerce', 'is_rest_api_request'], ['WooCommerce', 'is_store_api_request'],
-        ['WC_REST_Authentication', 'is_request_to_rest_api'], ['WC_WCCOM_Site', 'is_request_to_wccom_site_rest_api']];
-    /** Where WooCommerce draws the session ID of a visitor without one. */
-    private const DRAWS = 'WC_Session_Handler::generate_customer_id';
     /** @var array<string, mixed> the options of the boot */
     private static array $options = [];
     /** What wp-config.php or a plugin has changed in superglobals, as behind a proxy: name => [elements that were set, and that were unset]. */
@@ -41,19 +36,10 @@ final class Rewind
     private static ?array $sqlite = null;
     /** Whether this request has its connection to the database. */
     private static bool $connected = true;
-    /** Whether the boot has drawn a session ID, so that each request needs one of its own. */
-    private static bool $draws = false;
-
     /** The boot begins. */
     public static function announce(): void
     {
-        millrace_rewind_repeats(self::repeated(true));
-    }
-
-    private static function repeated(bool $draws): array
-    {
-        $names = [...self::REPEATED, ...array_map(static fn (array $method): string => "$method[0]::$method[1]", self::COMPARED)];
-        return $draws ? [...$names, self::DRAWS] : $names;
+        millrace_rewind_repeats([...self::REPEATED, ...RewoundShop::ANSWERS, ...RewoundShop::LOADS, RewoundShop::NONCES], RewoundShop::STATE);
     }
 
     /** Plugins are loaded. For most visitors the later point serves; where it does not, this one is used. */
@@ -88,9 +74,8 @@ final class Rewind
             self::$changes = self::changes($before, $early);
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
-        $handler = self::sessions();
-        self::$draws = $handler && !$handler->has_session();
-        $rewound = millrace_rewind_point($close, self::repeated(self::$draws), $early, $compare);
+        $repeated = [...self::REPEATED, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
+        $rewound = millrace_rewind_point($close, $repeated, $early, $compare);
         if ($rewound) {
             self::begin($early);
             return;
@@ -167,26 +152,7 @@ final class Rewind
                 millrace_rewind_leave();
             }
         }
-        if (self::$draws) {
-            self::draw();
-        }
-    }
-
-    /** WooCommerce's session handler as it is; null: there is none yet, or one that a plugin has put in its place. */
-    private static function sessions(): ?\WC_Session_Handler
-    {
-        $handler = (function_exists('WC') ? WC() : null)?->session ?? null;
-        return is_object($handler) && get_class($handler) === 'WC_Session_Handler' ? $handler : null;
-    }
-
-    /** A session ID for this visitor. */
-    private static function draw(): void
-    {
-        $draw = function (): void {
-            $this->set_session_expiration();
-            $this->_customer_id = $this->generate_customer_id();
-        };
-        $draw->call(self::sessions());
+        RewoundShop::begin();
     }
 
     /** Whether the queries of the boot find the same rows now. */
@@ -195,11 +161,36 @@ final class Rewind
         self::connect();
         foreach (millrace_rewind_queries() as [$query, $rows]) {
             $result = mysqli_query($GLOBALS['wpdb']->dbh, $query);
-            if (!$result instanceof \mysqli_result || $result->fetch_all() !== $rows) {
+            if (!$result instanceof \mysqli_result || !self::agree($query, $rows, $result->fetch_all())) {
                 return false;
             }
         }
         return true;
+    }
+
+    /** Whether rows are the same. Of the timeout of a transient only matters that it is not over: plugins extend it all the time. */
+    private static function agree(string $query, array $then, array $now): bool
+    {
+        if ($then === $now) {
+            return true;
+        }
+        if (count($then) !== count($now) || !str_contains($query, 'transient_timeout_')) {
+            return false;
+        }
+        foreach ($then as $number => $row) {
+            if ($row !== $now[$number] && !self::lasts($query, $row, $now[$number])) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether these are timeouts of one transient, neither of which is over: `[timeout]`, or `[name, timeout]`. */
+    private static function lasts(string $query, array $then, array $now): bool
+    {
+        $is_named = count($then) === 2 && $then[0] === $now[0] && preg_match('/^_(site_)?transient_timeout_/', $then[0]);
+        $is_alone = count($then) === 1 && preg_match("/ option_name = '_(site_)?transient_timeout_/", $query);
+        return ($is_named || $is_alone) && min((int) end($then), (int) end($now)) > time();
     }
 
     /** What WordPress finds out about a request while it is loaded, but for the browser. */
@@ -208,19 +199,8 @@ final class Rewind
         return [
             $_SERVER['PHP_SELF'] ?? null, $_SERVER['SERVER_SOFTWARE'] ?? null, wp_is_json_request(),
             isset($_SERVER['HTTP_AUTHORIZATION']), isset($_SERVER['REDIRECT_HTTP_AUTHORIZATION']),
-            array_map([self::class, 'answer'], self::COMPARED),
+            RewoundShop::answers(),
         ];
-    }
-
-    /** What a method says that needs nothing of its object; null: the boot has not loaded it. */
-    private static function answer(array $method): mixed
-    {
-        [$class, $name] = $method;
-        if (!class_exists($class, false) || !method_exists($class, $name)) {
-            return null;
-        }
-        $reflection = new \ReflectionMethod($class, $name);
-        return $reflection->invoke($reflection->isStatic() ? null : (new \ReflectionClass($class))->newInstanceWithoutConstructor());
     }
 
     /** The global variables that wp-includes/vars.php sets by a User-Agent; none where filters have a say. */

@@ -33,6 +33,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/people.php"
     "wordpress/posts.php"
     "wordpress/rewind.php"
+    "wordpress/rewound-shop.php"
     "wordpress/shop.php"
     "wordpress/shown.php"
     "wordpress/site.php"
