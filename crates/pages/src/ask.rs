@@ -20,6 +20,7 @@
 
 use crate::control::Control;
 use crate::key::LONGEST_KEY;
+use crate::own_script;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
 use crate::visitors::CartHold;
@@ -186,7 +187,8 @@ where
     if !asked.host_is_known || !is_plain_host(place.host, asked.scheme) {
         return Err(Bypass::Host);
     }
-    if let Some(path) = rules.bypass_paths.find(place.path) {
+    let is_own_script = || own_script::sends(rules, asked.fields.clone());
+    if let Some(path) = rules.bypass_path(place.path, is_own_script) {
         return Err(Bypass::Path(path));
     }
     if let Some(argument) = named_argument(&rules.bypass_arguments, place.query) {

@@ -44,6 +44,7 @@ pub mod control;
 pub mod judge;
 pub mod key;
 pub mod notes;
+pub mod own_script;
 pub mod page;
 pub mod place;
 pub mod purge;

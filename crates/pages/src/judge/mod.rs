@@ -12,7 +12,7 @@
 //! 7. in profile mode, the profile: a lifetime for each kind of response.
 //!
 //! Nothing is guessed from `Last-Modified`. Some responses are never stored, whatever these sources say: one that
-//! sets a cookie (except by LiteSpeed's `LSC-Cookie`), one to a request with `Authorization` unless RFC 9111 section
+//! sets a cookie (except by LiteSpeed's `LSC-Cookie`) or has a `Cart-Token`, one to a request with `Authorization` unless RFC 9111 section
 //! 3.5 allows it, a partial one, one that ended in an error, one that is too large.
 
 mod freshen;
@@ -82,6 +82,8 @@ pub enum Refusal {
     NoCache,
     /// It sets a cookie.
     SetCookie,
+    /// It names a cart for its client: `Cart-Token`.
+    Token,
     /// The request had `Authorization`, and the response does not say that it is public (RFC 9111 section 3.5).
     Authorization,
     /// It varies by everything, or by something that the rules forbid.
@@ -112,6 +114,7 @@ impl Refusal {
             Refusal::Private => "private",
             Refusal::NoCache => "no-cache",
             Refusal::SetCookie => "set-cookie",
+            Refusal::Token => "token",
             Refusal::Authorization => "authorization",
             Refusal::Vary => "vary",
             Refusal::Expired => "expired",
@@ -196,6 +199,7 @@ impl Case<'_, '_> {
             (content.len() > rules.largest_page, Refusal::TooLarge),
             (said.vary.refused, Refusal::Vary),
             (said.sets_cookie, Refusal::SetCookie),
+            (said.has_token, Refusal::Token),
         ];
         if let Some((_, why)) = objections.into_iter().find(|(holds, _)| *holds) {
             return Err(why);

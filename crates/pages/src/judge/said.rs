@@ -39,6 +39,8 @@ pub(super) struct Said<'a> {
     pub vary: Names,
     no_vary: bool,
     pub has_validators: bool,
+    /// It has a `Cart-Token`, by which a client of WooCommerce's Store API goes on with a cart.
+    pub has_token: bool,
     pub content_type: &'a [u8],
     pub tags: Vec<Cow<'a, [u8]>>,
     /// Fields that `Connection` names, lower case.
@@ -88,6 +90,7 @@ impl<'a> Said<'a> {
             }
             9 if is("cache-tag") => self.split_tags(value, b","),
             10 if is("set-cookie") => self.sets_cookie = true,
+            10 if is("cart-token") => self.has_token = true,
             10 if is("connection") => self.connection.extend(
                 value
                     .split(|b| *b == b',')

@@ -400,6 +400,7 @@ fn a_function_call_goes_before_headers() {
     assert_eq!(said_by_function(day, &[], 404), Ok(86_400));
     assert_eq!(said_by_function("no-store", &[("Cache-Control", "max-age=60")], 200), Err(Refusal::NoStore));
     assert_eq!(said_by_function(day, &[("Set-Cookie", "a=b")], 200), Err(Refusal::SetCookie));
+    assert_eq!(said_by_function(day, &[("cart-token", "a")], 200), Err(Refusal::Token));
 }
 
 #[test]
@@ -416,6 +417,7 @@ fn a_fallback_yields_to_the_pages_own_refusal() {
         ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT", Expired),
         ("Pragma", "no-cache", NoCache),
         ("Set-Cookie", "a=b", SetCookie),
+        ("Cart-Token", "a", Token),
         ("X-Accel-Expires", "0", Expired),
     ] {
         assert_eq!(with_control(day, &[(name, value)], 200), Err(expected), "{name}: {value}");
@@ -691,6 +693,7 @@ fn a_304_makes_a_page_fresh_again() {
 fn a_304_may_forbid_to_keep_the_page() {
     assert_eq!(freshened(&[("Cache-Control", "no-store")], 1).1.unwrap_err(), Refusal::NoStore);
     assert_eq!(freshened(&[("Cache-Control", "private")], 1).1.unwrap_err(), Refusal::Private);
+    assert_eq!(freshened(&[("Cart-Token", "a")], 1).1.unwrap_err(), Refusal::Token);
     // Only an age: the 304's, not the stored page's.
     let (old, new) = freshened(&[("Age", "10")], 400_000);
     assert_eq!(new.unwrap().terms, Terms { age: 10_000, ..old });
