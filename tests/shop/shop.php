@@ -10,6 +10,7 @@
  *   POST /cart/ with update_cart and cart[KEY][qty], or with apply_coupon and coupon_code; POST
  *   /wp-json/wc/store/v1/cart/remove-item. What has been done is told by a notice in the session, on the next page that prints notices;
  *   with the option woocommerce_cart_redirect_after_add that is the page behind a redirect
+ * - by scripts: GET /wp-json/wc/store/v1/products?search=&category=&page=, /products/ID, /products/categories, /products/collection-data
  * - prices: net for customers in another country and for those exempt from VAT; in another currency with the session's client_currency
  * - every page prints WooCommerce's script wc-cart-fragments, which puts the cart into the page
  * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
@@ -458,23 +459,67 @@ add_action('template_redirect', function () {
 add_action('rest_api_init', function () {
     $route = fn (string $path, string $method, callable $run) => register_rest_route('wc/store/v1', $path, ['methods' => $method, 'callback' => $run, 'permission_callback' => '__return_true']);
     $cart = function (): WP_REST_Response {
-        $answer = new WP_REST_Response(['items' => WC()->cart->contents(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()]]);
+        $answer = new WP_REST_Response([
+            'items' => WC()->cart->contents(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()],
+            'coupons' => WC()->session->get('applied_coupons', []), 'errors' => [], 'extensions' => (object) apply_filters('test_cart_extensions', []),
+            'shipping_address' => (object) ['country' => WC()->customer->get_billing_country()],
+        ]);
         $answer->header('Cache-Control', 'no-store');
         $answer->header('Nonce', wp_create_nonce('wc_store_api'));
+        $answer->header('Nonce-Timestamp', time());
+        $answer->header('User-ID', get_current_user_id());
+        // WooCommerce's is a JSON Web Token: a client that sends it goes on with this customer's cart, without a cookie.
+        $answer->header('Cart-Token', WC()->session->get_customer_id() . '.' . wp_hash(WC()->session->get_customer_id()));
+        $answer->header('Cart-Hash', WC()->cart->get_cart_hash());
         return $answer;
     };
     $route('/cart', 'GET', $cart);
+    $route('/cart/items', 'GET', fn () => WC()->cart->contents());
     $route('/cart/add-item', 'POST', function (WP_REST_Request $request) use ($cart) {
+        if ($request->get_header('Nonce') && !wp_verify_nonce($request->get_header('Nonce'), 'wc_store_api')) {
+            return new WP_Error('invalid_nonce', 'The nonce is invalid', ['status' => 403]);
+        }
         return WC()->cart->add_to_cart((int) $request['id'], (int) ($request['quantity'] ?: 1)) ? $cart() : new WP_Error('no_product', 'No such product', ['status' => 400]);
     });
     $route('/cart/remove-item', 'POST', function (WP_REST_Request $request) use ($cart) {
         return WC()->cart->set_quantity((string) $request['key'], 0) ? $cart() : new WP_Error('no_item', 'No such item', ['status' => 400]);
+    });
+    $route('/products', 'GET', 'test_store_products');
+    $route('/products/(?P<id>\d+)', 'GET', fn (WP_REST_Request $request) => get_post_type($request['id']) === 'product' ? test_store_product((int) $request['id'])
+        : new WP_Error('no_product', 'No such product', ['status' => 404]));
+    $route('/products/categories', 'GET', fn () => array_map(
+        fn ($term) => ['id' => $term->term_id, 'name' => $term->name, 'count' => $term->count, 'permalink' => get_term_link($term)],
+        (new WP_Term_Query())->query(['taxonomy' => 'product_cat', 'hide_empty' => true])));
+    $route('/products/collection-data', 'GET', function (): array {
+        global $wpdb;
+        $range = $wpdb->get_row("SELECT MIN(meta_value + 0) AS least, MAX(meta_value + 0) AS most FROM $wpdb->postmeta WHERE meta_key = '_price'");
+        return ['price_range' => ['min_price' => $range->least, 'max_price' => $range->most]];
     });
     $route('/checkout', 'POST', function (WP_REST_Request $request) {
         $order = test_store_order((string) $request['billing_email']);
         return is_int($order) ? ['order_id' => $order, 'status' => 'processing'] : new WP_Error('no_order', $order, ['status' => 400]);
     });
 });
+
+/** A product as the Store API shows it: prices as this customer pays them, and names of categories. */
+function test_store_product(int $id): array
+{
+    $terms = array_map(fn ($term) => ['id' => $term->term_id, 'name' => $term->name, 'slug' => $term->slug], get_the_terms($id, 'product_cat') ?: []);
+    return [
+        'id' => $id, 'name' => get_the_title($id), 'permalink' => get_permalink($id), 'prices' => ['price' => (string) test_price($id), 'currency_code' => get_woocommerce_currency()],
+        'categories' => $terms, 'is_in_stock' => get_post_meta($id, '_stock_status', true) === 'instock', 'extensions' => (object) [],
+    ];
+}
+
+/** The same query as WooCommerce's: numbers only. */
+function test_store_products(WP_REST_Request $request): WP_REST_Response
+{
+    $query = ['post_type' => 'product', 'fields' => 'ids', 'posts_per_page' => (int) ($request['per_page'] ?: 10), 'paged' => (int) ($request['page'] ?: 1), 's' => (string) $request['search']];
+    $found = new WP_Query($query + ($request['category'] ? ['tax_query' => [['taxonomy' => 'product_cat', 'field' => 'slug', 'terms' => [$request['category']]]]] : []));
+    $answer = new WP_REST_Response(array_map('test_store_product', $found->posts));
+    $answer->header('X-WP-Total', $found->found_posts);
+    return $answer;
+}
 
 function test_fragments(): array
 {

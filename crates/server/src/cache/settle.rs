@@ -184,7 +184,8 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
         target.pop();
     }
     let target = if is_reduced { &target } else { request.head.path_query() };
-    request.derived(target, keeps, &more)
+    let is_shared = rules.mode == Mode::Profile;
+    Request { is_shared, ..request.derived(target, keeps, &more) }
 }
 
 /// Whether a value of `Accept-Encoding` contains only known codings, so that a page which shows it reveals nothing.

@@ -165,6 +165,8 @@ impl Scene {
             standing: Default::default(),
             visit: None,
             run: None,
+            is_shared: false,
+            is_forwarded: false,
         }
     }
 
