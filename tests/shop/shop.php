@@ -271,18 +271,52 @@ final class Test_Cart
 /** Who buys: an address and an exemption from VAT, in the session. */
 final class Test_Customer
 {
+    private string $default = 'DE';
+
     public function __construct(private WC_Session_Handler $session)
     {
     }
 
+    /** As WooCommerce: the address that was given; else where the visitor seems to be, looked up when the customer is loaded. */
     public function get_billing_country(): string
     {
-        return $this->session->get('customer', [])['country'] ?? 'DE';
+        return apply_filters('woocommerce_customer_get_billing_country', $this->session->get('customer', [])['country'] ?? $this->default);
+    }
+
+    public function load(): void
+    {
+        $place = apply_filters('woocommerce_customer_default_location', 'DE');
+        if (in_array(get_option('woocommerce_default_customer_address'), ['geolocation', 'geolocation_ajax'], true) && !preg_match('/bot|spider|crawl/i', $_SERVER['HTTP_USER_AGENT'] ?? '')) {
+            $place = WC_Geolocation::geolocate_ip('', true, false)['country'] ?: $place;
+        }
+        $this->default = apply_filters('woocommerce_customer_default_location_array', ['country' => $place, 'state' => ''])['country'];
     }
 
     public function get_is_vat_exempt(): bool
     {
         return !empty($this->session->get('customer', [])['is_vat_exempt']);
+    }
+}
+
+/** In which country an address is: by a proxy's field, or by what a database puts into the filter. */
+final class WC_Geolocation
+{
+    public static function get_ip_address(): string
+    {
+        return $_SERVER['HTTP_X_REAL_IP'] ?? trim(explode(',', $_SERVER['HTTP_X_FORWARDED_FOR'] ?? $_SERVER['REMOTE_ADDR'] ?? '')[0]);
+    }
+
+    public static function geolocate_ip(string $address = '', bool $fallback = false, bool $api = true): array
+    {
+        $country = apply_filters('woocommerce_geolocate_ip', false, $address, $fallback, $api);
+        if ($country !== false) {
+            return ['country' => $country, 'state' => '', 'city' => '', 'postcode' => ''];
+        }
+        if ($address === '') {
+            $address = self::get_ip_address();
+            $country = strtoupper(($_SERVER['HTTP_CF_IPCOUNTRY'] ?? '') ?: ($_SERVER['HTTP_X_COUNTRY_CODE'] ?? ''));
+        }
+        return apply_filters('woocommerce_get_geolocation', ['country' => (string) $country, 'state' => '', 'city' => '', 'postcode' => ''], $address);
     }
 }
 
@@ -293,6 +327,7 @@ final class WooCommerce
     public Test_Cart $cart;
     public Test_Customer $customer;
     public string $version = '11.0.0-test';
+    public ?object $integrations = null;
 
     public static function instance(): self
     {
@@ -331,7 +366,7 @@ function test_price(int $id): int
 {
     $price = (int) get_post_meta($id, '_price', true);
     $is_net = WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE';
-    $price = $is_net ? intdiv($price * 100, 119) : $price;
+    $price = (int) apply_filters('woocommerce_product_get_price', $is_net ? intdiv($price * 100, 119) : $price, null);
     return get_woocommerce_currency() === get_option('woocommerce_currency', 'EUR') ? $price : 2 * $price;
 }
 
@@ -365,6 +400,7 @@ add_action('init', function () {
     register_taxonomy('product_cat', 'product', ['public' => true, 'label' => 'Categories', 'rewrite' => ['slug' => 'product-category']]);
     add_rewrite_endpoint('order-received', EP_PAGES);
     WC()->session->init_session_cookie();
+    WC()->customer->load();
     do_action('woocommerce_init');
     // What loading a shop's plugins costs each request, whatever it asks for.
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);

@@ -103,6 +103,8 @@ pub enum Bypass<'a> {
     },
     /// The visitor has a proven cart, and must get this page from PHP.
     Cart(CartHold),
+    /// The page differs by country, and that of the client is unknown.
+    Country,
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.
@@ -113,7 +115,7 @@ pub enum Bypass<'a> {
 
 impl Bypass<'_> {
     /// All words that [`Bypass::word`] returns.
-    pub const WORDS: [&'static str; 11] = [
+    pub const WORDS: [&'static str; 12] = [
         "off",
         "method",
         "content",
@@ -125,6 +127,7 @@ impl Bypass<'_> {
         "authorization",
         "key-too-long",
         "cart",
+        "country",
     ];
 
     /// A word for `Cache-Status` and counters. Stable.
@@ -141,6 +144,7 @@ impl Bypass<'_> {
             Bypass::Authorization => 8,
             Bypass::KeyTooLong => 9,
             Bypass::Cart(_) => 10,
+            Bypass::Country => 11,
         };
         Self::WORDS[at]
     }

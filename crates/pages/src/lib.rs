@@ -47,6 +47,7 @@ pub mod notes;
 pub mod own_script;
 pub mod page;
 pub mod place;
+pub mod places;
 pub mod purge;
 pub mod record;
 pub mod rules;

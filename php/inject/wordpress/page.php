@@ -35,6 +35,8 @@ final class Page
     private static ?int $seconds = null;
     private static bool $refused = false;
     private static bool $nonce = false;
+    /** The page is for visitors in this country; null: for all. */
+    private static ?string $country = null;
     /** What the answer says to browsers doesn't count (Rest). */
     private static bool $overrules = false;
 
@@ -140,15 +142,25 @@ final class Page
         $tags = apply_filters('millrace_tags', [...$tags, ...Cart::tags()]);
         if (is_string($control) && $control !== '' && is_array($tags)) {
             millrace_tag(...Tags::names(array_values(array_filter($tags, 'is_string'))));
-            millrace_cache_control($control, !self::$overrules);
+            millrace_cache_control($control . (self::$country === null ? '' : ', country=' . self::$country), !self::$overrules);
         }
     }
 
     /** It must not be kept. */
-    public static function refuse(): void
+    public static function refuse(string $because = ''): void
     {
         self::$refused = true;
-        millrace_cache_control('no-store', true);
+        millrace_cache_control("no-store$because", true);
+    }
+
+    /** It differs by country, and is for visitors in this one; null: that is unknown. */
+    public static function only_for(?string $country): void
+    {
+        if ($country === null) {
+            self::refuse(', country');
+        } else {
+            self::$country = $country;
+        }
     }
 
     /** What the main query shows is not for everybody. */

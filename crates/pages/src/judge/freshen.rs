@@ -92,6 +92,7 @@ where
                 status: page.status,
                 fields: fields.iter().copied(),
                 notes: answer.notes,
+                country: answer.country,
                 content,
                 failed: answer.failed,
             };

@@ -26,6 +26,7 @@ pub use keep::{CRAWLER_SEES, Keep, is_ours};
 use crate::ask::Asking;
 use crate::notes::Notes;
 use crate::place::Place;
+use crate::places::Country;
 use crate::rules::{Mode, NONCE_LIFE, Rules};
 use crate::terms::MOST_TAGS;
 use crate::{Millis, Tag, Terms};
@@ -41,6 +42,8 @@ pub struct Answer<'a, F> {
     pub fields: F,
     /// What the script reported by functions.
     pub notes: &'a Notes,
+    /// The country of the client, if it is known.
+    pub country: Option<Country>,
     /// Its content; empty if not known yet.
     pub content: &'a [u8],
     /// The script ended in a fatal error, its worker died, or the content is incomplete.
@@ -88,6 +91,8 @@ pub enum Refusal {
     Authorization,
     /// It varies by everything, or by something that the rules forbid.
     Vary,
+    /// It is for visitors in one country, and it is not certain that the client is one.
+    Country,
     /// It is stale when it arrives.
     Expired,
     /// No source says how long it is valid.
@@ -117,6 +122,7 @@ impl Refusal {
             Refusal::Token => "token",
             Refusal::Authorization => "authorization",
             Refusal::Vary => "vary",
+            Refusal::Country => "country",
             Refusal::Expired => "expired",
             Refusal::NoLifetime => "no-lifetime",
             Refusal::TooLarge => "too-large",
@@ -146,12 +152,21 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let said = Said::hear(rules, answer.fields.clone(), answer.notes);
-    let case = Case { rules, place, asking, status: answer.status, said: &said, now };
+    let case =
+        Case { rules, place, asking, status: answer.status, country: answer.country, said: &said, now };
     match case.terms(answer.content, answer.failed) {
         Ok(terms) => Verdict::Store { terms, keep: said.keep() },
+        // That a page was not for this client's country says nothing about others, but some may come from the same country.
+        Err(why) if said.country().is_some() => {
+            Verdict::Refuse { why, remember: rules.remember_refusal.min(UNKNOWN_COUNTRY) }
+        }
         Err(why) => refuse(rules, why),
     }
 }
+
+/// How long it is remembered that a page that differs by country could not be stored for one visitor. Short: visitors from known
+/// countries would get it from PHP as well. Not 0: with a country that is never known, all requests for the page would wait for each other.
+const UNKNOWN_COUNTRY: Millis = 2000;
 
 /// The tags that the refused response would have had: purging one makes the cache forget that it is uncacheable. If
 /// there are very many, only the first count.
@@ -186,6 +201,7 @@ struct Case<'c, 'a> {
     place: &'c Place<'c>,
     asking: &'c Asking,
     status: u16,
+    country: Option<Country>,
     said: &'c Said<'a>,
     now: Millis,
 }
@@ -198,6 +214,10 @@ impl Case<'_, '_> {
             (self.asking.reduced && self.status != 200, Refusal::Arguments),
             (content.len() > rules.largest_page, Refusal::TooLarge),
             (said.vary.refused, Refusal::Vary),
+            (
+                said.country().is_some_and(|country| country.is_none() || country != self.country),
+                Refusal::Country,
+            ),
             (said.sets_cookie, Refusal::SetCookie),
             (said.has_token, Refusal::Token),
         ];

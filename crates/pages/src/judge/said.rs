@@ -7,6 +7,7 @@ use super::keep::Keep;
 use crate::control::{Control, LONGEST, seconds, structured};
 use crate::notes::Notes;
 use crate::place::Place;
+use crate::places::{COUNTRY, Country};
 use crate::rules::{Mode, Rules};
 use crate::vary::Names;
 use crate::{Millis, terms};
@@ -205,7 +206,13 @@ impl<'a> Said<'a> {
     pub fn vary_names(&self) -> Box<[Box<str>]> {
         let names =
             self.vary.names.iter().filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned();
-        Names { names: names.collect(), refused: false }.finish()
+        let country = self.country().map(|_| Box::from(COUNTRY));
+        Names { names: names.chain(country).collect(), refused: false }.finish()
+    }
+
+    /// The country for which the page is, if it is for one; `Some(None)`: that is unknown.
+    pub fn country(&self) -> Option<Option<Country>> {
+        self.note.as_ref().and_then(|note| note.country)
     }
 
     /// Whether it says anything about lifetime.

@@ -38,6 +38,7 @@ struct Given<'a> {
     notes: Notes,
     content: &'a str,
     failed: bool,
+    country: Option<Country>,
     asking: Asking,
     path: &'a str,
 }
@@ -45,7 +46,16 @@ struct Given<'a> {
 impl Default for Given<'_> {
     fn default() -> Self {
         let (notes, asking) = (Notes::default(), Asking::default());
-        Given { status: 200, fields: &[], notes, content: "x", failed: false, asking, path: "/p" }
+        Given {
+            status: 200,
+            fields: &[],
+            notes,
+            content: "x",
+            failed: false,
+            country: None,
+            asking,
+            path: "/p",
+        }
     }
 }
 
@@ -56,6 +66,7 @@ fn judged(rules: &Rules, given: &Given<'_>) -> Result<(Terms, Keep), Refusal> {
         notes: &given.notes,
         content: given.content.as_bytes(),
         failed: given.failed,
+        country: given.country,
     };
     let place = Place { path: given.path.as_bytes(), ..PLACE };
     match judge(rules, &place, &given.asking, &answer, NOW) {
@@ -435,6 +446,44 @@ fn a_fallback_yields_to_the_pages_own_refusal() {
 }
 
 #[test]
+fn pages_for_visitors_in_a_country() {
+    let (germany, france) = (Country::parse(b"DE"), Country::parse(b"FR"));
+    let judged = |control: &str, fields, country| {
+        let notes = Notes { control: control.into(), ..Notes::default() };
+        judged(&profile(), &Given { notes, fields, country, ..Given::default() })
+    };
+    let by_country = |terms: &Terms| terms.vary.iter().any(|name| &**name == COUNTRY);
+    let (terms, _) = judged("public, max-age=60, country=DE, fallback", &[], germany).unwrap();
+    assert!(by_country(&terms));
+    // A field that decides how long it lives doesn't change for whom it is.
+    let (terms, _) =
+        judged("public, country=DE, fallback", &[("Millrace-Cache-Control", "max-age=60")], germany).unwrap();
+    assert!(by_country(&terms));
+    for (control, country) in [
+        ("public, max-age=60, country=DE", france),
+        ("public, max-age=60, country=DE", None),
+        ("public, max-age=60, country", germany),
+        ("public, max-age=60, country", None),
+        ("public, max-age=60, country=DEU", germany),
+        ("public, max-age=60, country=DE, country=FR", germany),
+    ] {
+        assert_eq!(judged(control, &[], country).unwrap_err(), Refusal::Country, "{control} {country:?}");
+    }
+    // Only PHP's function says so, not a field.
+    let (terms, _) = judged("", &[("Millrace-Cache-Control", "max-age=60, country=DE")], None).unwrap();
+    assert!(!by_country(&terms));
+    // It is soon tried again.
+    let notes = Notes { control: b"no-store, country".to_vec(), ..Notes::default() };
+    let fields = [("", &b""[..]); 0].into_iter();
+    let answer = Answer { status: 200, fields, notes: &notes, country: None, content: b"", failed: false };
+    let Verdict::Refuse { why, remember } = judge(&profile(), &PLACE, &Asking::default(), &answer, NOW)
+    else {
+        panic!()
+    };
+    assert_eq!((why, remember), (Refusal::NoStore, UNKNOWN_COUNTRY));
+}
+
+#[test]
 fn requests_with_authorization() {
     // RFC 9111 section 3.5
     let asking = Asking { authorization: true, ..Asking::default() };
@@ -649,7 +698,7 @@ fn freshened(fields: &[(&str, &str)], later: Millis) -> (Terms, Result<Freshened
     let (old, _) = judged(&rules, &Given { fields: DRUPAL, notes, ..Given::default() }).unwrap();
     let notes = Notes::default();
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
-    let answer = Answer { status: 304, fields, notes: &notes, content: b"", failed: false };
+    let answer = Answer { status: 304, fields, notes: &notes, country: None, content: b"", failed: false };
     let page = drupal_page(&old);
     let page = (&page, page.identity().body());
     let new = freshen(&rules, &PLACE, &Asking::default(), page, &old, &answer, NOW + later);

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
 use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
 use millrace_pages::key::write_kept;
+use millrace_pages::places::{COUNTRY, Country};
 use millrace_pages::purge::purges;
-use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask};
+use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask, vary};
 use millrace_wire::head::Framing;
 use millrace_wire::path;
 
@@ -69,7 +70,8 @@ fn tell_as_get(
     }
     let verdict = {
         let (asking, none) = (Asking { head: false, ..asking }, Aside::default());
-        let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[]);
+        let country = site.visitors.country(thread, request);
+        let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[], country);
         judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(thread))
     };
     match verdict {
@@ -147,6 +149,25 @@ pub fn asked<'a>(
         host_is_known: site.plan.names.is_empty() || site.answers_for(host),
         has_content: request.head.framing() != Framing::None,
         fields: request.head.fields(),
+    }
+}
+
+/// Appends a request's value for a name by which pages vary: a field, or the client's country.
+pub fn select(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    request: &Request,
+    name: &str,
+    out: &mut Vec<u8>,
+) {
+    match name {
+        COUNTRY => {
+            out.extend_from_slice(
+                site.visitors.country(thread, request).as_ref().map_or(b"", Country::letters),
+            );
+        }
+        field => vary::select(rules, request.head.fields(), field, out),
     }
 }
 
