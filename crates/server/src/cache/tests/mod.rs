@@ -1,6 +1,7 @@
 //! The room's rules, with a scripted maker in place of PHP.
 
 mod carts;
+mod countries;
 mod fills;
 mod hits;
 mod outlive;
