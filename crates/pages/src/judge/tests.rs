@@ -2,6 +2,7 @@
 
 use super::said::date;
 use super::*;
+use crate::places::COUNTRY;
 use crate::rules::{Lifetimes, Paths, VaryCookies};
 use crate::{Form, Page};
 use millrace_wire::conditional::http_date;
@@ -480,7 +481,7 @@ fn pages_for_visitors_in_a_country() {
     else {
         panic!()
     };
-    assert_eq!((why, remember), (Refusal::NoStore, UNKNOWN_COUNTRY));
+    assert_eq!((why, remember), (Refusal::Country, UNKNOWN_COUNTRY));
 }
 
 #[test]
