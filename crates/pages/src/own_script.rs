@@ -9,7 +9,7 @@
 //! ```
 //!
 //! and no other script is known to send a GET with the type of a content that it does not have. `Sec-Fetch-Site` comes from the browser; a
-//! page can't set it. A client that forges all this gets a response without a token, and harms nobody else.
+//! page can't set it. A client that forges all this gets a response without a token, which harms no other client.
 
 use crate::ask::{as_php_sees, each_cookie};
 use crate::rules::Rules;

@@ -96,7 +96,8 @@ final class Rest
 
     private static function without_token(\WP_REST_Response $response): void
     {
-        $response->set_headers(array_filter($response->get_headers(), static fn ($name) => strcasecmp($name, 'Cart-Token') !== 0, \ARRAY_FILTER_USE_KEY));
+        $is_other = static fn ($name) => strcasecmp($name, 'Cart-Token') !== 0;
+        $response->set_headers(array_filter($response->get_headers(), $is_other, \ARRAY_FILTER_USE_KEY));
     }
 
     /** Tags of what an answer shows. */
@@ -105,7 +106,8 @@ final class Rest
         $tags = [];
         if (preg_match(self::STORE_TERMS, $request->get_route(), $parts)) {
             // The query for terms says nothing here; their numbers of products and reviews show, too.
-            $taxonomy = self::TAXONOMIES[$parts[1]] ?? (function_exists('wc_attribute_taxonomy_name_by_id') ? wc_attribute_taxonomy_name_by_id((int) ($parts[2] ?? 0)) : '');
+            $of = static fn ($attribute) => function_exists('wc_attribute_taxonomy_name_by_id') ? wc_attribute_taxonomy_name_by_id($attribute) : '';
+            $taxonomy = self::TAXONOMIES[$parts[1]] ?? $of((int) ($parts[2] ?? 0));
             $tags = ["terms-$taxonomy" => true, 'comments' => true];
         } elseif (preg_match('#/products/collection-data$#D', $request->get_route())) {
             // Prices, stock, stars and numbers of all products.
