@@ -9,7 +9,7 @@
  * namespace Millrace\WordPress and in static methods; the site's own names stay free.
  *
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
- * - Page: may this page be kept, and for how long;
+ * - Page: may this page be kept, and for how long; Rest: the same for answers of the REST API;
  * - Shown: what it shows, as tags; Tags: how tags are called;
  * - Cart: which pages visitors with a cart may have from the cache;
  * - Location: pages that differ by the visitor's address;
@@ -27,6 +27,7 @@ require __DIR__ . '/wordpress/hooks.php';
 require __DIR__ . '/wordpress/tags.php';
 require __DIR__ . '/wordpress/page.php';
 require __DIR__ . '/wordpress/shown.php';
+require __DIR__ . '/wordpress/rest.php';
 require __DIR__ . '/wordpress/changes.php';
 require __DIR__ . '/wordpress/posts.php';
 require __DIR__ . '/wordpress/people.php';

@@ -10,6 +10,7 @@
  *   POST /cart/ with update_cart and cart[KEY][qty], or with apply_coupon and coupon_code; POST
  *   /wp-json/wc/store/v1/cart/remove-item. What has been done is told by a notice in the session, on the next page that prints notices;
  *   with the option woocommerce_cart_redirect_after_add that is the page behind a redirect
+ * - by scripts: GET /wp-json/wc/store/v1/products?search=&category=&page=, /products/ID, /products/categories, /products/collection-data
  * - prices: net for customers in another country and for those exempt from VAT; in another currency with the session's client_currency
  * - every page prints WooCommerce's script wc-cart-fragments, which puts the cart into the page
  * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
@@ -270,18 +271,52 @@ final class Test_Cart
 /** Who buys: an address and an exemption from VAT, in the session. */
 final class Test_Customer
 {
+    private string $default = 'DE';
+
     public function __construct(private WC_Session_Handler $session)
     {
     }
 
+    /** As WooCommerce: the address that was given; else where the visitor seems to be, looked up when the customer is loaded. */
     public function get_billing_country(): string
     {
-        return $this->session->get('customer', [])['country'] ?? 'DE';
+        return apply_filters('woocommerce_customer_get_billing_country', $this->session->get('customer', [])['country'] ?? $this->default);
+    }
+
+    public function load(): void
+    {
+        $place = apply_filters('woocommerce_customer_default_location', 'DE');
+        if (in_array(get_option('woocommerce_default_customer_address'), ['geolocation', 'geolocation_ajax'], true) && !preg_match('/bot|spider|crawl/i', $_SERVER['HTTP_USER_AGENT'] ?? '')) {
+            $place = WC_Geolocation::geolocate_ip('', true, false)['country'] ?: $place;
+        }
+        $this->default = apply_filters('woocommerce_customer_default_location_array', ['country' => $place, 'state' => ''])['country'];
     }
 
     public function get_is_vat_exempt(): bool
     {
         return !empty($this->session->get('customer', [])['is_vat_exempt']);
+    }
+}
+
+/** In which country an address is: by a proxy's field, or by what a database puts into the filter. */
+final class WC_Geolocation
+{
+    public static function get_ip_address(): string
+    {
+        return $_SERVER['HTTP_X_REAL_IP'] ?? trim(explode(',', $_SERVER['HTTP_X_FORWARDED_FOR'] ?? $_SERVER['REMOTE_ADDR'] ?? '')[0]);
+    }
+
+    public static function geolocate_ip(string $address = '', bool $fallback = false, bool $api = true): array
+    {
+        $country = apply_filters('woocommerce_geolocate_ip', false, $address, $fallback, $api);
+        if ($country !== false) {
+            return ['country' => $country, 'state' => '', 'city' => '', 'postcode' => ''];
+        }
+        if ($address === '') {
+            $address = self::get_ip_address();
+            $country = strtoupper(($_SERVER['HTTP_CF_IPCOUNTRY'] ?? '') ?: ($_SERVER['HTTP_X_COUNTRY_CODE'] ?? ''));
+        }
+        return apply_filters('woocommerce_get_geolocation', ['country' => (string) $country, 'state' => '', 'city' => '', 'postcode' => ''], $address);
     }
 }
 
@@ -292,6 +327,7 @@ final class WooCommerce
     public Test_Cart $cart;
     public Test_Customer $customer;
     public string $version = '11.0.0-test';
+    public ?object $integrations = null;
 
     public static function instance(): self
     {
@@ -330,7 +366,7 @@ function test_price(int $id): int
 {
     $price = (int) get_post_meta($id, '_price', true);
     $is_net = WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE';
-    $price = $is_net ? intdiv($price * 100, 119) : $price;
+    $price = (int) apply_filters('woocommerce_product_get_price', $is_net ? intdiv($price * 100, 119) : $price, null);
     return get_woocommerce_currency() === get_option('woocommerce_currency', 'EUR') ? $price : 2 * $price;
 }
 
@@ -364,6 +400,7 @@ add_action('init', function () {
     register_taxonomy('product_cat', 'product', ['public' => true, 'label' => 'Categories', 'rewrite' => ['slug' => 'product-category']]);
     add_rewrite_endpoint('order-received', EP_PAGES);
     WC()->session->init_session_cookie();
+    WC()->customer->load();
     do_action('woocommerce_init');
     // What loading a shop's plugins costs each request, whatever it asks for.
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);
@@ -458,23 +495,67 @@ add_action('template_redirect', function () {
 add_action('rest_api_init', function () {
     $route = fn (string $path, string $method, callable $run) => register_rest_route('wc/store/v1', $path, ['methods' => $method, 'callback' => $run, 'permission_callback' => '__return_true']);
     $cart = function (): WP_REST_Response {
-        $answer = new WP_REST_Response(['items' => WC()->cart->contents(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()]]);
+        $answer = new WP_REST_Response([
+            'items' => WC()->cart->contents(), 'items_count' => WC()->cart->get_cart_contents_count(), 'totals' => ['total_price' => WC()->cart->total()],
+            'coupons' => WC()->session->get('applied_coupons', []), 'errors' => [], 'extensions' => (object) apply_filters('test_cart_extensions', []),
+            'shipping_address' => (object) ['country' => WC()->customer->get_billing_country()],
+        ]);
         $answer->header('Cache-Control', 'no-store');
         $answer->header('Nonce', wp_create_nonce('wc_store_api'));
+        $answer->header('Nonce-Timestamp', time());
+        $answer->header('User-ID', get_current_user_id());
+        // WooCommerce's is a JSON Web Token: a client that sends it goes on with this customer's cart, without a cookie.
+        $answer->header('Cart-Token', WC()->session->get_customer_id() . '.' . wp_hash(WC()->session->get_customer_id()));
+        $answer->header('Cart-Hash', WC()->cart->get_cart_hash());
         return $answer;
     };
     $route('/cart', 'GET', $cart);
+    $route('/cart/items', 'GET', fn () => WC()->cart->contents());
     $route('/cart/add-item', 'POST', function (WP_REST_Request $request) use ($cart) {
+        if ($request->get_header('Nonce') && !wp_verify_nonce($request->get_header('Nonce'), 'wc_store_api')) {
+            return new WP_Error('invalid_nonce', 'The nonce is invalid', ['status' => 403]);
+        }
         return WC()->cart->add_to_cart((int) $request['id'], (int) ($request['quantity'] ?: 1)) ? $cart() : new WP_Error('no_product', 'No such product', ['status' => 400]);
     });
     $route('/cart/remove-item', 'POST', function (WP_REST_Request $request) use ($cart) {
         return WC()->cart->set_quantity((string) $request['key'], 0) ? $cart() : new WP_Error('no_item', 'No such item', ['status' => 400]);
+    });
+    $route('/products', 'GET', 'test_store_products');
+    $route('/products/(?P<id>\d+)', 'GET', fn (WP_REST_Request $request) => get_post_type($request['id']) === 'product' ? test_store_product((int) $request['id'])
+        : new WP_Error('no_product', 'No such product', ['status' => 404]));
+    $route('/products/categories', 'GET', fn () => array_map(
+        fn ($term) => ['id' => $term->term_id, 'name' => $term->name, 'count' => $term->count, 'permalink' => get_term_link($term)],
+        (new WP_Term_Query())->query(['taxonomy' => 'product_cat', 'hide_empty' => true])));
+    $route('/products/collection-data', 'GET', function (): array {
+        global $wpdb;
+        $range = $wpdb->get_row("SELECT MIN(meta_value + 0) AS least, MAX(meta_value + 0) AS most FROM $wpdb->postmeta WHERE meta_key = '_price'");
+        return ['price_range' => ['min_price' => $range->least, 'max_price' => $range->most]];
     });
     $route('/checkout', 'POST', function (WP_REST_Request $request) {
         $order = test_store_order((string) $request['billing_email']);
         return is_int($order) ? ['order_id' => $order, 'status' => 'processing'] : new WP_Error('no_order', $order, ['status' => 400]);
     });
 });
+
+/** A product as the Store API shows it: prices as this customer pays them, and names of categories. */
+function test_store_product(int $id): array
+{
+    $terms = array_map(fn ($term) => ['id' => $term->term_id, 'name' => $term->name, 'slug' => $term->slug], get_the_terms($id, 'product_cat') ?: []);
+    return [
+        'id' => $id, 'name' => get_the_title($id), 'permalink' => get_permalink($id), 'prices' => ['price' => (string) test_price($id), 'currency_code' => get_woocommerce_currency()],
+        'categories' => $terms, 'is_in_stock' => get_post_meta($id, '_stock_status', true) === 'instock', 'extensions' => (object) [],
+    ];
+}
+
+/** The same query as WooCommerce's: numbers only. */
+function test_store_products(WP_REST_Request $request): WP_REST_Response
+{
+    $query = ['post_type' => 'product', 'fields' => 'ids', 'posts_per_page' => (int) ($request['per_page'] ?: 10), 'paged' => (int) ($request['page'] ?: 1), 's' => (string) $request['search']];
+    $found = new WP_Query($query + ($request['category'] ? ['tax_query' => [['taxonomy' => 'product_cat', 'field' => 'slug', 'terms' => [$request['category']]]]] : []));
+    $answer = new WP_REST_Response(array_map('test_store_product', $found->posts));
+    $answer->header('X-WP-Total', $found->found_posts);
+    return $answer;
+}
 
 function test_fragments(): array
 {

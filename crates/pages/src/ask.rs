@@ -20,6 +20,7 @@
 
 use crate::control::Control;
 use crate::key::LONGEST_KEY;
+use crate::own_script;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
 use crate::visitors::CartHold;
@@ -102,6 +103,8 @@ pub enum Bypass<'a> {
     },
     /// The visitor has a proven cart, and must get this page from PHP.
     Cart(CartHold),
+    /// The page differs by country, and that of the client is unknown.
+    Country,
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.
@@ -112,7 +115,7 @@ pub enum Bypass<'a> {
 
 impl Bypass<'_> {
     /// All words that [`Bypass::word`] returns.
-    pub const WORDS: [&'static str; 11] = [
+    pub const WORDS: [&'static str; 12] = [
         "off",
         "method",
         "content",
@@ -124,6 +127,7 @@ impl Bypass<'_> {
         "authorization",
         "key-too-long",
         "cart",
+        "country",
     ];
 
     /// A word for `Cache-Status` and counters. Stable.
@@ -140,6 +144,7 @@ impl Bypass<'_> {
             Bypass::Authorization => 8,
             Bypass::KeyTooLong => 9,
             Bypass::Cart(_) => 10,
+            Bypass::Country => 11,
         };
         Self::WORDS[at]
     }
@@ -186,7 +191,8 @@ where
     if !asked.host_is_known || !is_plain_host(place.host, asked.scheme) {
         return Err(Bypass::Host);
     }
-    if let Some(path) = rules.bypass_paths.find(place.path) {
+    let is_own_script = || own_script::sends(rules, asked.fields.clone());
+    if let Some(path) = rules.bypass_path(place.path, is_own_script) {
         return Err(Bypass::Path(path));
     }
     if let Some(argument) = named_argument(&rules.bypass_arguments, place.query) {

@@ -1,6 +1,8 @@
 //! `Cache-Control` and fields with its grammar (RFC 9111 section 5.2): anything unclear is never read as a
 //! permission; and the strict dictionaries of targeted fields (RFC 9213).
 
+use crate::places::Country;
+
 /// The longest lifetime that differs from "for ever", in seconds (RFC 9111 section 1.2.2).
 pub(crate) const LONGEST: u64 = 1 << 31;
 
@@ -25,6 +27,8 @@ pub struct Control {
     pub only_if_cached: bool,
     /// `nonce`: Millrace's own; the page contains something that is valid for a limited time.
     pub nonce: bool,
+    /// `country=DE`: Millrace's own; the page is one for visitors in this country. Without a value: for visitors in an unknown one.
+    pub country: Option<Option<Country>>,
     /// `fallback`: Millrace's own; it is no stronger than what an integration says about all pages.
     pub fallback: bool,
     /// `max-age`
@@ -91,6 +95,7 @@ impl Control {
                 Some(names) => self.private_fields.extend(names),
                 None => self.private = true,
             },
+            7 if is("country") => self.country = Some(value.and_then(Country::parse)),
             7 if is("max-age") => smaller(&mut self.max_age, number()),
             8 if is("no-store") => self.no_store = true,
             8 if is("no-cache") => match names(text) {

@@ -40,6 +40,12 @@ pub struct Rules {
     pub bypass_cookies: Patterns,
     /// A request for such a path bypasses the cache.
     pub bypass_paths: Paths,
+    /// Exceptions from the profile's [`bypass_paths`](Rules::bypass_paths).
+    pub open_paths: Paths,
+    /// Exceptions for requests that the application's own script in the browser sends: [`crate::own_script`].
+    pub script_paths: Paths,
+    /// The settings' part of [`bypass_paths`](Rules::bypass_paths): there are no exceptions from it.
+    pub chosen_paths: Paths,
     /// Cookies that scripts in the browser set for themselves; ignored, and not passed to PHP when it runs for a
     /// shared page: [`Rules::is_harmless`].
     pub harmless_cookies: Patterns,
@@ -136,6 +142,9 @@ impl Rules {
             bypass_arguments: Patterns::default(),
             bypass_cookies: Patterns::default(),
             bypass_paths: Paths::default(),
+            open_paths: Paths::default(),
+            script_paths: Paths::default(),
+            chosen_paths: Paths::default(),
             harmless_cookies: Patterns::default(),
             chosen_cookies: Patterns::default(),
             key_cookies: Patterns::default(),
@@ -176,6 +185,18 @@ impl Rules {
 }
 
 impl Rules {
+    /// The pattern by which a request for a normalised path bypasses the cache; `is_own_script`: whether the application's own
+    /// script sends it.
+    pub fn bypass_path(&self, path: &[u8], is_own_script: impl FnOnce() -> bool) -> Option<&str> {
+        let found = self.bypass_paths.find(path)?;
+        let is_excepted =
+            self.open_paths.find(path).is_some() || self.script_paths.find(path).is_some() && is_own_script();
+        match is_excepted {
+            true => self.chosen_paths.find(path),
+            false => Some(found),
+        }
+    }
+
     /// Whether a cookie of this name (as PHP sees it) is ignored here.
     pub fn is_harmless(&self, name: &[u8]) -> bool {
         self.harmless_cookies.matches(name) && !self.chosen_cookies.matches(name)

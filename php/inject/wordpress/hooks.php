@@ -6,7 +6,7 @@ final class Hooks
 {
     /** Classes with a constant HOOKS: hook => [method, number of arguments, priority]. */
     private const OF = [
-        Page::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Cart::class, Location::class, Network::class, Bar::class,
+        Page::class, Rest::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Cart::class, Location::class, Network::class, Bar::class,
     ];
 
     /** Before WordPress is loaded: into $wp_filter. */

@@ -2,18 +2,21 @@
 namespace Millrace\WordPress;
 
 /**
- * Pages that depend on the visitor's address, which is not part of the cache key: they are not kept.
+ * Pages that depend on the visitor's address. WooCommerce derives the country from it, according to the option
+ * woocommerce_default_customer_address:
  *
- * WooCommerce derives the country from the address according to the option woocommerce_default_customer_address:
- *
- * - `geolocation`: one URL shows each country its own taxes and prices. Pages of the shop are not kept, nor is any other page that
- *   reads a price, a tax or the customer's address after WordPress has loaded; a blog post without products is kept. The option
- *   decides, not the look-up: WooCommerce skips the look-up for crawlers and shows them the shop's own country, and such a page
- *   would be served to everyone.
+ * - `geolocation`: one URL shows each country its own taxes and prices. Pages of the shop are kept for the visitor's country, and so is
+ *   any other page that reads a price, a tax or the customer's address after WordPress has loaded; a blog post without products is kept
+ *   for all. The option decides, not the look-up: WooCommerce skips the look-up for crawlers and shows them the shop's own country.
  * - `geolocation_ajax`, "with page caching support": WooCommerce redirects a URL without ?v=HASH by a 307, which is not kept, to
  *   one with the hash of the visitor's place. That page has its own URL and is kept; WooCommerce's script redirects visitors
  *   with another hash. A page without ?v= (a plugin has removed the redirect) is treated as with `geolocation`.
  * - any other value: pages are kept as usual.
+ *
+ * The server serves a page that is kept for a country to visitors of whom it knows the country: by a trusted proxy's field, or because it
+ * was told here what WooCommerce has found for their address (millrace_visitor). It is told only of the address from which the server
+ * has the request, never of one that a client claims in a field; and only of a look-up by the address alone. Where the country is not
+ * known so, the page is not kept.
  *
  * In all modes a page is not kept if a plugin calls WC_Geolocation itself. A plugin that reads the address, or a field such as
  * CF-IPCountry, without it goes unnoticed: it must send Vary or Cache-Control: private.
@@ -24,6 +27,7 @@ final class Location
         'woocommerce_customer_default_location' => ['begin', 1, \PHP_INT_MIN],
         'woocommerce_customer_default_location_array' => ['end', 1, \PHP_INT_MAX],
         'woocommerce_geolocate_ip' => ['asked', 1, \PHP_INT_MIN],
+        'woocommerce_get_geolocation' => ['found', 2, \PHP_INT_MAX],
         'wp_loaded' => ['watch', 0, \PHP_INT_MAX],
         'template_redirect' => ['shop', 0, \PHP_INT_MIN + 1],
     ];
@@ -44,6 +48,8 @@ final class Location
     private static bool $default = false;
     /** A plugin has looked up an address. */
     private static bool $asked = false;
+    /** What WooCommerce has found for the default location: [place, address], mostly once. */
+    private static array $found = [];
 
     public static function begin($location)
     {
@@ -67,9 +73,22 @@ final class Location
         return $country;
     }
 
+    public static function found($place, $address = '')
+    {
+        if (self::$default) {
+            self::$found[] = [$place, $address];
+        }
+        return $place;
+    }
+
     /** WooCommerce has set up its customer; from now on the page reads it. */
     public static function watch(): void
     {
+        $country = self::country();
+        if ($country !== null && !self::is_named()) {
+            $bits = self::network($country);
+            millrace_visitor('place', "country=$country", ...($bits === null ? [] : ["network=$bits"]));
+        }
         if (Page::$watched && self::$asked) {
             Page::refuse();
         } elseif (Page::$watched && self::decides()) {
@@ -82,7 +101,7 @@ final class Location
     public static function used($value = null)
     {
         if (Page::$watched) {
-            Page::refuse();
+            self::$asked ? Page::refuse() : Page::only_for(self::country());
         }
         return $value;
     }
@@ -90,7 +109,46 @@ final class Location
     public static function shop(): void
     {
         if (Page::$watched && function_exists('is_woocommerce') && is_woocommerce() && self::decides()) {
-            Page::refuse();
+            self::used();
+        }
+    }
+
+    /** The visitor's country, if WooCommerce has found it as the server can, too; null: unknown. */
+    private static function country(): ?string
+    {
+        [$place, $address] = self::$found[0] ?? [null, ''];
+        $country = is_array($place) ? $place['country'] ?? '' : '';
+        foreach (self::$found as $other) {
+            if ($other !== self::$found[0]) {
+                return null;
+            }
+        }
+        // Of more than the country, or by variables of a server, the server knows nothing.
+        $plain = is_string($country) && preg_match('/^[A-Z0-9]{2}$/D', $country) && !array_filter(array_diff_key($place, ['country' => true]))
+            && empty($_SERVER['MM_COUNTRY_CODE']) && empty($_SERVER['GEOIP_COUNTRY_CODE']);
+        return $plain && (self::is_named() || $address === ($_SERVER['REMOTE_ADDR'] ?? '')) ? $country : null;
+    }
+
+    /** WooCommerce takes the country from a field of the request; the server knows whether a trusted proxy has sent it. */
+    private static function is_named(): bool
+    {
+        return !empty($_SERVER['HTTP_CF_IPCOUNTRY']) || !empty($_SERVER['HTTP_X_COUNTRY_CODE']);
+    }
+
+    /** So many bits of the address decide in WooCommerce's database: its network is in one country as a whole. null: unknown. */
+    private static function network(string $country): ?int
+    {
+        if (!class_exists('MaxMind\Db\Reader', false)) {
+            return null;
+        }
+        try {
+            $file = WC()->integrations->get_integration('maxmind_geolocation')->get_database_service()->get_database_path();
+            $reader = new \MaxMind\Db\Reader($file);
+            [$record, $bits] = $reader->getWithPrefixLen($_SERVER['REMOTE_ADDR']);
+            $reader->close();
+            return is_int($bits) && ($record['country']['iso_code'] ?? '') === $country ? $bits : null;
+        } catch (\Throwable $error) {
+            return null;
         }
     }
 

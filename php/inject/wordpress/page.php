@@ -15,7 +15,6 @@ final class Page
         'template_redirect' => ['judge', 0, \PHP_INT_MIN],
         'template_include' => ['made', 1, \PHP_INT_MAX],
         'wp_redirect_status' => ['redirected', 1, \PHP_INT_MAX],
-        'rest_post_dispatch' => ['rest', 3, \PHP_INT_MAX],
         'nonce_life' => ['nonce', 2, \PHP_INT_MAX],
         'wp_is_mobile' => ['device', 1, \PHP_INT_MAX],
         'shutdown' => ['end', 0, \PHP_INT_MIN],
@@ -36,6 +35,10 @@ final class Page
     private static ?int $seconds = null;
     private static bool $refused = false;
     private static bool $nonce = false;
+    /** The page is for visitors in this country; null: for all. */
+    private static ?string $country = null;
+    /** What the answer says to browsers doesn't count (Rest). */
+    private static bool $overrules = false;
 
     /** Plugins are loaded, and WordPress knows who asks. */
     public static function begin(): void
@@ -91,21 +94,10 @@ final class Page
         return $status;
     }
 
-    /**
-     * An answer of the REST interface: those of WordPress itself say what they show by the same queries as pages do.
-     */
-    public static function rest($response, $server, $request)
+    /** An answer of the REST API; `$overrules`: although the answer itself forbids to keep it. */
+    public static function answered(bool $kept, bool $overrules): void
     {
-        $known = '#^/(wp/v2/(?!users/me|settings|plugins|themes|block-renderer|search)|oembed/1\.0/embed)#';
-        $kept = self::$watched && $response instanceof \WP_REST_Response && $response->get_status() === 200
-            && !$request['_jsonp'] && $request['context'] !== 'edit' && !$request['password']
-            && !isset($_SERVER['HTTP_AUTHORIZATION']) && !isset($_SERVER['HTTP_X_WP_NONCE'])
-            && preg_match($known, $request->get_route());
-        self::$seconds = $kept ? self::REST : null;
-        if ($kept) {
-            Shown::rest($request);
-        }
-        return $response;
+        [self::$seconds, self::$overrules] = [$kept ? self::REST : null, $kept && $overrules];
     }
 
     /**
@@ -150,15 +142,25 @@ final class Page
         $tags = apply_filters('millrace_tags', [...$tags, ...Cart::tags()]);
         if (is_string($control) && $control !== '' && is_array($tags)) {
             millrace_tag(...Tags::names(array_values(array_filter($tags, 'is_string'))));
-            millrace_cache_control($control, true);
+            millrace_cache_control($control . (self::$country === null ? '' : ', country=' . self::$country), !self::$overrules);
         }
     }
 
     /** It must not be kept. */
-    public static function refuse(): void
+    public static function refuse(string $because = ''): void
     {
         self::$refused = true;
-        millrace_cache_control('no-store', true);
+        millrace_cache_control("no-store$because", true);
+    }
+
+    /** It differs by country, and is for visitors in this one; null: that is unknown. */
+    public static function only_for(?string $country): void
+    {
+        if ($country === null) {
+            self::refuse(', country');
+        } else {
+            self::$country = $country;
+        }
     }
 
     /** What the main query shows is not for everybody. */
@@ -174,15 +176,15 @@ final class Page
             || (function_exists('edd_is_checkout') && edd_is_checkout());
     }
 
-    /** The headers say so: a cookie, or what nocache_headers() and session_start() send. WordPress sends it with each 404, and
-     * with the redirect that it may make of one. */
+    /** The headers say so: something for one client, or what nocache_headers() and session_start() send. WordPress sends it with
+     * each 404, and with the redirect that it may make of one. */
     private static function is_forbidden(int $status): bool
     {
         foreach (headers_list() as $header) {
-            if (stripos($header, 'Set-Cookie:') === 0) {
+            if (preg_match('/^(Set-Cookie|Cart-Token|RateLimit-[\w-]+):/i', $header)) {
                 return true;
             }
-            if ($status !== 404 && !is_404() && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
+            if (!self::$overrules && $status !== 404 && !is_404() && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
                 return true;
             }
         }

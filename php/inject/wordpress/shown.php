@@ -320,7 +320,7 @@ final class Shown
         return $text;
     }
 
-    private static function add(array $tags): void
+    public static function add(array $tags): void
     {
         foreach ($tags as $tag) {
             self::$tags[$tag] = true;

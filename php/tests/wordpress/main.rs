@@ -9,6 +9,7 @@ mod cost;
 mod location;
 mod options;
 mod pages;
+mod rest;
 mod rewind;
 mod shop;
 mod site;

@@ -68,6 +68,9 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let said = Said::hear(rules, answer.fields.clone(), answer.notes);
+    if said.has_token {
+        return Err(Refusal::Token);
+    }
     // A cookie of the 304 is for the requesting client; the page is as public as before.
     let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));
     let merged = merge(&page.fields, news(), &said.keep());
@@ -89,6 +92,7 @@ where
                 status: page.status,
                 fields: fields.iter().copied(),
                 notes: answer.notes,
+                country: answer.country,
                 content,
                 failed: answer.failed,
             };

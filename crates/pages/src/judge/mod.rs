@@ -12,7 +12,7 @@
 //! 7. in profile mode, the profile: a lifetime for each kind of response.
 //!
 //! Nothing is guessed from `Last-Modified`. Some responses are never stored, whatever these sources say: one that
-//! sets a cookie (except by LiteSpeed's `LSC-Cookie`), one to a request with `Authorization` unless RFC 9111 section
+//! sets a cookie (except by LiteSpeed's `LSC-Cookie`) or has a `Cart-Token`, one to a request with `Authorization` unless RFC 9111 section
 //! 3.5 allows it, a partial one, one that ended in an error, one that is too large.
 
 mod freshen;
@@ -26,6 +26,7 @@ pub use keep::{CRAWLER_SEES, Keep, is_ours};
 use crate::ask::Asking;
 use crate::notes::Notes;
 use crate::place::Place;
+use crate::places::Country;
 use crate::rules::{Mode, NONCE_LIFE, Rules};
 use crate::terms::MOST_TAGS;
 use crate::{Millis, Tag, Terms};
@@ -41,6 +42,8 @@ pub struct Answer<'a, F> {
     pub fields: F,
     /// What the script reported by functions.
     pub notes: &'a Notes,
+    /// The country of the client, if it is known.
+    pub country: Option<Country>,
     /// Its content; empty if not known yet.
     pub content: &'a [u8],
     /// The script ended in a fatal error, its worker died, or the content is incomplete.
@@ -82,10 +85,14 @@ pub enum Refusal {
     NoCache,
     /// It sets a cookie.
     SetCookie,
+    /// It names a cart for its client: `Cart-Token`.
+    Token,
     /// The request had `Authorization`, and the response does not say that it is public (RFC 9111 section 3.5).
     Authorization,
     /// It varies by everything, or by something that the rules forbid.
     Vary,
+    /// It is for visitors in one country, and it is not certain that the client is one.
+    Country,
     /// It is stale when it arrives.
     Expired,
     /// No source says how long it is valid.
@@ -112,8 +119,10 @@ impl Refusal {
             Refusal::Private => "private",
             Refusal::NoCache => "no-cache",
             Refusal::SetCookie => "set-cookie",
+            Refusal::Token => "token",
             Refusal::Authorization => "authorization",
             Refusal::Vary => "vary",
+            Refusal::Country => "country",
             Refusal::Expired => "expired",
             Refusal::NoLifetime => "no-lifetime",
             Refusal::TooLarge => "too-large",
@@ -143,12 +152,21 @@ where
     F: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let said = Said::hear(rules, answer.fields.clone(), answer.notes);
-    let case = Case { rules, place, asking, status: answer.status, said: &said, now };
+    let case =
+        Case { rules, place, asking, status: answer.status, country: answer.country, said: &said, now };
     match case.terms(answer.content, answer.failed) {
         Ok(terms) => Verdict::Store { terms, keep: said.keep() },
+        // That a page was not for this client's country says nothing about others, but some may come from the same country.
+        Err(why) if said.country().is_some() => {
+            Verdict::Refuse { why, remember: rules.remember_refusal.min(UNKNOWN_COUNTRY) }
+        }
         Err(why) => refuse(rules, why),
     }
 }
+
+/// How long it is remembered that a page that differs by country could not be stored for one visitor. Short: visitors from known
+/// countries would get it from PHP as well. Not 0: with a country that is never known, all requests for the page would wait for each other.
+const UNKNOWN_COUNTRY: Millis = 2000;
 
 /// The tags that the refused response would have had: purging one makes the cache forget that it is uncacheable. If
 /// there are very many, only the first count.
@@ -183,6 +201,7 @@ struct Case<'c, 'a> {
     place: &'c Place<'c>,
     asking: &'c Asking,
     status: u16,
+    country: Option<Country>,
     said: &'c Said<'a>,
     now: Millis,
 }
@@ -195,7 +214,12 @@ impl Case<'_, '_> {
             (self.asking.reduced && self.status != 200, Refusal::Arguments),
             (content.len() > rules.largest_page, Refusal::TooLarge),
             (said.vary.refused, Refusal::Vary),
+            (
+                said.country().is_some_and(|country| country.is_none() || country != self.country),
+                Refusal::Country,
+            ),
             (said.sets_cookie, Refusal::SetCookie),
+            (said.has_token, Refusal::Token),
         ];
         if let Some((_, why)) = objections.into_iter().find(|(holds, _)| *holds) {
             return Err(why);

@@ -7,6 +7,7 @@ use super::keep::Keep;
 use crate::control::{Control, LONGEST, seconds, structured};
 use crate::notes::Notes;
 use crate::place::Place;
+use crate::places::{COUNTRY, Country};
 use crate::rules::{Mode, Rules};
 use crate::vary::Names;
 use crate::{Millis, terms};
@@ -39,6 +40,8 @@ pub(super) struct Said<'a> {
     pub vary: Names,
     no_vary: bool,
     pub has_validators: bool,
+    /// It has a `Cart-Token`, by which a client of WooCommerce's Store API goes on with a cart.
+    pub has_token: bool,
     pub content_type: &'a [u8],
     pub tags: Vec<Cow<'a, [u8]>>,
     /// Fields that `Connection` names, lower case.
@@ -88,6 +91,7 @@ impl<'a> Said<'a> {
             }
             9 if is("cache-tag") => self.split_tags(value, b","),
             10 if is("set-cookie") => self.sets_cookie = true,
+            10 if is("cart-token") => self.has_token = true,
             10 if is("connection") => self.connection.extend(
                 value
                     .split(|b| *b == b',')
@@ -202,7 +206,13 @@ impl<'a> Said<'a> {
     pub fn vary_names(&self) -> Box<[Box<str>]> {
         let names =
             self.vary.names.iter().filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned();
-        Names { names: names.collect(), refused: false }.finish()
+        let country = self.country().map(|_| Box::from(COUNTRY));
+        Names { names: names.chain(country).collect(), refused: false }.finish()
+    }
+
+    /// The country for which the page is, if it is for one; `Some(None)`: that is unknown.
+    pub fn country(&self) -> Option<Option<Country>> {
+        self.note.as_ref().and_then(|note| note.country)
     }
 
     /// Whether it says anything about lifetime.

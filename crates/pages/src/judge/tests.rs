@@ -2,6 +2,7 @@
 
 use super::said::date;
 use super::*;
+use crate::places::COUNTRY;
 use crate::rules::{Lifetimes, Paths, VaryCookies};
 use crate::{Form, Page};
 use millrace_wire::conditional::http_date;
@@ -38,6 +39,7 @@ struct Given<'a> {
     notes: Notes,
     content: &'a str,
     failed: bool,
+    country: Option<Country>,
     asking: Asking,
     path: &'a str,
 }
@@ -45,7 +47,16 @@ struct Given<'a> {
 impl Default for Given<'_> {
     fn default() -> Self {
         let (notes, asking) = (Notes::default(), Asking::default());
-        Given { status: 200, fields: &[], notes, content: "x", failed: false, asking, path: "/p" }
+        Given {
+            status: 200,
+            fields: &[],
+            notes,
+            content: "x",
+            failed: false,
+            country: None,
+            asking,
+            path: "/p",
+        }
     }
 }
 
@@ -56,6 +67,7 @@ fn judged(rules: &Rules, given: &Given<'_>) -> Result<(Terms, Keep), Refusal> {
         notes: &given.notes,
         content: given.content.as_bytes(),
         failed: given.failed,
+        country: given.country,
     };
     let place = Place { path: given.path.as_bytes(), ..PLACE };
     match judge(rules, &place, &given.asking, &answer, NOW) {
@@ -400,6 +412,7 @@ fn a_function_call_goes_before_headers() {
     assert_eq!(said_by_function(day, &[], 404), Ok(86_400));
     assert_eq!(said_by_function("no-store", &[("Cache-Control", "max-age=60")], 200), Err(Refusal::NoStore));
     assert_eq!(said_by_function(day, &[("Set-Cookie", "a=b")], 200), Err(Refusal::SetCookie));
+    assert_eq!(said_by_function(day, &[("cart-token", "a")], 200), Err(Refusal::Token));
 }
 
 #[test]
@@ -416,6 +429,7 @@ fn a_fallback_yields_to_the_pages_own_refusal() {
         ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT", Expired),
         ("Pragma", "no-cache", NoCache),
         ("Set-Cookie", "a=b", SetCookie),
+        ("Cart-Token", "a", Token),
         ("X-Accel-Expires", "0", Expired),
     ] {
         assert_eq!(with_control(day, &[(name, value)], 200), Err(expected), "{name}: {value}");
@@ -430,6 +444,44 @@ fn a_fallback_yields_to_the_pages_own_refusal() {
     assert_eq!(with_control(day, &[], 404), Ok(5));
     assert_eq!(with_control(day, &[], 500), Err(Status));
     assert_eq!(with_control("public", &[("Content-Type", "text/html")], 200), Ok(10));
+}
+
+#[test]
+fn pages_for_visitors_in_a_country() {
+    let (germany, france) = (Country::parse(b"DE"), Country::parse(b"FR"));
+    let judged = |control: &str, fields, country| {
+        let notes = Notes { control: control.into(), ..Notes::default() };
+        judged(&profile(), &Given { notes, fields, country, ..Given::default() })
+    };
+    let by_country = |terms: &Terms| terms.vary.iter().any(|name| &**name == COUNTRY);
+    let (terms, _) = judged("public, max-age=60, country=DE, fallback", &[], germany).unwrap();
+    assert!(by_country(&terms));
+    // A field that decides how long it lives doesn't change for whom it is.
+    let (terms, _) =
+        judged("public, country=DE, fallback", &[("Millrace-Cache-Control", "max-age=60")], germany).unwrap();
+    assert!(by_country(&terms));
+    for (control, country) in [
+        ("public, max-age=60, country=DE", france),
+        ("public, max-age=60, country=DE", None),
+        ("public, max-age=60, country", germany),
+        ("public, max-age=60, country", None),
+        ("public, max-age=60, country=DEU", germany),
+        ("public, max-age=60, country=DE, country=FR", germany),
+    ] {
+        assert_eq!(judged(control, &[], country).unwrap_err(), Refusal::Country, "{control} {country:?}");
+    }
+    // Only PHP's function says so, not a field.
+    let (terms, _) = judged("", &[("Millrace-Cache-Control", "max-age=60, country=DE")], None).unwrap();
+    assert!(!by_country(&terms));
+    // It is soon tried again.
+    let notes = Notes { control: b"no-store, country".to_vec(), ..Notes::default() };
+    let fields = [("", &b""[..]); 0].into_iter();
+    let answer = Answer { status: 200, fields, notes: &notes, country: None, content: b"", failed: false };
+    let Verdict::Refuse { why, remember } = judge(&profile(), &PLACE, &Asking::default(), &answer, NOW)
+    else {
+        panic!()
+    };
+    assert_eq!((why, remember), (Refusal::Country, UNKNOWN_COUNTRY));
 }
 
 #[test]
@@ -647,7 +699,7 @@ fn freshened(fields: &[(&str, &str)], later: Millis) -> (Terms, Result<Freshened
     let (old, _) = judged(&rules, &Given { fields: DRUPAL, notes, ..Given::default() }).unwrap();
     let notes = Notes::default();
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
-    let answer = Answer { status: 304, fields, notes: &notes, content: b"", failed: false };
+    let answer = Answer { status: 304, fields, notes: &notes, country: None, content: b"", failed: false };
     let page = drupal_page(&old);
     let page = (&page, page.identity().body());
     let new = freshen(&rules, &PLACE, &Asking::default(), page, &old, &answer, NOW + later);
@@ -691,6 +743,7 @@ fn a_304_makes_a_page_fresh_again() {
 fn a_304_may_forbid_to_keep_the_page() {
     assert_eq!(freshened(&[("Cache-Control", "no-store")], 1).1.unwrap_err(), Refusal::NoStore);
     assert_eq!(freshened(&[("Cache-Control", "private")], 1).1.unwrap_err(), Refusal::Private);
+    assert_eq!(freshened(&[("Cart-Token", "a")], 1).1.unwrap_err(), Refusal::Token);
     // Only an age: the 304's, not the stored page's.
     let (old, new) = freshened(&[("Age", "10")], 400_000);
     assert_eq!(new.unwrap().terms, Terms { age: 10_000, ..old });

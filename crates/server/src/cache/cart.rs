@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use millrace_pages::carts::{self, PageProof};
-use millrace_pages::vary::select;
 use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Rules, Tag, Terms, ask};
 use millrace_wire::encoding::Coding;
@@ -46,7 +45,7 @@ pub fn look<'a>(
     if asking.range || asked.has_range() {
         return Err(Bypass::Cart(CartHold::Range));
     }
-    let found = stored(thread, rules, request, &asking, &key).ok_or(Bypass::Cart(CartHold::Page))?;
+    let found = stored(thread, site, rules, request, &asking, &key).ok_or(Bypass::Cart(CartHold::Page))?;
     match site.visitors.proof(thread, &found.1.tags, shows(site, &found.1, &pass.items)) {
         PageProof::Proven => {}
         PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
@@ -62,13 +61,14 @@ pub fn look<'a>(
 /// The fresh page with this key, and its terms.
 fn stored(
     thread: &CacheThread,
+    site: &Site,
     rules: &Rules,
     request: &Request,
     asking: &Asking,
     key: &[u8],
 ) -> Option<(Hit, Arc<Terms>)> {
     let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| select(rules, request.head.fields(), name, out);
+    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
     let mut shard = cache.lock(cache.shard_of(key));
     let Lookup::Fresh(hit) = shard.look(key, &mut select, cache.now(thread)) else { return None };
     if !asking.wants.allow(hit.age, hit.ttl_left, false) {
@@ -155,7 +155,9 @@ impl Comparison {
         }
         let asked = settle::asked(&self.site, &self.request, &path);
         let Ok(asking) = ask(rules, &asked, &mut key) else { return };
-        let Some((hit, terms)) = stored(&self.thread, rules, &self.request, &asking, &key) else { return };
+        let Some((hit, terms)) = stored(&self.thread, &self.site, rules, &self.request, &asking, &key) else {
+            return;
+        };
         let kind = Tag::named(self.site.name().unwrap_or(""), &page.kind);
         // A public page that was made after this run had begun may show a later state.
         let begun = self.thread.cache.now(&self.thread).saturating_sub(age);

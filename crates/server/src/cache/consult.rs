@@ -1,13 +1,13 @@
 //! Looks a request up in the page cache before a script runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_pages::vary::select;
+use millrace_pages::places::COUNTRY;
 use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
@@ -127,10 +127,23 @@ impl Consultation<'_> {
         let head = &self.request.head;
         let asked = PageRequest::read(head);
         let now = cache.now(self.thread);
-        let mut select = |name: &str, out: &mut Vec<u8>| select(self.rules, head.fields(), name, out);
+        let lacks_country = Cell::new(false);
+        let mut select = |name: &str, out: &mut Vec<u8>| {
+            let before = out.len();
+            settle::select(self.thread, self.site, self.rules, self.request, name, out);
+            if name == COUNTRY && out.len() == before {
+                lacks_country.set(true);
+            }
+        };
         let mut shard = cache.lock(cache.shard_of(key));
         // The lock is held from the lookup until it is known which request leads the fill.
-        let (stale, running, cache_status) = match shard.look(key, &mut select, now) {
+        let found = shard.look(key, &mut select, now);
+        if lacks_country.get() {
+            // PHP finds it out.
+            drop(shard);
+            return ruled_out(self.thread, &Bypass::Country);
+        }
+        let (stale, running, cache_status) = match found {
             Lookup::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
                 drop(shard);
                 return self.hit(&hit, &asked);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Keep, freshen, tags};
-use millrace_pages::vary::select;
+use millrace_pages::places::Country;
 use millrace_pages::{
     Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, StoreOutcome, Tag, Terms, Ticket,
     Verdict, judge,
@@ -296,7 +296,8 @@ impl FillJob {
         if self.rules.faithful && is_coded() {
             return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
         }
-        judge(&self.rules, &self.place(), &self.asking, &answer(reply, aside, content), self.now())
+        let answer = answer(reply, aside, content, self.country());
+        judge(&self.rules, &self.place(), &self.asking, &answer, self.now())
     }
 
     /// Tags whose purge makes the cache forget that a response is uncacheable; none if this is not remembered.
@@ -304,7 +305,11 @@ impl FillJob {
         if remember == 0 {
             return Box::default();
         }
-        tags(&self.rules, &self.place(), &answer(reply, aside, &[]))
+        tags(&self.rules, &self.place(), &answer(reply, aside, &[], None))
+    }
+
+    fn country(&self) -> Option<Country> {
+        self.site.visitors.country(&self.thread, &self.request)
     }
 
     /// The page is complete: compresses and stores it.
@@ -333,8 +338,9 @@ impl FillJob {
 
     /// Passes to `use_it` the request's values of the fields by which pages vary.
     fn with_select<T>(&self, use_it: impl FnOnce(Select<'_>) -> T) -> T {
-        let head = &self.request.head;
-        use_it(&mut |name, out| select(&self.rules, head.fields(), name, out))
+        use_it(&mut |name, out| {
+            settle::select(&self.thread, &self.site, &self.rules, &self.request, name, out);
+        })
     }
 
     fn page(&self, reply: &Reply, content: Vec<u8>, keep: &Keep) -> Arc<Page> {
@@ -352,7 +358,7 @@ impl FillJob {
 
     /// PHP says that the page is still valid (RFC 9111 section 4.3.4).
     fn freshen(self, lead: Lead, page: &Arc<Page>, terms: &Terms, reply: &Reply, aside: &Aside) {
-        let (answer, now) = (answer(reply, aside, &[]), self.now());
+        let (answer, now) = (answer(reply, aside, &[], self.country()), self.now());
         // If the content can't be unpacked, it can be neither searched nor sent.
         let form = make::uncoded(page);
         let content = form.as_deref().map_or(&[][..], |form| form.body());
@@ -411,7 +417,7 @@ impl FillJob {
     /// Whether other clients may see an error's content: only if it could be a page.
     fn is_fit_for_all(&self, lead: &Lead, reply: &Reply) -> bool {
         let (fields, notes) = (reply.fields.iter(), &Default::default());
-        let answer = Answer { status: 200, fields, notes, content: &[], failed: false };
+        let answer = Answer { status: 200, fields, notes, country: None, content: &[], failed: false };
         match judge(&self.rules, &self.place(), &self.asking, &answer, self.now()) {
             Verdict::Store { terms, .. } => lead.is_for_all(&terms.vary),
             Verdict::Refuse { .. } => false,
@@ -547,7 +553,8 @@ pub(super) fn answer<'a>(
     reply: &'a Reply,
     aside: &'a Aside,
     content: &'a [u8],
+    country: Option<Country>,
 ) -> Answer<'a, impl Iterator<Item = (&'a str, &'a [u8])> + Clone> {
     let fields = reply.fields.iter().chain(aside.fields.iter());
-    Answer { status: reply.status, fields, notes: &aside.notes, content, failed: aside.failed }
+    Answer { status: reply.status, fields, notes: &aside.notes, country, content, failed: aside.failed }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
 use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
 use millrace_pages::key::write_kept;
+use millrace_pages::places::{COUNTRY, Country};
 use millrace_pages::purge::purges;
-use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask};
+use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask, vary};
 use millrace_wire::head::Framing;
 use millrace_wire::path;
 
@@ -69,7 +70,8 @@ fn tell_as_get(
     }
     let verdict = {
         let (asking, none) = (Asking { head: false, ..asking }, Aside::default());
-        let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[]);
+        let country = site.visitors.country(thread, request);
+        let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[], country);
         judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(thread))
     };
     match verdict {
@@ -150,6 +152,25 @@ pub fn asked<'a>(
     }
 }
 
+/// Appends a request's value for a name by which pages vary: a field, or the client's country.
+pub fn select(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    request: &Request,
+    name: &str,
+    out: &mut Vec<u8>,
+) {
+    match name {
+        COUNTRY => {
+            out.extend_from_slice(
+                site.visitors.country(thread, request).as_ref().map_or(b"", Country::letters),
+            );
+        }
+        field => vary::select(rules, request.head.fields(), field, out),
+    }
+}
+
 /// The request that PHP gets if the response is for all: by GET, without fields that concern one client only and
 /// without what the key does not contain; with the validators of a page that may still be valid.
 pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
@@ -184,7 +205,8 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
         target.pop();
     }
     let target = if is_reduced { &target } else { request.head.path_query() };
-    request.derived(target, keeps, &more)
+    let is_shared = rules.mode == Mode::Profile;
+    Request { is_shared, ..request.derived(target, keeps, &more) }
 }
 
 /// Whether a value of `Accept-Encoding` contains only known codings, so that a page which shows it reveals nothing.

@@ -32,6 +32,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/page.php"
     "wordpress/people.php"
     "wordpress/posts.php"
+    "wordpress/rest.php"
     "wordpress/rewind.php"
     "wordpress/rewound-shop.php"
     "wordpress/shop.php"

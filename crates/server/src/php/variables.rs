@@ -45,6 +45,10 @@ pub fn write<'b>(
     litespeed(&mut frame, site, request);
     if let Some(inject) = inject {
         frame.variable(INJECT_VARIABLE.as_bytes(), inject);
+        if request.is_shared {
+            // For the hooks: the response is no visitor's own.
+            frame.variable(b"MILLRACE_SHARED", b"1");
+        }
     }
     fields(&mut frame, request);
     frame
@@ -354,6 +358,8 @@ mod tests {
             standing: Default::default(),
             visit: None,
             run: None,
+            is_shared: false,
+            is_forwarded: false,
         }
     }
 

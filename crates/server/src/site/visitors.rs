@@ -9,14 +9,17 @@
 //!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
 //! ```
 //!
-//! Locks: a site's table is behind one mutex, held for some lookups in hash tables and never while waiting. Only
-//! requests with concerned cookies come here: a cache hit without such cookies costs nothing.
+//! Locks: each part of a site's table is behind a mutex, held for some lookups in hash tables and never while waiting. Only
+//! requests with concerned cookies come here, and requests for pages that differ by country: any other cache hit costs nothing. A
+//! shard of the page cache may be locked when [`Visitors::country`] is called.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use millrace_pages::ask::bypass_argument;
 use millrace_pages::carts::{PageProof, Proofs};
+use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
     CartHold, CartPage, ConcernedCookies, Cookies, Limits, Pass, PrintKey, Report, ReportNote, Run, Standing,
     VisitorUsage, Visitors as Known,
@@ -59,6 +62,8 @@ struct VisitorTable {
     known: Mutex<Known>,
     /// Which pages are the same for visitors with a cart.
     proofs: Mutex<Proofs>,
+    /// In which countries addresses are.
+    places: Mutex<Places>,
 }
 
 impl VisitorTable {
@@ -70,8 +75,15 @@ impl VisitorTable {
         self.proofs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self, context: &Context) -> u64 {
-        let now = context.clock.now();
+        self.time(context.clock.now())
+    }
+
+    fn time(&self, now: Instant) -> u64 {
         let epoch = *self.epoch.get_or_init(|| now);
         now.saturating_duration_since(epoch).as_millis() as u64
     }
@@ -97,8 +109,8 @@ impl Visitors {
     fn table(&self) -> &Arc<VisitorTable> {
         self.table.get_or_init(|| {
             let known = Mutex::new(Known::new(self.limits));
-            let (key, proofs) = (PrintKey::default(), Mutex::default());
-            Arc::new(VisitorTable { key, epoch: OnceLock::new(), known, proofs })
+            let (key, proofs, places) = (PrintKey::default(), Mutex::default(), Mutex::default());
+            Arc::new(VisitorTable { key, epoch: OnceLock::new(), known, proofs, places })
         })
     }
 
@@ -158,6 +170,23 @@ impl Visitors {
         }
     }
 
+    /// The country that a request comes from, as WooCommerce sees it: by a field of a trusted proxy, otherwise by what PHP has found for
+    /// the client's address. `None`: unknown; a crawler, to which WooCommerce shows the shop's own country; or a field of another client,
+    /// which WooCommerce believes.
+    pub fn country(&self, context: &Context, request: &Request) -> Option<Country> {
+        if request.head.field("user-agent").is_some_and(places::is_crawler) {
+            return None;
+        }
+        match places::named(request.head.fields()) {
+            Named::Country(country) => Some(country).filter(|_| request.is_forwarded),
+            Named::Unclear => None,
+            Named::No => {
+                let table = self.table();
+                table.places().country(request.ends.client_ip()?, table.now(context))
+            }
+        }
+    }
+
     /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.
     pub fn without_cookies(&self, request: &Request) -> Request {
         let mut more = Vec::new();
@@ -191,8 +220,8 @@ impl Visitors {
             Standing::Unproven => context.stats.add(Counter::VisitorsUnproven, 1),
             _ => {}
         }
-        let (stage, begun) = (Mutex::new(stage), context.clock.now());
-        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, begun, stage }));
+        let (stage, begun, client) = (Mutex::new(stage), context.clock.now(), request.ends.client_ip());
+        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, client, begun, stage }));
     }
 }
 
@@ -211,6 +240,7 @@ fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
 struct SiteVisit {
     table: Arc<VisitorTable>,
     cookies: Cookies,
+    client: Option<IpAddr>,
     begun: Instant,
     stage: Mutex<VisitStage>,
 }
@@ -234,6 +264,11 @@ impl SiteVisit {
 
 impl Visit for SiteVisit {
     fn hear(&self, text: &[u8]) {
+        if let (Some(report), Some(client)) = (PlaceReport::parse(text), self.client) {
+            // As of the start of the run: some seconds don't matter.
+            self.table.places().note(client, report, self.table.time(self.begun));
+            return;
+        }
         let mut stage = self.stage();
         if let VisitStage::Silent(now) = *stage {
             *stage = match text {

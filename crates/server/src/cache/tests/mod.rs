@@ -1,6 +1,7 @@
 //! The room's rules, with a scripted maker in place of PHP.
 
 mod carts;
+mod countries;
 mod fills;
 mod hits;
 mod outlive;
@@ -165,6 +166,8 @@ impl Scene {
             standing: Default::default(),
             visit: None,
             run: None,
+            is_shared: false,
+            is_forwarded: false,
         }
     }
 

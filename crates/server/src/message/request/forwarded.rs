@@ -10,7 +10,7 @@ use super::{Ends, Scheme};
 
 /// The ends as the site should see them, and the host that the client requested from the proxy.
 pub fn apply(trusted: &[Network], ends: Ends, head: &Head) -> (Ends, Option<Box<str>>) {
-    if trusted.is_empty() || !is_trusted(trusted, ends.client_ip()) {
+    if !is_trusted(trusted, ends.client_ip()) {
         return (ends, None);
     }
     let mut seen = ends;
@@ -51,7 +51,8 @@ fn last_item<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
     head.field_text(name).and_then(|value| value.rsplit(',').next()).map(str::trim)
 }
 
-fn is_trusted(trusted: &[Network], peer: Option<IpAddr>) -> bool {
+/// Whether a peer is a trusted proxy; `None`: it is on a Unix socket.
+pub fn is_trusted(trusted: &[Network], peer: Option<IpAddr>) -> bool {
     trusted.iter().any(|network| match (network, peer) {
         (Network::Unix, None) => true,
         (Network::Block(IpAddr::V4(block), bits), Some(IpAddr::V4(peer))) => {

@@ -100,11 +100,16 @@ pub struct Request {
     pub visit: Option<Arc<dyn Visit>>,
     /// How PHP is to run for it, if that is not up to the worker.
     pub run: Option<AsRun>,
+    /// The response may be for all visitors: it runs for the page cache.
+    pub is_shared: bool,
+    /// A trusted proxy has sent it.
+    pub is_forwarded: bool,
 }
 
 impl Request {
     /// A request from a connection with these ends, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
+        let is_forwarded = forwarded::is_trusted(trusted_proxies, ends.client_ip());
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
         Request {
             head,
@@ -118,6 +123,8 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            is_shared: false,
+            is_forwarded,
         }
     }
 
@@ -141,6 +148,8 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            is_shared: self.is_shared,
+            is_forwarded: self.is_forwarded,
         }
     }
 
@@ -160,6 +169,8 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            is_shared: self.is_shared,
+            is_forwarded: self.is_forwarded,
         }
     }
 

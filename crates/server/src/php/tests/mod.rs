@@ -190,6 +190,8 @@ impl Scene {
             standing: Default::default(),
             visit: None,
             run: None,
+            is_shared: false,
+            is_forwarded: false,
         }
     }
 

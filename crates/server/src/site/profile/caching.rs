@@ -18,6 +18,10 @@ pub struct Caching {
     pub bypass_arguments: &'static [&'static str],
     /// Paths whose pages are personal, or that trigger an action.
     pub bypass_paths: &'static [&'static str],
+    /// Exceptions from these.
+    pub open_paths: &'static [&'static str],
+    /// Exceptions for requests that the application's own script in the browser sends ([`millrace_pages::own_script`]).
+    pub script_paths: &'static [&'static str],
     /// Paths of feeds.
     pub feeds: &'static [&'static str],
     /// Paths of sitemaps.
@@ -47,6 +51,7 @@ impl Caching {
         rules.bypass_arguments.extend(&plan.bypass_arguments);
         rules.bypass_cookies.extend(&plan.bypass_cookies);
         rules.bypass_paths.extend(&plan.bypass_paths);
+        rules.chosen_paths.extend(&plan.bypass_paths);
         rules.key_cookies.extend(&plan.key_cookies);
         rules.chosen_cookies.extend(&plan.bypass_cookies);
         rules.chosen_cookies.extend(&plan.key_cookies);
@@ -66,6 +71,8 @@ impl Caching {
         rules.bypass_cookies.extend(self.bypass_cookies);
         rules.bypass_arguments.extend(self.bypass_arguments);
         rules.bypass_paths = Paths::new(self.bypass_paths);
+        rules.open_paths = Paths::new(self.open_paths);
+        rules.script_paths = Paths::new(self.script_paths);
         rules.feed_paths = Paths::new(self.feeds);
         rules.sitemap_paths = Paths::new(self.sitemaps);
         rules.rest_paths = Paths::new(self.apis);
@@ -176,9 +183,33 @@ mod tests {
         for path in ["/", "/2026/01/a-post/", "/shop/", "/wp-json/wp/v2/posts", "/about-wp-admin/"] {
             assert!(rules.bypass_paths.find(path.as_bytes()).is_none(), "{path}");
         }
-        for argument in
-            ["preview", "customize_changeset_uuid", "add-to-cart", "remove_coupon", "wc-ajax", "unapproved"]
-        {
+        // WooCommerce's Store API: products for all, the cart for its own script.
+        let bypasses = |path: &str, own| rules.bypass_path(path.as_bytes(), || own).is_some();
+        for path in [
+            "/wp-json/wc/store/v1/products",
+            "/wp-json/wc/store/products/7",
+            "/de/wp-json/wc/store/v1/products/categories",
+        ] {
+            assert!(!bypasses(path, false), "{path}");
+        }
+        for path in [
+            "/wp-json/wc/v3/products",
+            "/wp-json/wc/store/v1/checkout",
+            "/wp-json/wc/store/v1/batch",
+            "/wp-json/wc-admin/x",
+        ] {
+            assert!(bypasses(path, true), "{path}");
+        }
+        assert!(bypasses("/wp-json/wc/store/v1/cart", false) && !bypasses("/wp-json/wc/store/v1/cart", true));
+        for argument in [
+            "preview",
+            "customize_changeset_uuid",
+            "add-to-cart",
+            "remove_coupon",
+            "wc-ajax",
+            "unapproved",
+            "_method",
+        ] {
             assert!(rules.bypass_arguments.matches(argument.as_bytes()), "{argument}");
         }
         for argument in ["utm_source", "fbclid", "gclid", "msclkid", "_ga", "gad_source", "igsh"] {

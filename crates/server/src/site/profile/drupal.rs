@@ -60,6 +60,8 @@ pub(super) static PROFILE: Profile = Profile {
             "*/user/register",
             "*/user/reset",
         ],
+        open_paths: &[],
+        script_paths: &[],
         feeds: &["*/rss.xml", "*/feed"],
         sitemaps: &["*/sitemap.xml", "*/sitemaps"],
         apis: &["*/jsonapi"],

@@ -189,6 +189,8 @@ const NOTHING: Caching = Caching {
     bypass_cookies: &[],
     bypass_arguments: &[],
     bypass_paths: &[],
+    open_paths: &[],
+    script_paths: &[],
     feeds: &[],
     sitemaps: &[],
     apis: &[],

@@ -322,7 +322,14 @@ mod tests {
             let caching = &Profile::of(profile).caching;
             check("cache.bypass_cookies", caching.bypass_cookies);
             check("cache.bypass_arguments", caching.bypass_arguments);
-            for paths in [caching.bypass_paths, caching.feeds, caching.sitemaps, caching.apis] {
+            for paths in [
+                caching.bypass_paths,
+                caching.open_paths,
+                caching.script_paths,
+                caching.feeds,
+                caching.sitemaps,
+                caching.apis,
+            ] {
                 check("cache.bypass_paths", paths);
             }
         }

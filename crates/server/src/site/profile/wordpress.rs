@@ -33,6 +33,8 @@ pub(super) static PROFILE: Profile = Profile {
             "wp_scrape_*",
             "_wpnonce",
             "doing_wp_cron",
+            // Of the REST API: the request is to be taken as one by another method.
+            "_method",
             // The comment that waits for approval, shown to its author.
             "unapproved",
             "moderation-hash",
@@ -73,6 +75,9 @@ pub(super) static PROFILE: Profile = Profile {
             "*/my-account",
             "*/wc-api",
         ],
+        // WooCommerce's Store API: what all may read, and the cart of visitors without one.
+        open_paths: &["*/wp-json/wc/store/products", "*/wp-json/wc/store/v1/products"],
+        script_paths: &["*/wp-json/wc/store/cart", "*/wp-json/wc/store/v1/cart"],
         feeds: &["*/feed", "*/wp-rss.php", "*/wp-rss2.php", "*/wp-atom.php", "*/wp-rdf.php"],
         // WordPress's own, and plugins': /sitemap_index.xml, /post-sitemap.xml.
         sitemaps: &["*/wp-sitemap*", "*/sitemap*", "*sitemap.xml"],

@@ -18,7 +18,9 @@ static ROWS: &[Setting] = &[
         line: "Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`: \
                addresses, blocks like `10.0.0.0/8`, or `unix` for every client of a Unix socket.",
         reason: "Any client can send these fields. Trusted from everywhere, they would let a client forge \
-                 its address and claim HTTPS, so the server trusts only the peers in this list.",
+                 its address and claim HTTPS, so the server trusts only the peers in this list. With \
+                 WooCommerce's Geolocate, the page cache also takes the visitor's country from \
+                 `CF-IPCountry` and `X-Country-Code` of these proxies only.",
         example: "[\"10.0.0.0/8\", \"::1\", \"unix\"]",
         elsewhere: &["set_real_ip_from", "real_ip_header", "remoteipinternalproxy"],
         ..ROW
