@@ -71,7 +71,7 @@ final class Location
     public static function watch(): void
     {
         if (Page::$watched && self::$asked) {
-            Page::refuse();
+            Page::refuse('geolocation');
         } elseif (Page::$watched && self::decides()) {
             foreach (self::USES as $hook) {
                 add_filter($hook, self::class . '::used', \PHP_INT_MIN);
@@ -82,7 +82,7 @@ final class Location
     public static function used($value = null)
     {
         if (Page::$watched) {
-            Page::refuse();
+            Page::refuse('geolocation');
         }
         return $value;
     }
@@ -90,7 +90,7 @@ final class Location
     public static function shop(): void
     {
         if (Page::$watched && function_exists('is_woocommerce') && is_woocommerce() && self::decides()) {
-            Page::refuse();
+            Page::refuse('geolocation');
         }
     }
 

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_pages::ask::write_page_key;
 use millrace_pages::vary::select;
-use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
+use millrace_pages::{Asked, Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
 use super::cache_status::{self, CacheStatus};
@@ -16,7 +17,7 @@ use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
 use super::{CacheThread, PageMaker, cart, settle};
-use crate::context::stats::Counter;
+use crate::context::stats::{Counter, UNCACHEABLE};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::Site;
@@ -84,17 +85,37 @@ pub fn consult(
             CachePermit::None => {}
         }
     }
-    result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
+    result
+        .unwrap_or_else(|bypass| ruled_out(thread, site, rules, &settle::asked(site, request, path), &bypass))
 }
 
 /// The cache is bypassed by a request.
-fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
+fn ruled_out<'a, I>(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    asked: &Asked<'a, I>,
+    bypass: &Bypass<'_>,
+) -> Consulted {
     if thread.passes_on {
         return Consulted::Elsewhere;
     }
     thread.stats.add(Counter::CacheBypassed, 1);
-    thread.stats.bypassed(bypass.word(), bypass.what());
+    let name = site.name().unwrap_or("");
+    thread.stats.bypassed(name, thread.clock.now(), bypass.word(), bypass.what());
+    ROOM.with_borrow_mut(|key| {
+        write_page_key(rules, asked, key);
+        thread.cache.lately.bypassed(key, bypass, thread.cache.now(thread));
+    });
     Consulted::Run(CacheStatus::ruled_out(bypass))
+}
+
+/// A request for a page that is known to be uncacheable.
+fn passes(thread: &CacheThread, site: &Site, path: &[u8]) -> Consulted {
+    thread.stats.add(Counter::CachePassed, 1);
+    let (name, path) = (site.name().unwrap_or(""), String::from_utf8_lossy(path));
+    thread.stats.bypassed(name, thread.clock.now(), UNCACHEABLE, Some(&path));
+    Consulted::Run(CacheStatus::PASS)
 }
 
 /// A request that the cache may serve.
@@ -119,8 +140,7 @@ impl Consultation<'_> {
             if passes_on {
                 return Consulted::Elsewhere;
             }
-            self.thread.stats.add(Counter::CachePassed, 1);
-            return Consulted::Run(CacheStatus::PASS);
+            return passes(self.thread, self.site, self.path);
         }
         // Prefetches the key's place in the index while the request is read.
         cache.lock(cache.shard_of(key)).expect(key);
@@ -145,12 +165,12 @@ impl Consultation<'_> {
             Lookup::Miss(running) if shard.has_variants(key) => (None, running, CacheStatus::VARIANT_MISS),
             Lookup::Miss(running) => (None, running, CacheStatus::MISS),
             Lookup::Pass => {
-                self.thread.stats.add(Counter::CachePassed, 1);
                 // That one variant is not stored says nothing about the others.
                 if !shard.has_variants(key) {
                     passed::note(key, moment);
                 }
-                return Consulted::Run(CacheStatus::PASS);
+                drop(shard);
+                return passes(self.thread, self.site, self.path);
             }
         };
         if self.asking.wants.only_if_cached {
