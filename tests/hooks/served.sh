@@ -216,7 +216,7 @@ explained() {
 explain() {
   get /b/ && get /b/ && explained /b/ 'the page from the cache' "stored; the application's hooks: public, max-age=" 'a change of the post, page, product or attachment' || return
   get '/b/?unkept' && explained '/b/?unkept' '(DONOTCACHEPAGE)' || return
-  get '/b/?remembers' && explained '/b/?remembers' 'not stored (set-cookie)' 'Set-Cookie: remembers' || return
+  get '/b/?remembers' && explained '/b/?remembers' 'not stored (set-cookie)' 'Set-Cookie: remembers, set in ' '/wp-content/mu-plugins/test.php:' || return
   explained /wp-admin/ "the site's profile names */wp-admin" || return
 }
 

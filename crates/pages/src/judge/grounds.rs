@@ -19,6 +19,8 @@ pub struct Grounds {
     pub text: Box<str>,
     /// Why an integration says so: `DONOTCACHEPAGE`.
     pub because: Option<Box<str>>,
+    /// The call that set the deciding field, as `FILE:LINE`.
+    pub call: Option<Box<str>>,
     /// Names of the page's tags, without repetitions.
     pub tags: Box<[Box<str>]>,
 }
@@ -61,11 +63,28 @@ where
     grounds.because = said.note.as_ref().and_then(|note| note.because.clone()).filter(|_| {
         matches!(refused, None | Some(Refusal::NoStore | Refusal::Private)) && source == LifetimeSource::HOOKS
     });
+    grounds.call = match grounds.source {
+        "Set-Cookie" => call(&answer.notes.origins, "cookie "),
+        "Cache-Control" => call(&answer.notes.origins, "cache-control "),
+        _ => grounds.because.as_deref().and_then(|because| match because {
+            "Set-Cookie" => call(&answer.notes.origins, "cookie "),
+            because if because.starts_with("Cache-Control") => call(&answer.notes.origins, "cache-control "),
+            _ => None,
+        }),
+    };
     let mut tags: Vec<Box<str>> = said.tags.iter().filter_map(|tag| name_of_tag(tag)).collect();
     tags.sort_unstable();
     tags.dedup();
     grounds.tags = tags.into();
     grounds
+}
+
+/// The first call of this kind: `cookie NAME by FILE:LINE` or `cache-control by FILE:LINE`, one in a line.
+fn call(origins: &[u8], kind: &str) -> Option<Box<str>> {
+    let line = origins.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(kind.as_bytes()))?;
+    let line = String::from_utf8_lossy(line);
+    let (_, place) = line.rsplit_once("by ")?;
+    Some(place.into())
 }
 
 fn fixed(source: &'static str, text: &str) -> Grounds {
@@ -154,7 +173,8 @@ mod tests {
             Verdict::Store { .. } => None,
             Verdict::Refuse { why, .. } => Some(why),
         };
-        let Grounds { source, text, because, tags } = grounds(&rules, &place, &asking, &answer, refused, 0);
+        let Grounds { source, text, because, tags, .. } =
+            grounds(&rules, &place, &asking, &answer, refused, 0);
         let word = refused.map_or("stored", Refusal::word);
         format!("{word} by {source}: {text} [{}] {}", because.as_deref().unwrap_or(""), tags.join(" "))
     }
@@ -205,6 +225,15 @@ mod tests {
         ] {
             assert_eq!(of(fields, note), expected);
         }
+    }
+
+    #[test]
+    fn the_call_behind_a_field() {
+        let origins = b"cache-control by /s/a.php:3\ncookie x by y by /s/b c.php:7\ncookie z by /s/d.php:1";
+        assert_eq!(call(origins, "cookie ").as_deref(), Some("/s/b c.php:7"));
+        assert_eq!(call(origins, "cache-control ").as_deref(), Some("/s/a.php:3"));
+        assert_eq!(call(b"", "cookie "), None);
+        assert_eq!(call(b"cookie x", "cookie "), None);
     }
 
     #[test]

@@ -284,7 +284,8 @@ fn said(response: &PhpResponse) -> String {
     };
     let says = if grounds.text.is_empty() { String::new() } else { format!(": {}", grounds.text) };
     let because = grounds.because.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-    format!("status {status}, {result}; {}{says}{because}", grounds.source)
+    let call = grounds.call.as_ref().map(|place| format!(", set in {place}")).unwrap_or_default();
+    format!("status {status}, {result}; {}{says}{because}{call}", grounds.source)
 }
 
 fn of_site(out: &mut Text, explained: &Explanation) {
@@ -322,7 +323,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
         let PhpResponse { at, status, outcome, grounds, .. } = response;
         json!({
             "seconds_ago": ago(*at), "status": status, "outcome": outcome, "source": grounds.source,
-            "text": grounds.text, "because": grounds.because, "tags": grounds.tags,
+            "text": grounds.text, "because": grounds.because, "call": grounds.call, "tags": grounds.tags,
         })
     });
     let bypasses = preview.history.bypasses.iter().map(|bypass| {

@@ -150,9 +150,10 @@ impl PageHistory {
     fn bytes(&self) -> usize {
         const EACH: usize = 16;
         let of_response = |response: &PhpResponse| {
-            let Grounds { text, because, tags, .. } = &response.grounds;
+            let Grounds { text, because, call, tags, .. } = &response.grounds;
             let tags: usize = tags.iter().map(|tag| size_of::<Box<str>>() + EACH + tag.len()).sum();
-            let texts = text.len() + because.as_deref().map_or(0, str::len);
+            let texts =
+                text.len() + [because, call].into_iter().flatten().map(|text| text.len()).sum::<usize>();
             size_of::<PhpResponse>() + response.key.len() + texts + tags + 3 * EACH
         };
         let responses: usize = self.responses.iter().map(of_response).sum();
