@@ -544,13 +544,13 @@ mod tests {
                 end(out, EndFrame { ready, ..EndFrame::default() });
             }
         };
-        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor")] {
+        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor"), (5, "Origin")] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 5, b"a"), Err(FrameError::Note(5)));
+        assert_eq!(one(&nothing, 6, b"a"), Err(FrameError::Note(6)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }
