@@ -251,6 +251,11 @@ impl FillJob {
         if failed && self.rules.mode == Mode::Profile {
             return self.fail(lead, reply);
         }
+        self.take(lead, reply, aside, failed).await
+    }
+
+    /// Stores or refuses a response; `failed`: its status is one of an error.
+    async fn take(mut self, lead: Lead, mut reply: Reply, aside: Box<Aside>, failed: bool) {
         let content = match &reply.body {
             Body::Bytes(content) => content.as_slice(),
             _ => &[],

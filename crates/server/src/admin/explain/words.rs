@@ -30,7 +30,18 @@ pub fn verdict(preview: &Preview) -> Verdict {
         }
         _ => "",
     };
-    let (word, text, why) = match &preview.peek.entry {
+    let (word, text, why) = by_store(preview);
+    let why = if visitor.is_empty() {
+        why.to_owned()
+    } else {
+        [visitor, why].join("; ").trim_end_matches("; ").to_owned()
+    };
+    Verdict { word, text: text.to_owned(), why }
+}
+
+/// What follows from what is stored: a word, a sentence, and why.
+fn by_store(preview: &Preview) -> (&'static str, &'static str, &'static str) {
+    match &preview.peek.entry {
         PeekEntry::Page(found) => match found.grace {
             None => ("hit", "the page from the cache, without PHP", ""),
             Some(grace) if grace.purged => (
@@ -62,13 +73,7 @@ pub fn verdict(preview: &Preview) -> Verdict {
                 why,
             )
         }
-    };
-    let why = if visitor.is_empty() {
-        why.to_owned()
-    } else {
-        [visitor, why].join("; ").trim_end_matches("; ").to_owned()
-    };
-    Verdict { word, text: text.to_owned(), why }
+    }
 }
 
 /// Why a request bypasses the cache.

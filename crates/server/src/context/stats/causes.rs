@@ -48,7 +48,8 @@ impl TimedCauses {
     /// Counts a cause.
     pub fn note(&mut self, now: Instant, reason: &'static str, name: Option<&str>) {
         self.turn(now);
-        self.since_start.note(reason, name);
+        // Of uncacheable pages the names are interesting lately; scripts that are never cached should not pay twice.
+        self.since_start.note(reason, name.filter(|_| reason != UNCACHEABLE));
         self.periods[0].note(reason, name);
     }
 
@@ -174,8 +175,10 @@ impl Causes {
     }
 
     fn add_name(&mut self, reason: &'static str, name: &str, count: u64) {
-        if let Some(known) = self.names.iter_mut().find(|n| n.reason == reason && *n.name == *name) {
-            known.count += count;
+        if let Some(at) = self.names.iter().position(|n| n.reason == reason && *n.name == *name) {
+            self.names[at].count += count;
+            // Frequent names come to the front, where they are found at once.
+            self.names.swap(at, at.saturating_sub(1));
         } else if self.names.len() < MOST_NAMES {
             self.names.push(Name { reason, name: name.into(), count });
         } else if let Some(least) = self.names.iter_mut().min_by_key(|name| name.count) {
