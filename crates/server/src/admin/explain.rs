@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::pages::{cause_in_words, causes_json};
 use super::status::{bytes, duration, grouped};
-use crate::cache::{Decision, PhpResponse, Preview};
+use crate::cache::{Decision, NotedResponse, Preview};
 use crate::context::stats::{CAUSES_PERIOD, Causes};
 use crate::serve::explain::{ExplainedRoute, Explanation};
-use words::{Verdict, bypass, part_of_key, refusal, verdict};
+use words::{Prediction, bypass, part_of_key, prediction, refusal};
 
 /// Tags that the text shows.
 const TAGS_SHOWN: usize = 40;
@@ -99,7 +99,7 @@ impl Text {
 
 fn page(out: &mut Text, explained: &Explanation, preview: &Preview) -> fmt::Result {
     let now = explained.now.0;
-    let Verdict { text, why, .. } = verdict(preview);
+    let Prediction { text, why, .. } = prediction(preview);
     out.line("result", &text);
     let why = match &preview.decision {
         Decision::Bypass { word, name, pattern } => bypass(word, name, pattern, &explained.chosen),
@@ -275,11 +275,11 @@ fn lately(out: &mut Text, preview: &Preview, now: Millis) -> fmt::Result {
 }
 
 /// One response of PHP.
-fn said(response: &PhpResponse) -> String {
-    let PhpResponse { status, outcome, grounds, .. } = response;
+fn said(response: &NotedResponse) -> String {
+    let NotedResponse { status, outcome, grounds, .. } = response;
     let result = match *outcome {
-        PhpResponse::STORED => "stored".to_owned(),
-        PhpResponse::CONFIRMED => "the stored page is still valid".to_owned(),
+        NotedResponse::STORED => "stored".to_owned(),
+        NotedResponse::CONFIRMED => "the stored page is still valid".to_owned(),
         word => format!("not stored ({word}): {}", refusal(word)),
     };
     let says = if grounds.text.is_empty() { String::new() } else { format!(": {}", grounds.text) };
@@ -307,7 +307,7 @@ fn of_site(out: &mut Text, explained: &Explanation) {
 }
 
 fn page_json(explained: &Explanation, preview: &Preview) -> Value {
-    let Verdict { word, text, why } = verdict(preview);
+    let Prediction { word, text, why } = prediction(preview);
     let now = explained.now.0;
     let ago = |at: Millis| now.saturating_sub(at) as f64 / 1000.0;
     let why = match &preview.decision {
@@ -320,7 +320,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
     };
     let parts = key_parts(preview).into_iter().map(|(name, value)| json!({ "name": name, "value": value }));
     let php = preview.history.responses.iter().map(|response| {
-        let PhpResponse { at, status, outcome, grounds, .. } = response;
+        let NotedResponse { at, status, outcome, grounds, .. } = response;
         json!({
             "seconds_ago": ago(*at), "status": status, "outcome": outcome, "source": grounds.source,
             "text": grounds.text, "because": grounds.because, "call": grounds.call, "tags": grounds.tags,

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::cache_status::{self, CacheStatus};
 use super::growing::Growing;
-use super::lately::PhpResponse;
+use super::lately::NotedResponse;
 use super::{CacheThread, PageCache, PageMaker, make, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
@@ -330,7 +330,7 @@ impl FillJob {
             _ => grounds.source,
         });
         self.thread.stats.refused(name, self.thread.clock.now(), outcome, Some(cause));
-        let answer = PhpResponse { at: self.now(), key: lead.key().into(), status, outcome, grounds };
+        let answer = NotedResponse { at: self.now(), key: lead.key().into(), status, outcome, grounds };
         self.thread.cache.lately.note(answer);
     }
 
@@ -371,8 +371,8 @@ impl FillJob {
             });
             cache.has_stored(&self.site, &key, &page, stored, begun);
             let refused = cache_status::not_stored(stored);
-            let (at, outcome) = (now, refused.unwrap_or(PhpResponse::STORED));
-            cache.lately.note(PhpResponse { at, key, status: page.status, outcome, grounds });
+            let (at, outcome) = (now, refused.unwrap_or(NotedResponse::STORED));
+            cache.lately.note(NotedResponse { at, key, status: page.status, outcome, grounds });
             Brought { page, age, refused }.outcome(is_for_all)
         });
     }
@@ -405,7 +405,7 @@ impl FillJob {
         let grounds = self.grounds(reply, aside, None);
         match freshen(&self.rules, &self.place(), &self.asking, (page, content), terms, &answer, now) {
             Ok(Freshened { terms, fields, last_modified }) => {
-                let noted = PhpResponse::confirmed(lead.key(), now, grounds);
+                let noted = NotedResponse::confirmed(lead.key(), now, grounds);
                 self.thread.cache.lately.note(noted);
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());

@@ -22,7 +22,7 @@ const BYPASSES: usize = 8;
 
 /// What PHP said about a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhpResponse {
+pub struct NotedResponse {
     /// When.
     pub at: Millis,
     /// Key of the page, with its extra part.
@@ -35,20 +35,20 @@ pub struct PhpResponse {
     pub grounds: Grounds,
 }
 
-impl PhpResponse {
+impl NotedResponse {
     /// The outcome of a response that was stored.
     pub const STORED: &'static str = "stored";
     /// The outcome of a 304: the stored page is still valid.
     pub const CONFIRMED: &'static str = "confirmed";
 
     /// PHP has confirmed the stored page. The response has no tags; the page keeps its own.
-    pub fn confirmed(key: &[u8], at: Millis, grounds: Grounds) -> PhpResponse {
-        PhpResponse { at, key: key.into(), status: 304, outcome: PhpResponse::CONFIRMED, grounds }
+    pub fn confirmed(key: &[u8], at: Millis, grounds: Grounds) -> NotedResponse {
+        NotedResponse { at, key: key.into(), status: 304, outcome: NotedResponse::CONFIRMED, grounds }
     }
 
     /// Whether the page is stored, as far as this response is concerned.
     pub fn is_stored(&self) -> bool {
-        matches!(self.outcome, PhpResponse::STORED | PhpResponse::CONFIRMED)
+        matches!(self.outcome, NotedResponse::STORED | NotedResponse::CONFIRMED)
     }
 }
 
@@ -69,7 +69,7 @@ pub struct BypassCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageHistory {
     /// The latest responses of PHP, the newest first.
-    pub responses: Vec<PhpResponse>,
+    pub responses: Vec<NotedResponse>,
     /// The latest causes of bypasses.
     pub bypasses: Vec<BypassCount>,
 }
@@ -88,7 +88,7 @@ struct Halves {
 
 impl Lately {
     /// PHP has responded for a page.
-    pub fn note(&self, response: PhpResponse) {
+    pub fn note(&self, response: NotedResponse) {
         let page: Box<[u8]> = page_of(&response.key).into();
         self.change(&page, |history| {
             history.responses.truncate(RESPONSES - 1);
@@ -149,12 +149,12 @@ impl PageHistory {
     /// Its memory, bytes, roughly: each allocation has some overhead.
     fn bytes(&self) -> usize {
         const EACH: usize = 16;
-        let of_response = |response: &PhpResponse| {
+        let of_response = |response: &NotedResponse| {
             let Grounds { text, because, call, tags, .. } = &response.grounds;
             let tags: usize = tags.iter().map(|tag| size_of::<Box<str>>() + EACH + tag.len()).sum();
             let texts =
                 text.len() + [because, call].into_iter().flatten().map(|text| text.len()).sum::<usize>();
-            size_of::<PhpResponse>() + response.key.len() + texts + tags + 3 * EACH
+            size_of::<NotedResponse>() + response.key.len() + texts + tags + 3 * EACH
         };
         let responses: usize = self.responses.iter().map(of_response).sum();
         let of_bypass = |bypass: &BypassCount| size_of::<BypassCount>() + EACH + bypass.name.len();
@@ -186,8 +186,8 @@ fn shortened(name: &str) -> Box<str> {
 mod tests {
     use super::*;
 
-    fn response(key: &[u8], at: Millis) -> PhpResponse {
-        PhpResponse { at, key: key.into(), status: 200, outcome: "stored", grounds: Grounds::default() }
+    fn response(key: &[u8], at: Millis) -> NotedResponse {
+        NotedResponse { at, key: key.into(), status: 200, outcome: "stored", grounds: Grounds::default() }
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let tags: Box<[Box<str>]> = (0..50).map(|n| format!("post-{n}").into()).collect();
         for n in 0..5_000 {
             let grounds = Grounds { tags: tags.clone(), ..Grounds::default() };
-            lately.note(PhpResponse { grounds, ..response(&key(n), n) });
+            lately.note(NotedResponse { grounds, ..response(&key(n), n) });
             // A page that is used stays.
             lately.bypassed(&key(0), &Bypass::Method, n);
         }

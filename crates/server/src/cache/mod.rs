@@ -51,7 +51,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub use cache_status::CacheStatus;
 pub use consult::{Consulted, Waited, consult};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
-pub use lately::PhpResponse;
+pub use lately::NotedResponse;
 pub use preview::{Decision, Preview, preview};
 pub use settle::settle;
 

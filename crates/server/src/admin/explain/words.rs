@@ -6,7 +6,7 @@ use crate::cache::{Decision, Preview};
 use crate::serve::explain::ChosenRules;
 
 /// What the next such request gets.
-pub struct Verdict {
+pub struct Prediction {
     /// In a word. Stable.
     pub word: &'static str,
     /// In a sentence.
@@ -16,10 +16,10 @@ pub struct Verdict {
 }
 
 /// What the next such request gets, and why.
-pub fn verdict(preview: &Preview) -> Verdict {
+pub fn prediction(preview: &Preview) -> Prediction {
     if let Decision::Bypass { .. } = preview.decision {
         let text = "PHP makes the page for this request alone: it bypasses the cache".to_owned();
-        return Verdict { word: "bypass", text, why: String::new() };
+        return Prediction { word: "bypass", text, why: String::new() };
     }
     let visitor = match preview.decision {
         Decision::LookupAsAnonymous => {
@@ -36,7 +36,7 @@ pub fn verdict(preview: &Preview) -> Verdict {
     } else {
         [visitor, why].join("; ").trim_end_matches("; ").to_owned()
     };
-    Verdict { word, text: text.to_owned(), why }
+    Prediction { word, text: text.to_owned(), why }
 }
 
 /// What follows from what is stored: a word, a sentence, and why.
