@@ -7,9 +7,10 @@ use millrace_wire::frames::NoteKind;
 use crate::driver::Answer;
 use crate::site::{Page, Site};
 
-/// What was said to the page cache.
+/// What was said to the page cache; not which calls set header fields, which is for people.
 fn to_the_cache(answer: &Answer) -> Vec<&str> {
-    let notes = answer.notes.iter().filter(|(kind, _)| *kind != NoteKind::Visitor);
+    let is_told = |kind: NoteKind| !matches!(kind, NoteKind::Visitor | NoteKind::Origin);
+    let notes = answer.notes.iter().filter(|(kind, _)| is_told(*kind));
     notes.map(|(_, text)| &text[..]).collect()
 }
 
