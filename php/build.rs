@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 35] = [
+const SOURCES: [&str; 36] = [
     "main.c",
     "host.c",
     "check.c",
@@ -25,6 +25,7 @@ const SOURCES: [&str; 35] = [
     "vars.c",
     "functions.c",
     "notes.c",
+    "origin.c",
     "visitor.c",
     "early.c",
     "status.c",

@@ -75,6 +75,8 @@
 #define MR_NOTE_CONTROL 3u
 /* NOTE: what the script or the worker has found out about the visitor: crates/pages/src/visitors/report.rs. */
 #define MR_NOTE_VISITOR 4u
+/* NOTE: which call of a script forbids to store its page: crates/pages/src/judge/grounds.rs. */
+#define MR_NOTE_ORIGIN 5u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */

@@ -297,6 +297,7 @@ sapi_module_struct sapi_millrace = {
 	.flush = flush_output,
 	.getenv = vars_getenv,
 	.sapi_error = php_error,
+	.header_handler = origin_header,
 	.send_headers = send_headers,
 	.read_post = read_post,
 	.read_cookies = read_cookies,

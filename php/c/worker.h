@@ -277,6 +277,9 @@ void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);
 void wire_handler(bool ready, const char *message, size_t length);
 
+/* origin.c. For sapi_module: notes which call sets a field that forbids to store the page. */
+int origin_header(sapi_header_struct *field, sapi_header_op_enum operation, sapi_headers_struct *fields);
+
 static inline uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;

@@ -17,7 +17,8 @@
  *
  * @param string $directives those of Cache-Control: public, private, no-cache, no-store, max-age=N,
  *                           stale-while-revalidate=N, stale-if-error=N; and nonce, for a page that holds something
- *                           which is valid for half a day, as WordPress's nonces are
+ *                           which is valid for half a day, as WordPress's nonces are; and because=TEXT, which
+ *                           `millrace cache explain` shows (no comma in it)
  * @param bool $fallback holds only where the script says nothing else, before or after, nor does a header refuse that the
  *                       page is kept: for a framework's own word, so that the site's word counts whichever comes first
  * @return bool false if the answer has ended

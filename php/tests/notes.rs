@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::{Ask, Host, Sent, Worker};
-use millrace_wire::frames::NoteKind::{self, Control, Purge, Tag};
+use millrace_wire::frames::NoteKind::{self, Control, Origin, Purge, Tag};
 
 fn start() -> (Host, Worker) {
     let mut host = Host::start("zend_extension=opcache\n", &[]);
@@ -237,4 +237,38 @@ fn what_an_injected_file_said_before_it_failed_is_forgotten() {
     let script = host.script("page.php", "<?php echo 1; millrace_tag('theirs');");
     let answer = worker.run(&Ask::get(&script).set("MILLRACE_INJECT", inject.to_str().unwrap()));
     assert_eq!((answer.text(), answer.notes), ("1".to_owned(), notes(&[(Tag, "theirs")])));
+}
+
+/// Which calls forbid to store the page: of cookies and of a restrictive Cache-Control; where a plugin's part of the
+/// stack is known, the plugin's.
+#[test]
+fn the_calls_that_forbid_to_store_a_page() {
+    let (host, mut worker) = start();
+    let plugin = host.script("wp-content/plugins/a.php", "<?php\nfunction plugin() {\n  library();\n}");
+    let library =
+        host.script("wp-includes/functions.php", "<?php\nfunction library() { setcookie('b', '1'); }");
+    let script = host.script(
+        "page.php",
+        &format!(
+            "<?php\nheader('Cache-Control: max-age=60');\nheader('X-A: private');\nheader('Cache-Control: NO-Store');\n\
+             setcookie('a', 'secret');\nrequire '{}'; require '{}';\nlibrary();\nplugin();\n\
+             header_remove();\neval('setcookie(\"c\", \"1\");');\nsession_start();\necho 'x'; flush();\n\
+             @header('Set-Cookie: late=1');",
+            plugin.display(),
+            library.display(),
+        ),
+    );
+    let answer = worker.run(&Ask::get(&script).set("HTTP_HOST", "a"));
+    let (page, library, plugin) = (script.display(), library.display(), plugin.display());
+    let expected = [
+        format!("cache-control by {page}:4"),
+        format!("cookie a by {page}:5"),
+        format!("cookie b by {library}:2"),
+        format!("cookie b by {plugin}:3"),
+        format!("cookie c by {page}(10) : eval()'d code:1"),
+        format!("cookie PHPSESSID by {page}:11"),
+        format!("cache-control by {page}:11"),
+    ];
+    let found: Vec<_> = answer.notes.into_iter().filter(|note| note.0 == Origin).map(|note| note.1).collect();
+    assert_eq!(found, expected);
 }

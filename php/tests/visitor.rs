@@ -91,6 +91,7 @@ fn after_its_answer_the_script_still_speaks() {
     let mut seen = Vec::new();
     loop {
         match worker.next() {
+            driver::Sent::Note(NoteKind::Origin, _) => {}
             driver::Sent::Note(kind, text) => seen.push(format!("{kind:?} {text}")),
             driver::Sent::End(_) => seen.push("end".to_owned()),
             driver::Sent::Ready(_) => break,

@@ -30,6 +30,8 @@ add_action('wp_loaded', function () {
         echo "\ndone";
         exit;
     }
+    if (isset($_GET['unkept'])) define('DONOTCACHEPAGE', true);
+    isset($_GET['remembers']) && setcookie('remembers', '1', 0, '/');
     isset($_POST['add-to-cart']) && setcookie('woocommerce_items_in_cart', '1', 0, '/');
 });
 add_filter('wp_is_application_passwords_available', '__return_true');
@@ -203,13 +205,28 @@ litespeed() {
     || ($_SERVER["SCRIPT_URL"] ?? "") !== "/") exit(json_encode($_SERVER));'
 }
 
+# explained PATH TEXT...: `millrace cache explain` says so.
+explained() {
+  local said text
+  said=$("$millrace" cache explain --admin "unix:$scratch/admin.sock" "$base$1") || { echo "$said"; return 1; }
+  for text in "${@:2}"; do has "$said" "$text" || return; done
+}
+
+# Why WordPress's pages are cached, or why not.
+explain() {
+  get /b/ && get /b/ && explained /b/ 'the page from the cache' "stored; the application's hooks: public, max-age=" 'a change of the post, page, product or attachment' || return
+  get '/b/?unkept' && explained '/b/?unkept' '(DONOTCACHEPAGE)' || return
+  get '/b/?remembers' && explained '/b/?remembers' 'not stored (set-cookie)' 'Set-Cookie: remembers, set in ' '/wp-content/mu-plugins/test.php:' || return
+  explained /wp-admin/ "the site's profile names */wp-admin" || return
+}
+
 served() {
   site=$scratch/served
   cp -r "$scratch/site" "$site"
   port=$(free_port)
   base=http://127.0.0.1:$port
   pages=(/ /a/ /b/ /c/ /about-us/ /category/cat-a/ /category/cat-b/ /category/cat-c/ /author/editor/ /2026/01/ /feed/)
-  serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set admin.listen=off --set cache.dir=off --set php.workers=3
+  serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set "admin.listen=unix:$scratch/admin.sock" --set cache.dir=off --set php.workers=3
   check 'a served site' seed || { tail "$scratch/served.log"; return; }
   change 'wp_insert_post(["post_type" => "page", "post_name" => "about-us", "post_title" => "About us", "post_status" => "publish", "menu_order" => 5]);
     wp_update_user(["ID" => 1, "user_nicename" => "editor"]);' >/dev/null
@@ -226,5 +243,6 @@ served() {
   check 'served: a password' password
   check 'served: Site Health finds the page cache' site_health
   check 'served: what the LiteSpeed Cache plugin looks for' litespeed
+  check 'served: why pages are cached' explain
   check 'served: the server ends' stop "$server"
 }

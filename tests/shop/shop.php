@@ -572,7 +572,7 @@ function test_mini_cart(): string
 
 add_filter('woocommerce_add_to_cart_fragments', fn ($fragments) => (array) $fragments + ['div#mini-cart' => test_mini_cart()]);
 
-// As WooCommerce's: what the last answer had, if its hash is that of the cookie; else it asks.
+// As WooCommerce's: what the last answer had, if its hash is that of the cookie - or both are empty -; else it asks.
 add_action('wp_enqueue_scripts', function () {
     if (get_option('test_without_fragments')) {
         return;
@@ -584,7 +584,7 @@ add_action('wp_enqueue_scripts', function () {
             const cookie = (document.cookie.match(/woocommerce_cart_hash=(\w+)/) || [])[1] || '';
             const put = (all) => Object.entries(all).forEach(([at, html]) => document.querySelectorAll(at).forEach((e) => { e.outerHTML = html; }));
             const known = JSON.parse(sessionStorage.getItem('wc_fragments') || '{}');
-            if (cookie && known.cart_hash === cookie) return put(known.fragments);
+            if (known.cart_hash === cookie) return put(known.fragments);
             const answer = await (await fetch('/?wc-ajax=get_refreshed_fragments', { method: 'POST' })).json();
             sessionStorage.setItem('wc_fragments', JSON.stringify(answer));
             put(answer.fragments);

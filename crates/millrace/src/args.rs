@@ -43,6 +43,9 @@ pub enum Command {
     /// By default, purged pages become stale: the next visitor gets a new page, and the stale one only if PHP fails.
     /// --hard deletes them.
     Purge(PurgeArgs),
+    /// Look into the page cache of the running server
+    #[command(subcommand)]
+    Cache(Cache),
     /// Let WP-CLI, the system's cron and other PHP processes purge the pages of a WordPress, too
     ///
     /// PHP that Millrace runs needs none of this.
@@ -123,6 +126,36 @@ pub struct PurgeArgs {
     /// Delete pages at once instead of marking them stale, so that they are never served again, even if PHP fails
     #[arg(long)]
     pub hard: bool,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `millrace cache`
+#[derive(Debug, Subcommand)]
+pub enum Cache {
+    /// Explain why a page is or isn't cached
+    ///
+    /// Shows what the server would do with a request for this page: its key, what is stored, what purges it, what PHP
+    /// said lately, and what bypassed the cache. No script runs, and nothing is counted.
+    Explain(CacheExplainArgs),
+}
+
+/// `millrace cache explain`
+#[derive(Args, Clone, Debug, Default)]
+pub struct CacheExplainArgs {
+    /// The page: https://HOST/PATH, or /PATH if there is only one site
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// A cookie of the visitor; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cookie: Vec<String>,
+    /// A header field of the request; may be repeated
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// Which server to ask.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -258,6 +291,25 @@ mod tests {
         };
         assert_eq!((args.urls.len(), args.tag.len(), args.hard, args.all), (2, 2, true, false));
         assert!(matches!(parse(&["purge", "--all", "--site", "a.example"]), Ok(Command::Purge(_))));
+        let Ok(Command::Cache(Cache::Explain(args))) = parse(&[
+            "cache",
+            "explain",
+            "/a",
+            "--cookie",
+            "x=1",
+            "--cookie",
+            "y=2",
+            "-H",
+            "Accept: a",
+            "--json",
+        ]) else {
+            panic!()
+        };
+        assert_eq!(
+            (&*args.url, args.cookie.len(), &*args.header[0], args.json),
+            ("/a", 2, "Accept: a", true)
+        );
+        assert!(parse(&["cache", "explain"]).is_err() && parse(&["cache"]).is_err());
         assert!(parse(&["warm"]).is_err() && parse(&["warm", "/", "--jobs", "0"]).is_err());
         assert!(matches!(parse(&["warm", "/", "--jobs", "4"]), Ok(Command::Warm(_))));
     }

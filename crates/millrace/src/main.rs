@@ -4,6 +4,7 @@
 
 mod admin;
 mod args;
+mod cache;
 mod failure;
 mod hooks;
 mod http;
@@ -15,7 +16,7 @@ mod testing;
 mod warm;
 mod wordpress;
 
-use args::{Arguments, Command, Hooks, New};
+use args::{Arguments, Cache, Command, Hooks, New};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
         Command::Purge(args) => purge::purge(&args),
+        Command::Cache(Cache::Explain(args)) => cache::explain(&args),
         Command::Hooks(Hooks::Enable(args)) => hooks::enable(&args),
         Command::Hooks(Hooks::Disable(args)) => hooks::disable(&args),
         Command::Hooks(Hooks::Status(args)) => hooks::status(&args),

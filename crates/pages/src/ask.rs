@@ -203,6 +203,13 @@ where
     if key.len() > LONGEST_KEY { Err(Bypass::KeyTooLong) } else { Ok(asking) }
 }
 
+/// Writes the part of a request's key that all variants of its page share into `key`, after clearing it, also for a
+/// request that bypasses the cache. The query of a request without a page is written all the same.
+pub fn write_page_key<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) {
+    write_place(rules, asked, key);
+    key.truncate(LONGEST_KEY);
+}
+
 /// The part of the key that does not depend on fields. Returns whether its query differs from the request's.
 fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> bool {
     let place = &asked.place;

@@ -47,6 +47,8 @@ pub struct Control {
     pub no_cache_fields: Vec<Box<str>>,
     /// Fields that `private="..."` names; lower case.
     pub private_fields: Vec<Box<str>>,
+    /// `because`: Millrace's own; why an integration says this, for people.
+    pub because: Option<Box<str>>,
 }
 
 impl Control {
@@ -96,6 +98,7 @@ impl Control {
                 None => self.private = true,
             },
             7 if is("country") => self.country = Some(value.and_then(Country::parse)),
+            7 if is("because") => self.because = Control::because_of(item),
             7 if is("max-age") => smaller(&mut self.max_age, number()),
             8 if is("no-store") => self.no_store = true,
             8 if is("no-cache") => match names(text) {
@@ -117,6 +120,12 @@ impl Control {
             22 if is("stale-while-revalidate") => smaller(&mut self.stale_while_revalidate, number()),
             _ => {}
         }
+    }
+
+    /// The value of a directive `because=TEXT`; `None`: it is another one.
+    pub(crate) fn because_of(directive: &[u8]) -> Option<Box<str>> {
+        let text = directive.trim_ascii().strip_prefix(b"because=")?;
+        Some(String::from_utf8_lossy(unquoted(text)).into())
     }
 
     /// Reads a targeted field (RFC 9213 section 2.2): a dictionary of structured fields. `None`: it is invalid and

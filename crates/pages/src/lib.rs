@@ -65,7 +65,10 @@ pub use notes::{Note, Notes};
 pub use page::{Form, Page};
 pub use place::Place;
 pub use rules::{Mode, Rules};
-pub use store::{Grace, Hit, Hold, Kept, Lookup, Pages, Select, StoreOutcome, StoreUsage, Ticket, Wanted};
+pub use store::{
+    Grace, Hit, Hold, Kept, Lookup, Pages, Peek, PeekEntry, PeekPage, Select, StoreOutcome, StoreUsage,
+    Ticket, Wanted,
+};
 pub use tag::{Hardness, Purge, Tag};
 pub use terms::Terms;
 

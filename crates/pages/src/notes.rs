@@ -1,5 +1,5 @@
 //! What a script reports to the cache by function calls: `millrace_tag()`, `millrace_purge()`,
-//! `millrace_cache_control()`.
+//! `millrace_cache_control()`; and which of its calls forbids to store the page.
 
 /// Kind of a note; the numbers are those of the NOTE frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,12 +11,14 @@ pub enum Note {
     Purge = 2,
     /// How the page may be cached.
     Control = 3,
+    /// Which call forbids to store the page.
+    Origin = 5,
 }
 
 impl Note {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Note> {
-        [Note::Tag, Note::Purge, Note::Control].into_iter().find(|note| *note as u16 == number)
+        [Note::Tag, Note::Purge, Note::Control, Note::Origin].into_iter().find(|note| *note as u16 == number)
     }
 }
 
@@ -29,10 +31,15 @@ pub struct Notes {
     pub control: Vec<u8>,
     /// Purges, one line per call.
     pub purges: Vec<u8>,
+    /// Calls that forbid to store the page, one per line.
+    pub origins: Vec<u8>,
 }
 
 /// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
 const MOST_BYTES: usize = 256 << 10;
+
+/// Maximum bytes of origins: people read the first ones.
+const MOST_ORIGINS: usize = 4 << 10;
 
 impl Notes {
     /// Adds a note. False: there are too many of its kind, and this one is lost.
@@ -44,8 +51,10 @@ impl Notes {
             }
             Note::Tag => (&mut self.tags, b','),
             Note::Purge => (&mut self.purges, b'\n'),
+            Note::Origin => (&mut self.origins, b'\n'),
         };
-        if list.len() + text.len() > MOST_BYTES {
+        let most = if note == Note::Origin { MOST_ORIGINS } else { MOST_BYTES };
+        if list.len() + text.len() > most {
             return false;
         }
         if !list.is_empty() {

@@ -36,7 +36,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use cookies::{ConcernedCookies, Cookies, Print, PrintKey};
+pub use cookies::{ConcernedCookies, Cookie, Cookies, Print, PrintKey};
 pub use pass::{CartHold, CartPage, CartState, Pass};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};
@@ -249,6 +249,11 @@ impl Visitors {
 
     fn is_being_changed(&self, print: Print) -> bool {
         self.running.get(&print).is_some_and(|running| running.writers > 0)
+    }
+
+    /// What is known about a cookie; `None`: PHP has not seen it.
+    pub fn state_of(&mut self, cookie: &Cookie, now: Millis) -> Option<CookieState> {
+        self.state(cookie.print, now)
     }
 
     /// What is known about a cookie. A result that has expired does not make it a forgery.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millrace_pages::store::{MOST_BANS, MOST_VARIANTS, REMEMBERED, RETAINED};
 use millrace_pages::{
-    Form, Hardness, Kept, Key, Lookup, Millis, Page, Pages, Purge, StoreOutcome, Tag, Terms,
+    Form, Hardness, Kept, Key, Lookup, Millis, Page, Pages, PeekEntry, Purge, StoreOutcome, Tag, Terms,
 };
 use millrace_wire::encoding::{CODINGS, Coding};
 
@@ -90,6 +90,54 @@ fn a_page_is_fresh_then_stale_then_gone() {
     }
     assert!(matches!(look(&mut store, "/", end + 5000), Lookup::Miss(None)));
     assert_eq!((store.usage().pages, store.usage().expired), (0, 1));
+}
+
+/// A word for what `peek` finds.
+fn peeked(store: &Store, at: &str, now: Millis) -> &'static str {
+    let peek = store.peek(key(&path(at)), &mut no_fields, now);
+    match peek.entry {
+        PeekEntry::Page(page) if page.grace.is_none() => "fresh",
+        PeekEntry::Page(page) if page.grace.is_some_and(|grace| grace.purged) => "purged",
+        PeekEntry::Page(_) => "stale",
+        PeekEntry::Uncacheable(_) => "uncacheable",
+        PeekEntry::Nothing if peek.is_filling => "filling",
+        PeekEntry::Nothing => "nothing",
+    }
+}
+
+#[test]
+fn a_peek_finds_what_a_lookup_would_and_leaves_no_trace() {
+    let mut store = Store::new(1 << 20);
+    let grace = Terms { stale_if_error: MINUTE, ..terms(&[7]) };
+    assert_eq!(peeked(&store, "/", T), "nothing");
+    put(&mut store, "/", page(10), grace.clone());
+    assert_eq!(
+        [0, MINUTE, 3 * MINUTE].map(|later| peeked(&store, "/", T + later)),
+        ["fresh", "stale", "nothing"]
+    );
+    let PeekEntry::Page(found) = store.peek(key(&path("/")), &mut no_fields, T + 5).entry else { panic!() };
+    assert_eq!((found.age, found.hits, found.terms.tags.len()), (5, 0, 1));
+    store.purge(&Purge::Tag(Tag(7)), Hardness::Soft);
+    assert_eq!(peeked(&store, "/", T), "purged");
+    store.purge(&Purge::Tag(Tag(7)), Hardness::Hard);
+    assert_eq!((peeked(&store, "/", T), store.usage().purged), ("nothing", 0), "a lookup removes it");
+    let bytes = path("/mark");
+    let ticket = store.lead(key(&bytes), &mut no_fields, "fill");
+    assert_eq!(peeked(&store, "/mark", T), "filling");
+    store.pass(ticket, tags(&[8]), T + MINUTE);
+    assert_eq!((peeked(&store, "/mark", T), peeked(&store, "/mark", T + MINUTE)), ("uncacheable", "nothing"));
+    store.purge(&Purge::Tag(Tag(8)), Hardness::Soft);
+    assert_eq!(peeked(&store, "/mark", T), "nothing");
+    // Variants.
+    let bytes = path("/vary");
+    for value in ["de", "fr"] {
+        let ticket = store.lead(key(&bytes), &mut language(value), "fill");
+        store.store(ticket, &mut language(value), page(10), by_language(&[]), T);
+    }
+    let found = store.peek(key(&bytes), &mut language("fr"), T);
+    assert!(matches!(found.entry, PeekEntry::Page(_)) && found.variants == 2 && found.vary.len() == 1);
+    let found = store.peek(key(&bytes), &mut language("es"), T);
+    assert!(matches!(found.entry, PeekEntry::Nothing));
 }
 
 #[test]

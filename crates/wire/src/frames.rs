@@ -120,6 +120,8 @@ constants! {
     NOTE_CONTROL: u16 = 3;
     /// NOTE: what the script or the worker has found out about the visitor: crates/pages/src/visitors/report.rs.
     NOTE_VISITOR: u16 = 4;
+    /// NOTE: which call of a script forbids to store its page: crates/pages/src/judge/grounds.rs.
+    NOTE_ORIGIN: u16 = 5;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;

@@ -90,7 +90,7 @@ final class Location
             millrace_visitor('place', "country=$country", ...($bits === null ? [] : ["network=$bits"]));
         }
         if (Page::$watched && self::$asked) {
-            Page::refuse();
+            Page::refuse('geolocation');
         } elseif (Page::$watched && self::decides()) {
             foreach (self::USES as $hook) {
                 add_filter($hook, self::class . '::used', \PHP_INT_MIN);
@@ -101,7 +101,7 @@ final class Location
     public static function used($value = null)
     {
         if (Page::$watched) {
-            self::$asked ? Page::refuse() : Page::only_for(self::country());
+            self::$asked ? Page::refuse('geolocation') : Page::only_for(self::country());
         }
         return $value;
     }

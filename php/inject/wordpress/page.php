@@ -48,8 +48,9 @@ final class Page
         if (!$front) {
             return;
         }
-        if (is_user_logged_in() || wp_doing_ajax() || is_customize_preview()) {
-            self::refuse();
+        $why = is_user_logged_in() ? 'logged in' : (wp_doing_ajax() ? 'AJAX' : (is_customize_preview() ? 'preview' : ''));
+        if ($why !== '') {
+            self::refuse($why);
             return;
         }
         self::$watched = true;
@@ -65,8 +66,9 @@ final class Page
         if (!self::$watched) {
             return;
         }
-        if (self::is_private()) {
-            self::refuse();
+        $why = self::private();
+        if ($why !== '') {
+            self::refuse($why);
             return;
         }
         Shown::main();
@@ -114,7 +116,7 @@ final class Page
     public static function device($mobile)
     {
         if (self::$watched) {
-            headers_sent() ? self::refuse() : header('Vary: User-Agent', false);
+            headers_sent() ? self::refuse('differs for telephones') : header('Vary: User-Agent', false);
         }
         return $mobile;
     }
@@ -127,11 +129,10 @@ final class Page
         }
         self::$watched = false;
         $status = http_response_code();
-        $kept = self::$seconds !== null && in_array($status, [200, 301, 308, 404, 410], true)
-            && !(defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) && !wp_doing_ajax() && !self::is_forbidden($status);
-        $tags = $kept ? Shown::tags() : [];
+        $why = self::forbidden($status);
+        $tags = $why === '' ? Shown::tags() : [];
         if (!$tags) {
-            self::refuse();
+            self::refuse($why ?: 'too many tags');
             return;
         }
         self::$nonce = self::$nonce || wp_script_is('wp-api-fetch', 'done') || wp_script_is('wp-api-request', 'done');
@@ -146,49 +147,71 @@ final class Page
         }
     }
 
-    /** It must not be kept. */
-    public static function refuse(string $because = ''): void
+    /** It must not be kept; why, for `millrace cache explain`: no comma in it. `$words`: more directives. */
+    public static function refuse(string $why, string $words = ''): void
     {
         self::$refused = true;
-        millrace_cache_control("no-store$because", true);
+        millrace_cache_control("no-store$words, because=$why", true);
     }
 
     /** It differs by country, and is for visitors in this one; null: that is unknown. */
     public static function only_for(?string $country): void
     {
         if ($country === null) {
-            self::refuse(', country');
+            self::refuse('geolocation', ', country');
         } else {
             self::$country = $country;
         }
     }
 
-    /** What the main query shows is not for everybody. */
-    private static function is_private(): bool
+    /** Why what the main query shows is not for everybody; ''. */
+    private static function private(): string
     {
-        return is_preview() || is_customize_preview() || is_trackback() || isset($_GET['unapproved'])
-            || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE)
-            || (is_singular() && post_password_required())
-            || Shop::is_hidden()
-            || (function_exists('is_cart') && is_cart())
-            || (function_exists('is_checkout') && is_checkout())
-            || (function_exists('is_account_page') && is_account_page())
-            || (function_exists('edd_is_checkout') && edd_is_checkout());
+        return match (true) {
+            is_preview() || is_customize_preview() => 'preview',
+            is_trackback() => 'trackback',
+            isset($_GET['unapproved']) => 'a comment that waits for approval',
+            self::is_marked() => 'DONOTCACHEPAGE',
+            is_singular() && post_password_required() => 'password of a post',
+            Shop::is_hidden() => 'the shop is not open yet',
+            function_exists('is_cart') && is_cart() => 'cart',
+            function_exists('is_checkout') && is_checkout() => 'checkout',
+            function_exists('is_account_page') && is_account_page() => 'account',
+            function_exists('edd_is_checkout') && edd_is_checkout() => 'checkout',
+            default => '',
+        };
     }
 
-    /** The headers say so: something for one client, or what nocache_headers() and session_start() send. WordPress sends it with
+    private static function is_marked(): bool
+    {
+        return defined('DONOTCACHEPAGE') && DONOTCACHEPAGE;
+    }
+
+    /** Why a complete response must not be kept; ''. */
+    private static function forbidden(int $status): string
+    {
+        return match (true) {
+            self::$seconds === null => 'not made by a template of WordPress',
+            !in_array($status, [200, 301, 308, 404, 410], true) => "status $status",
+            self::is_marked() => 'DONOTCACHEPAGE',
+            wp_doing_ajax() => 'AJAX',
+            default => self::by_header($status),
+        };
+    }
+
+    /** Which header forbids it: something for one client, or what nocache_headers() and session_start() send; ''. WordPress sends it with
      * each 404, and with the redirect that it may make of one. */
-    private static function is_forbidden(int $status): bool
+    private static function by_header(int $status): string
     {
         foreach (headers_list() as $header) {
-            if (preg_match('/^(Set-Cookie|Cart-Token|RateLimit-[\w-]+):/i', $header)) {
-                return true;
+            if (preg_match('/^(Set-Cookie|Cart-Token|RateLimit-[\w-]+):/i', $header, $found)) {
+                return $found[1];
             }
-            if (!self::$overrules && $status !== 404 && !is_404() && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header)) {
-                return true;
+            if (!self::$overrules && $status !== 404 && !is_404() && preg_match('/^Cache-Control:.*\b(no-cache|no-store|private)\b/i', $header, $found)) {
+                return 'Cache-Control: ' . strtolower($found[1]);
             }
         }
-        return false;
+        return '';
     }
 
     /**

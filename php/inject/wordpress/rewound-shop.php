@@ -7,7 +7,8 @@ namespace Millrace\WordPress;
  *
  * What it asks is compared, and the session is loaded again for each request, so neither of them is in the image's key: visitors with
  * and without a cart share an image. Where a plugin looks at the session or the customer in the boot, what it found would be another visitor's:
- * then nothing is repeated, and the cookie is in the key.
+ * then nothing is repeated, and the cookie is in the key. So it is where the visitor's address decides the prices: Location tells the server
+ * about it in the boot.
  */
 final class RewoundShop
 {
@@ -40,6 +41,7 @@ final class RewoundShop
     {
         [$session, $customer] = self::objects();
         self::$repeats = $session && self::$knows_user && !millrace_rewind_used() && get_class($session) === self::HANDLER
+            && !str_starts_with((string) get_option('woocommerce_default_customer_address'), 'geolocation')
             && (!$customer || get_class($customer) === self::CUSTOMER)
             && is_callable([$session, 'init_session_cookie']) && method_exists($GLOBALS['wp_object_cache'], 'flush_group');
         return self::$repeats ? self::LOADS : [];

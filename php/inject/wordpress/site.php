@@ -52,7 +52,7 @@ final class Site
     public static function refuse(): void
     {
         if (Page::$watched) {
-            Page::refuse();
+            Page::refuse('litespeed_control_set_nocache');
         }
     }
 }

@@ -59,6 +59,8 @@ pub struct Site {
 pub struct Page {
     pub status: u16,
     pub control: String,
+    /// Why the hooks refuse it.
+    pub because: String,
     pub tags: BTreeSet<String>,
 }
 
@@ -183,9 +185,12 @@ impl Site {
 impl Page {
     pub fn of(answer: &Answer) -> Page {
         let said = |kind| answer.notes.iter().filter(move |note| note.0 == kind).map(|note| &note.1[..]);
+        let control = said(NoteKind::Control).next_back().unwrap_or_default().replace(", fallback", "");
+        let (control, because) = control.split_once(", because=").unwrap_or((&control, ""));
         Page {
             status: answer.status,
-            control: said(NoteKind::Control).next_back().unwrap_or_default().replace(", fallback", ""),
+            control: control.to_owned(),
+            because: because.to_owned(),
             tags: said(NoteKind::Tag).flat_map(|text| text.split(", ")).map(str::to_owned).collect(),
         }
     }

@@ -16,11 +16,13 @@
 //! 3.5 allows it, a partial one, one that ended in an error, one that is too large.
 
 mod freshen;
+mod grounds;
 mod keep;
 mod said;
 mod word;
 
 pub use freshen::{Freshened, Validators, freshen};
+pub use grounds::{Grounds, grounds};
 pub use keep::{CRAWLER_SEES, Keep, is_ours};
 
 use crate::ask::Asking;

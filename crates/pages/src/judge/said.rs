@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::keep::Keep;
+use super::word::LifetimeSource;
 use crate::control::{Control, LONGEST, seconds, structured};
 use crate::notes::Notes;
 use crate::place::Place;
@@ -165,25 +166,33 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The control addressed to caches like this one. One that decides nothing - Symfony's `Surrogate-Control:
+    /// The control addressed to caches like this one, with its source's name. One that decides nothing - Symfony's `Surrogate-Control:
     /// content="ESI/1.0"`, LiteSpeed's `esi=on` - is skipped, because it might hide a `private` in the next one.
     /// Standard mode follows RFC 9213 section 2.2: beside `CDN-Cache-Control`, whatever it contains, `Cache-Control`
     /// is ignored.
-    pub fn targeted(&self, mode: Mode, now: Millis) -> Option<Cow<'_, Control>> {
+    pub fn targeted(&self, mode: Mode, now: Millis) -> Option<(&'static str, Cow<'_, Control>)> {
         let by_function = self.note.as_ref().filter(|note| !note.fallback);
-        let before = by_function.into_iter().chain(&self.millrace).chain(&self.litespeed);
-        let cdn = self.cdn_read.as_ref().filter(|control| mode == Mode::Standard || control.decides());
-        let decided = before.filter(|control| control.decides()).chain(cdn);
-        let surrogate = self.surrogate.as_ref().filter(|control| control.decides());
-        if let Some(control) = decided.chain(surrogate).next() {
-            return Some(Cow::Borrowed(control));
+        let sources = [
+            (LifetimeSource::CALL, by_function),
+            ("Millrace-Cache-Control", self.millrace.as_ref()),
+            ("X-LiteSpeed-Cache-Control", self.litespeed.as_ref()),
+            ("CDN-Cache-Control", self.cdn_read.as_ref()),
+            ("Surrogate-Control", self.surrogate.as_ref()),
+        ];
+        for (source, control) in sources {
+            let counts = |control: &&Control| {
+                control.decides() || mode == Mode::Standard && source == "CDN-Cache-Control"
+            };
+            if let Some(control) = control.filter(counts) {
+                return Some((source, Cow::Borrowed(control)));
+            }
         }
         let accel = self.accel?;
         let max_age = match accel {
             Accel::Seconds(seconds) => seconds,
             Accel::Until(until) => until.saturating_sub(now / 1000).min(LONGEST),
         };
-        Some(Cow::Owned(Control { max_age: Some(max_age), ..Control::default() }))
+        Some(("X-Accel-Expires", Cow::Owned(Control { max_age: Some(max_age), ..Control::default() })))
     }
 
     /// Lifetime by `Expires` (RFC 9111 sections 4.2.1 and 5.3).
@@ -289,22 +298,31 @@ fn in_usual_case(text: &str) -> String {
     cased.strip_suffix("Gmt").map(|start| format!("{start}GMT")).unwrap_or(cased)
 }
 
-/// The profile's lifetime for a response about which the application says nothing.
-pub(super) fn usual_lifetime(rules: &Rules, place: &Place<'_>, status: u16, content_type: &[u8]) -> Millis {
+/// The profile's lifetime for a response about which the application says nothing, with the name of its setting;
+/// `None`: there is none for such a response.
+pub(super) fn usual_lifetime(
+    rules: &Rules,
+    place: &Place<'_>,
+    status: u16,
+    content_type: &[u8],
+) -> Option<(&'static str, Millis)> {
     let lifetimes = &rules.lifetimes;
     let kind = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     let is = |known: &str| kind.eq_ignore_ascii_case(known.as_bytes());
-    match status {
-        301 | 308 => lifetimes.redirect,
-        404 | 410 => lifetimes.not_found,
-        200 if rules.sitemap_paths.find(place.path).is_some() => lifetimes.sitemap,
-        200 if rules.rest_paths.find(place.path).is_some() => lifetimes.rest,
-        200 if is("application/rss+xml") || is("application/atom+xml") || is("application/rdf+xml") => {
-            lifetimes.feed
-        }
-        200 if rules.feed_paths.find(place.path).is_some() => lifetimes.feed,
-        200 if is("text/html") || is("application/xhtml+xml") => lifetimes.page,
-        200 => lifetimes.other,
-        _ => 0,
-    }
+    let is_feed = || {
+        is("application/rss+xml")
+            || is("application/atom+xml")
+            || is("application/rdf+xml")
+            || rules.feed_paths.find(place.path).is_some()
+    };
+    Some(match status {
+        301 | 308 => ("cache.ttl.redirect", lifetimes.redirect),
+        404 | 410 => ("cache.ttl.not_found", lifetimes.not_found),
+        200 if rules.sitemap_paths.find(place.path).is_some() => ("cache.ttl.sitemap", lifetimes.sitemap),
+        200 if rules.rest_paths.find(place.path).is_some() => ("cache.ttl.api", lifetimes.rest),
+        200 if is_feed() => ("cache.ttl.feed", lifetimes.feed),
+        200 if is("text/html") || is("application/xhtml+xml") => ("cache.ttl.page", lifetimes.page),
+        200 => ("cache.ttl.other", lifetimes.other),
+        _ => return None,
+    })
 }

@@ -1,7 +1,7 @@
 //! The store: one shard of the cache.
 //!
-//! [`Pages`] and its lookups are here; `keep` stores pages, `clean` removes them, `slim` makes them smaller. Below
-//! them are `slots` (the entries) and their `index`, `queues` (eviction), `purges` (tags, generations, prefixes),
+//! [`Pages`] and its lookups are here; `keep` stores pages, `clean` removes them, `slim` makes them smaller, `peek`
+//! looks without a trace. Below them are `slots` (the entries) and their `index`, `queues` (eviction), `purges` (tags, generations, prefixes),
 //! `fills` (running PHP), and `life` (freshness).
 
 mod answers;
@@ -10,6 +10,7 @@ mod fills;
 mod index;
 mod keep;
 pub(crate) mod life;
+mod peek;
 mod purges;
 mod queues;
 mod slim;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub use answers::{Grace, Hit, Hold, Kept, Lookup, Select, StoreOutcome, StoreUsage, Ticket, Wanted};
 pub use keep::{MOST_VARY, REMEMBERED};
 pub use life::RETAINED;
+pub use peek::{Peek, PeekEntry, PeekPage};
 pub use purges::MOST_BANS;
 
 use crate::key::LONGEST_KEY;

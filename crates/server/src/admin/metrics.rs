@@ -1,6 +1,6 @@
 //! `GET /metrics`: the table of counters, and what is measured on request.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 
 use super::http::AdminResponse;
 use super::machine::Machine;
@@ -9,10 +9,10 @@ use super::{AdminState, VERSION, certificates, rewind};
 use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
-pub fn answer(state: &AdminState) -> AdminResponse {
+pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     let mut out = Exposition::default();
     measured(&mut out, state);
-    CacheFigures::gather(&state.process).expose(&mut out);
+    CacheFigures::gather(&state.process, now).expose(&mut out);
     certificates::expose(&mut out, &state.process.acme.standing());
     let php = (state.pools)();
     pools(&mut out, &php);

@@ -15,6 +15,7 @@
 mod backends;
 mod certificates;
 mod connections;
+mod explain;
 mod http;
 mod listener;
 mod machine;
@@ -42,6 +43,7 @@ use tokio::time::MissedTickBehavior;
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
 use crate::serve::Service;
+use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::warm::{Fetched, WarmRequest};
 use http::{AdminRequest, AdminResponse};
 use status::Rates;
@@ -65,12 +67,17 @@ pub struct AdminState {
     pub pools: Box<dyn Fn() -> Vec<PhpStatus>>,
     /// Lets an event loop fetch a page.
     pub fetch: Box<dyn Fn(WarmRequest) -> Fetching>,
+    /// Lets an event loop say why a page is or isn't cached.
+    pub explain: Box<dyn Fn(ExplainRequest) -> Explaining>,
     /// Loads the configuration again.
     pub reload: Box<dyn Fn() -> Reloading>,
 }
 
 /// A warm-up fetch in progress.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Ending>>>>;
+
+/// A question to an event loop in progress.
+pub type Explaining = Pin<Box<dyn Future<Output = Result<Explanation, Ending>>>>;
 
 /// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error>>>>>;
@@ -140,7 +147,7 @@ async fn accept(
 async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/") => AdminResponse::text(200, INDEX),
-        ("GET", "/metrics") => metrics::answer(state),
+        ("GET", "/metrics") => metrics::answer(state, Instant::now()),
         ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
         ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
         ("POST", "/reload") => match (state.reload)().await {
@@ -149,8 +156,9 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         },
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
+        ("POST", "/explain") => explain(state, asked).await,
         (_, "/" | "/metrics" | "/status" | "/status.json") => AdminResponse::not_allowed("GET, HEAD"),
-        (_, "/reload" | "/purge" | "/warm") => AdminResponse::not_allowed("POST"),
+        (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
         _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
     }
 }
@@ -180,6 +188,20 @@ async fn warm(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     }
 }
 
+/// Says why a page is or isn't cached.
+async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
+    let form = asked.form();
+    let is_json = form.iter().any(|(name, value)| name == "json" && value == "1");
+    match ExplainRequest::from_form(&state.process.setup(), &form) {
+        Ok(question) => match (state.explain)(question).await {
+            Ok(answer) if is_json => AdminResponse::json(explain::json(&answer)),
+            Ok(answer) => AdminResponse::text(200, explain::text(&answer)),
+            Err(why) => AdminResponse::text(503, format!("{why}\n")),
+        },
+        Err(why) => AdminResponse::text(422, format!("{why}\n")),
+    }
+}
+
 const INDEX: &str = "\
 The admin address of Millrace
 
@@ -188,6 +210,7 @@ The admin address of Millrace
   GET  /metrics       metrics for Prometheus
   POST /reload        reload the configuration
   POST /purge         purge cached pages; form fields: url, tag, all, site, hard
+  POST /explain       why a page is or isn't cached; form fields: url, cookie, field, json
   POST /warm          fetch a page into the cache if PHP is idle; form fields: url, content
 ";
 
@@ -231,6 +254,7 @@ mod tests {
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
+            explain: Box::new(|_| Box::pin(async { Err(Ending) })),
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".into()) })),
         }
     }
@@ -299,6 +323,8 @@ mod tests {
             assert!(wrong.starts_with("HTTP/1.1 422 ") && wrong.contains("is not a URL"), "{wrong}");
             assert!(send(&path, "/warm", "url=ftp:x").await.starts_with("HTTP/1.1 422 "));
             assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is shutting down"));
+            assert!(send(&path, "/explain", "url=/&cookie=x").await.contains("write NAME=VALUE"));
+            assert!(send(&path, "/explain", "url=/").await.contains("the server is shutting down"));
             assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
         };
@@ -318,7 +344,7 @@ mod tests {
     /// Every row is shown: nothing is measured in vain.
     #[test]
     fn metrics_show_every_row() {
-        let text = format!("{:?}", metrics::answer(&state()));
+        let text = format!("{:?}", metrics::answer(&state(), Instant::now()));
         for row in crate::context::stats::TABLE.iter().chain(crate::context::stats::table::MEASURED) {
             assert!(
                 text.contains(&format!("# TYPE millrace_{} {}", row.name, row.kind.name())),

@@ -1,17 +1,25 @@
 //! The page cache in the status and in the metrics.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Instant;
 
 use millrace_pages::{StoreUsage, visitors};
 use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
-use crate::context::stats::{Causes, Counter, Exposition, PurgeCounts, Row, table};
+use crate::context::stats::{
+    CAUSES_PERIOD, Cause, Causes, Counter, Exposition, PurgeCounts, Row, SiteCauses, UNCACHEABLE, table,
+};
 use crate::serve::Service;
 
 /// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;
+
+/// Sites, and causes of each, in the text.
+const SITES_SHOWN: usize = 20;
+const CAUSES_SHOWN: usize = 4;
 
 /// A snapshot of the page cache.
 pub struct CacheFigures {
@@ -19,6 +27,9 @@ pub struct CacheFigures {
     /// `None`: no storage on disk.
     disk: Option<DiskUsage>,
     causes: Causes,
+    /// The causes of each site by its name.
+    sites: BTreeMap<Box<str>, SiteCauses>,
+    now: Instant,
     purges: PurgeCounts,
     /// Known visitor cookies of all sites.
     visitors: visitors::VisitorUsage,
@@ -26,11 +37,14 @@ pub struct CacheFigures {
 
 impl CacheFigures {
     /// Reads the current values.
-    pub fn gather(process: &Service) -> CacheFigures {
+    pub fn gather(process: &Service, now: Instant) -> CacheFigures {
+        let sites = process.stats.causes(now);
         CacheFigures {
             usage: process.cache.usage(),
             disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
-            causes: process.stats.causes(),
+            causes: sum_of(&sites),
+            sites,
+            now,
             purges: process.stats.purges(),
             visitors: process.setup().sites.iter().fold(visitors::VisitorUsage::default(), |sum, site| {
                 let usage = site.visitors.usage();
@@ -90,6 +104,19 @@ impl CacheFigures {
             "disk": self.disk.as_ref().map(disk_json),
             "bypass_reasons": self.causes.reasons().into_iter().collect::<Value>(),
             "bypass_names": names.collect::<Value>(),
+            "lately_seconds": CAUSES_PERIOD.as_secs(),
+            "sites": self.sites.iter().map(|(site, causes)| self.site_json(site, causes)).collect::<Value>(),
+        })
+    }
+
+    fn site_json(&self, site: &str, causes: &SiteCauses) -> Value {
+        let reasons = |causes: &Causes| causes.reasons().into_iter().collect::<Value>();
+        json!({
+            "site": site,
+            "bypass_reasons": reasons(causes.bypassed.since_start()),
+            "refusal_reasons": reasons(causes.refused.since_start()),
+            "bypassed_lately": causes_json(&causes.bypassed.lately(self.now)),
+            "refused_lately": causes_json(&causes.refused.lately(self.now)),
         })
     }
 
@@ -182,6 +209,29 @@ impl CacheFigures {
                 name.name.escape_debug()
             )?;
         }
+        self.write_sites(text)
+    }
+
+    /// What bypassed the cache lately, for each site.
+    fn write_sites(&self, text: &mut String) -> std::fmt::Result {
+        let lately = |name: &str, causes: &SiteCauses| {
+            let said = in_words(&causes.bypassed.lately(self.now), &causes.refused.lately(self.now))?;
+            let name = if name.is_empty() { "(any name)" } else { name };
+            Some(format!("{name}: {said}"))
+        };
+        let lines: Vec<String> =
+            self.sites.iter().filter_map(|(name, causes)| lately(name, causes)).collect();
+        for (at, line) in lines.iter().take(SITES_SHOWN).enumerate() {
+            writeln!(text, "  {:<12}{line}", if at == 0 { "lately" } else { "" })?;
+        }
+        if lines.len() > SITES_SHOWN {
+            writeln!(
+                text,
+                "  {:<12}and {} more sites: millrace status --json",
+                "",
+                lines.len() - SITES_SHOWN
+            )?;
+        }
         Ok(())
     }
 
@@ -221,7 +271,51 @@ impl CacheFigures {
         for (reason, count) in self.causes.reasons() {
             out.sample(&table::CACHE_BYPASS, &[("reason", reason)], count);
         }
+        self.expose_sites(out, &table::CACHE_SITE_BYPASS, |causes| causes.bypassed.since_start());
+        self.expose_sites(out, &table::CACHE_SITE_REFUSED, |causes| causes.refused.since_start());
     }
+
+    /// Reasons only: names come from clients, and would be labels without end.
+    fn expose_sites(&self, out: &mut Exposition, row: &Row, of: fn(&SiteCauses) -> &Causes) {
+        out.family(row);
+        for (site, causes) in &self.sites {
+            for (reason, count) in of(causes).reasons() {
+                out.sample(row, &[("site", site), ("reason", reason)], count);
+            }
+        }
+    }
+}
+
+/// The requests of all sites that bypassed the cache, without those for pages that are known to be uncacheable.
+fn sum_of(sites: &BTreeMap<Box<str>, SiteCauses>) -> Causes {
+    let mut sum = Causes::new();
+    sites.values().for_each(|site| sum.add(&site.bypassed.since_start().clone().without(UNCACHEABLE)));
+    sum
+}
+
+/// All causes as JSON, the most frequent first.
+pub(super) fn causes_json(causes: &Causes) -> Value {
+    let one = |cause: Cause| json!({ "reason": cause.reason, "name": cause.name, "count": cause.count });
+    causes.leading(usize::MAX).into_iter().map(one).collect()
+}
+
+/// The most frequent causes in one line; `None`: there is none.
+fn in_words(bypassed: &Causes, refused: &Causes) -> Option<String> {
+    let list = |causes: &Causes| {
+        causes.leading(CAUSES_SHOWN).iter().map(cause_in_words).collect::<Vec<_>>().join(", ")
+    };
+    match (bypassed.is_empty(), refused.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(list(bypassed)),
+        (true, false) => Some(format!("not stored: {}", list(refused))),
+        (false, false) => Some(format!("{}; not stored: {}", list(bypassed), list(refused))),
+    }
+}
+
+/// `1,200 cookie wordpress_logged_in_x`
+pub(super) fn cause_in_words(cause: &Cause) -> String {
+    let text = format!("{} {} {}", grouped(cause.count), cause.reason, cause.name.escape_debug());
+    text.trim_end().to_owned()
 }
 
 fn disk_json(disk: &DiskUsage) -> Value {
@@ -256,11 +350,14 @@ mod tests {
 
     #[test]
     fn figures_read_well() {
-        let mut causes = Causes::new();
+        let (now, mut site) = (Instant::now(), SiteCauses::default());
         for _ in 0..1500 {
-            causes.note("cookie", Some("wordpress_logged_in_x"));
+            site.bypassed.note(now, "cookie", Some("wordpress_logged_in_x"));
         }
-        causes.note("method", None);
+        site.bypassed.note(now, "method", None);
+        site.bypassed.note(now, UNCACHEABLE, Some("/a"));
+        site.refused.note(now, "set-cookie", Some("PHPSESSID"));
+        let sites = BTreeMap::from([("a.test".into(), site)]);
         let usage = StoreUsage {
             pages: 1204,
             bytes: 1 << 20,
@@ -274,7 +371,9 @@ mod tests {
         let figures = CacheFigures {
             usage,
             disk: Some(disk),
-            causes,
+            causes: sum_of(&sites),
+            sites,
+            now,
             purges: PurgeCounts { orders: 2, pages: 40 },
             visitors: visitors::VisitorUsage { logins: 3, carts: 4, others: 1005, evicted: 6 },
         };
@@ -297,6 +396,7 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
   on disk     3.0 MiB; 1,300 pages written, 0 dropped because the disk was full or slow; 900 read at startup so far
   bypassed    1,501 requests: 1,500 cookie, 1 method; 0 known to be uncacheable
               1,500 cookie wordpress_logged_in_x
+  lately      a.test: 1,500 cookie wordpress_logged_in_x, 1 method, 1 uncacheable /a; not stored: 1 set-cookie PHPSESSID
   visitors    known cookies: 3 logged in, 4 cart or session, 1,005 other; 6 evicted; PHP runs: 70 for proven visitors, 8 for unverified ones; 0 requests treated as anonymous
 "
         );
@@ -307,6 +407,8 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
             "\"written\": 1300",
             "\"cookie\": 1500",
             "\"name\": \"wordpress_logged_in_x\"",
+            "\"site\": \"a.test\"",
+            "\"refused_lately\"",
         ] {
             assert!(json.contains(part), "{part} is not in\n{json}");
         }
@@ -315,6 +417,8 @@ Page cache    1,204 pages, 1.0 MiB of 1.0 GiB; hits: 90.0 %
         let text = out.into_text();
         for line in [
             "millrace_cache_bypass_reasons_total{reason=\"cookie\"} 1500",
+            "millrace_cache_site_bypass_reasons_total{site=\"a.test\",reason=\"uncacheable\"} 1",
+            "millrace_cache_site_refusal_reasons_total{site=\"a.test\",reason=\"set-cookie\"} 1",
             "millrace_visitors{kind=\"other\"} 1005",
             "millrace_visitors_evicted_total 6",
         ] {

@@ -100,7 +100,7 @@ pub fn gather(state: &AdminState, rates: &Rates) -> Status {
         lately: rates.lately(Instant::now(), stats),
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
         first_bytes: ResponseClass::ALL.map(|class| stats.first_byte(class)),
-        pages: CacheFigures::gather(&state.process),
+        pages: CacheFigures::gather(&state.process, Instant::now()),
         pools: (state.pools)(),
         setup,
         uploads: state.process.uploads.running(),

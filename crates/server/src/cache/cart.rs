@@ -79,7 +79,7 @@ fn stored(
 }
 
 /// Whether a page shows one of these products.
-fn shows(site: &Site, terms: &Terms, items: &[Box<[u8]>]) -> bool {
+pub fn shows(site: &Site, terms: &Terms, items: &[Box<[u8]>]) -> bool {
     items.iter().any(|item| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item)))
 }
 

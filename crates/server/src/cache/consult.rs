@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_pages::ask::write_page_key;
 use millrace_pages::places::COUNTRY;
-use millrace_pages::{Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
+use millrace_pages::{Asked, Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
 use super::cache_status::{self, CacheStatus};
@@ -16,7 +17,7 @@ use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
 use super::{CacheThread, PageMaker, cart, settle};
-use crate::context::stats::Counter;
+use crate::context::stats::{Counter, UNCACHEABLE};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::Site;
@@ -63,7 +64,7 @@ pub fn consult(
         ROOM.with_borrow_mut(|key| {
             let asking = ask(rules, &settle::asked(site, request, path), key)?;
             let consultation = Consultation { thread, site, rules, request, stripped, path, make, asking };
-            Ok(consultation.look(Key::new(key)))
+            consultation.look(Key::new(key))
         })
     };
     let stripped;
@@ -84,17 +85,37 @@ pub fn consult(
             CachePermit::None => {}
         }
     }
-    result.unwrap_or_else(|bypass| ruled_out(thread, &bypass))
+    result
+        .unwrap_or_else(|bypass| ruled_out(thread, site, rules, &settle::asked(site, request, path), &bypass))
 }
 
 /// The cache is bypassed by a request.
-fn ruled_out(thread: &CacheThread, bypass: &Bypass<'_>) -> Consulted {
+fn ruled_out<'a, I>(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    asked: &Asked<'a, I>,
+    bypass: &Bypass<'_>,
+) -> Consulted {
     if thread.passes_on {
         return Consulted::Elsewhere;
     }
     thread.stats.add(Counter::CacheBypassed, 1);
-    thread.stats.bypassed(bypass.word(), bypass.what());
+    let name = site.name().unwrap_or("");
+    thread.stats.bypassed(name, thread.clock.now(), bypass.word(), bypass.what());
+    ROOM.with_borrow_mut(|key| {
+        write_page_key(rules, asked, key);
+        thread.cache.lately.bypassed(key, bypass, thread.cache.now(thread));
+    });
     Consulted::Run(CacheStatus::ruled_out(bypass))
+}
+
+/// A request for a page that is known to be uncacheable.
+fn passes(thread: &CacheThread, site: &Site, path: &[u8]) -> Consulted {
+    thread.stats.add(Counter::CachePassed, 1);
+    let (name, path) = (site.name().unwrap_or(""), String::from_utf8_lossy(path));
+    thread.stats.bypassed(name, thread.clock.now(), UNCACHEABLE, Some(&path));
+    Consulted::Run(CacheStatus::PASS)
 }
 
 /// A request that the cache may serve.
@@ -111,16 +132,16 @@ struct Consultation<'a> {
 }
 
 impl Consultation<'_> {
-    fn look(self, key: Key<'_>) -> Consulted {
+    /// An error: the cache is bypassed, as only the lookup shows.
+    fn look(self, key: Key<'_>) -> Result<Consulted, Bypass<'static>> {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;
         let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
         if passed::is_noted(key, moment) {
             if passes_on {
-                return Consulted::Elsewhere;
+                return Ok(Consulted::Elsewhere);
             }
-            self.thread.stats.add(Counter::CachePassed, 1);
-            return Consulted::Run(CacheStatus::PASS);
+            return Ok(passes(self.thread, self.site, self.path));
         }
         // Prefetches the key's place in the index while the request is read.
         cache.lock(cache.shard_of(key)).expect(key);
@@ -141,41 +162,41 @@ impl Consultation<'_> {
         if lacks_country.get() {
             // PHP finds it out.
             drop(shard);
-            return ruled_out(self.thread, &Bypass::Country);
+            return Err(Bypass::Country);
         }
         let (stale, running, cache_status) = match found {
             Lookup::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
                 drop(shard);
-                return self.hit(&hit, &asked);
+                return Ok(self.hit(&hit, &asked));
             }
             Lookup::Stale(hit, grace, Some(_)) if passes_on && grace.while_revalidating && !grace.purged => {
                 drop(shard);
-                return self.stale(&hit, &asked);
+                return Ok(self.stale(&hit, &asked));
             }
-            _ if passes_on => return Consulted::Elsewhere,
+            _ if passes_on => return Ok(Consulted::Elsewhere),
             Lookup::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, CacheStatus::REQUEST),
             Lookup::Stale(hit, grace, running) => (Some((hit, grace)), running, CacheStatus::STALE),
             Lookup::Miss(running) if shard.has_variants(key) => (None, running, CacheStatus::VARIANT_MISS),
             Lookup::Miss(running) => (None, running, CacheStatus::MISS),
             Lookup::Pass => {
-                self.thread.stats.add(Counter::CachePassed, 1);
                 // That one variant is not stored says nothing about the others.
                 if !shard.has_variants(key) {
                     passed::note(key, moment);
                 }
-                return Consulted::Run(CacheStatus::PASS);
+                drop(shard);
+                return Ok(passes(self.thread, self.site, self.path));
             }
         };
         if self.asking.wants.only_if_cached {
-            return Consulted::Hit(plain(504));
+            return Ok(Consulted::Hit(plain(504)));
         }
         // A request in early data may be a replay, so no script runs for it, not even to refresh a stale page.
         if self.request.is_early() {
-            return Consulted::Hit(plain(425));
+            return Ok(Consulted::Hit(plain(425)));
         }
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
         let is_special = at_once.is_none() && self.is_special(stale.is_some());
-        match running {
+        Ok(match running {
             Some(fill) => {
                 drop(shard);
                 match at_once {
@@ -206,7 +227,7 @@ impl Consultation<'_> {
                     }
                 }
             }
-        }
+        })
     }
 
     /// Whether a script must see this request unchanged, so that its response is not a page for others. A script may

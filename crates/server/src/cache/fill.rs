@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_pages::Mode;
-use millrace_pages::judge::{Freshened, Keep, freshen, tags};
+use millrace_pages::judge::{Freshened, Grounds, Keep, freshen, grounds, tags};
 use millrace_pages::places::Country;
 use millrace_pages::{
     Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, StoreOutcome, Tag, Terms, Ticket,
@@ -25,6 +25,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::cache_status::{self, CacheStatus};
 use super::growing::Growing;
+use super::lately::NotedResponse;
 use super::{CacheThread, PageCache, PageMaker, make, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
@@ -169,6 +170,11 @@ impl Lead {
         }
     }
 
+    /// The key of the page.
+    fn key(&self) -> &[u8] {
+        self.ticket.as_ref().map_or(&[], Ticket::key)
+    }
+
     fn is_for_all(&self, vary: &[Box<str>]) -> bool {
         self.ticket.as_ref().is_some_and(|ticket| ticket.is_for_all(vary))
     }
@@ -237,6 +243,7 @@ impl FillJob {
             // The response's sender sends the file; there is no page.
             let remember = self.rules.remember_refusal;
             let tags = self.tags(remember, &reply, &aside);
+            self.note(&lead, &reply, &aside, Some(Refusal::HandedOver));
             reply.aside = Some(aside);
             return self.refuse(lead, reply, Refusal::HandedOver, remember, tags);
         }
@@ -244,6 +251,11 @@ impl FillJob {
         if failed && self.rules.mode == Mode::Profile {
             return self.fail(lead, reply);
         }
+        self.take(lead, reply, aside, failed).await
+    }
+
+    /// Stores or refuses a response; `failed`: its status is one of an error.
+    async fn take(mut self, lead: Lead, mut reply: Reply, aside: Box<Aside>, failed: bool) {
         let content = match &reply.body {
             Body::Bytes(content) => content.as_slice(),
             _ => &[],
@@ -258,13 +270,15 @@ impl FillJob {
                     Body::Bytes(content) => content,
                     _ => Vec::new(),
                 };
-                self.keep(lead, &reply, content, &keep, terms).await;
+                let noted = self.grounds(&reply, &aside, None);
+                self.keep(lead, &reply, content, &keep, terms, noted).await;
             }
             (Verdict::Refuse { .. }, body) if failed => {
                 reply.body = body;
                 self.fail(lead, reply);
             }
             (Verdict::Refuse { why, remember }, body) => {
+                self.note(&lead, &reply, &aside, Some(why));
                 reply.body = body;
                 settle::tell_crawler(&self.request, &mut reply, &aside);
                 let tags = self.tags(remember, &reply, &aside);
@@ -300,6 +314,27 @@ impl FillJob {
         judge(&self.rules, &self.place(), &self.asking, &answer, self.now())
     }
 
+    /// What decided the judgement on a response.
+    fn grounds(&self, reply: &Reply, aside: &Aside, why: Option<Refusal>) -> Grounds {
+        let answer = answer(reply, aside, &[], self.country());
+        grounds(&self.rules, &self.place(), &self.asking, &answer, why, self.now())
+    }
+
+    /// Counts a response that is not stored, and notes why; `None`: PHP has failed.
+    fn note(&self, lead: &Lead, reply: &Reply, aside: &Aside, why: Option<Refusal>) {
+        let grounds = self.grounds(reply, aside, Some(why.unwrap_or(Refusal::Status)));
+        let (status, outcome) = (reply.status, why.map_or(Refusal::Failed.word(), Refusal::word));
+        let name = self.site.name().unwrap_or("");
+        let cause = grounds.because.as_deref().unwrap_or(match why {
+            Some(Refusal::SetCookie | Refusal::Vary) => &*grounds.text,
+            None | Some(Refusal::Status) => &*grounds.text,
+            _ => grounds.source,
+        });
+        self.thread.stats.refused(name, self.thread.clock.now(), outcome, Some(cause));
+        let answer = NotedResponse { at: self.now(), key: lead.key().into(), status, outcome, grounds };
+        self.thread.cache.lately.note(answer);
+    }
+
     /// Tags whose purge makes the cache forget that a response is uncacheable; none if this is not remembered.
     fn tags(&self, remember: Millis, reply: &Reply, aside: &Aside) -> Box<[Tag]> {
         if remember == 0 {
@@ -313,17 +348,25 @@ impl FillJob {
     }
 
     /// The page is complete: compresses and stores it.
-    async fn keep(self, lead: Lead, reply: &Reply, content: Vec<u8>, keep: &Keep, terms: Terms) {
+    async fn keep(
+        self,
+        lead: Lead,
+        reply: &Reply,
+        content: Vec<u8>,
+        keep: &Keep,
+        terms: Terms,
+        grounds: Grounds,
+    ) {
         let page = self.page(reply, content, keep);
         if make::lacks_any(&page) {
             // Takes a millisecond or two; without it, all requests would get the plain form in the meantime.
             let _ = self.thread.cache.compressor.soon(&page).await;
             self.thread.clock.read();
         }
-        self.store(lead, page, terms);
+        self.store(lead, page, terms, grounds);
     }
 
-    fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms) {
+    fn store(&self, lead: Lead, page: Arc<Page>, terms: Terms, grounds: Grounds) {
         let (now, begun, age) = (self.now(), lead.begun, terms.age);
         let is_for_all = lead.is_for_all(&terms.vary);
         lead.end(|cache, ticket| {
@@ -332,7 +375,10 @@ impl FillJob {
                 cache.lock(Lead::shard(cache, &ticket)).store(ticket, select, page.clone(), terms, now)
             });
             cache.has_stored(&self.site, &key, &page, stored, begun);
-            Brought { page, age, refused: cache_status::not_stored(stored) }.outcome(is_for_all)
+            let refused = cache_status::not_stored(stored);
+            let (at, outcome) = (now, refused.unwrap_or(NotedResponse::STORED));
+            cache.lately.note(NotedResponse { at, key, status: page.status, outcome, grounds });
+            Brought { page, age, refused }.outcome(is_for_all)
         });
     }
 
@@ -362,8 +408,11 @@ impl FillJob {
         // If the content can't be unpacked, it can be neither searched nor sent.
         let form = make::uncoded(page);
         let content = form.as_deref().map_or(&[][..], |form| form.body());
+        let grounds = self.grounds(reply, aside, None);
         match freshen(&self.rules, &self.place(), &self.asking, (page, content), terms, &answer, now) {
             Ok(Freshened { terms, fields, last_modified }) => {
+                let noted = NotedResponse::confirmed(lead.key(), now, grounds);
+                self.thread.cache.lately.note(noted);
                 let new = fields.map(|fields| make::with_fields(page, fields, last_modified, now));
                 let sent = new.clone().unwrap_or_else(|| page.clone());
                 let (begun, age) = (lead.begun, terms.age);
@@ -406,6 +455,7 @@ impl FillJob {
             Body::Bytes(content) => content,
             _ => Vec::new(),
         };
+        self.note(&lead, &reply, &Aside::default(), None);
         let fit = self.is_fit_for_all(&lead, &reply);
         let page = self.page(&reply, content, &Keep::default());
         lead.end(|cache, ticket| {
@@ -491,6 +541,7 @@ impl FillJob {
             if total > most {
                 self.open(&lead, &draft);
                 let tags = self.tags(self.rules.remember_refusal, &reply, &aside);
+                self.note(&lead, &reply, &aside, Some(Refusal::TooLarge));
                 return self.pass_on(lead, tags, stream, &growing).await;
             }
         };
@@ -506,8 +557,12 @@ impl FillJob {
         aside.failed |= !whole;
         let content = growing.whole();
         match self.judge(&reply, &aside, &content) {
-            Verdict::Store { terms, keep } => self.keep(lead, &reply, content, &keep, terms).await,
+            Verdict::Store { terms, keep } => {
+                let noted = self.grounds(&reply, &aside, None);
+                self.keep(lead, &reply, content, &keep, terms, noted).await;
+            }
             Verdict::Refuse { why, remember } => {
+                self.note(&lead, &reply, &aside, Some(why));
                 let tags = self.tags(remember, &reply, &aside);
                 self.refuse(lead, reply.body(Body::Bytes(content)), why, remember, tags)
             }

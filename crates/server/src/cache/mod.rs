@@ -15,6 +15,7 @@
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
 //! - [`settle`]: steps for every response of a script;
+//! - [`lately`]: what PHP said about pages lately; [`preview`]: what the cache would do with a request, without doing it;
 //! - [`disk`]: pages outlive the process; [`outlive`]: connects the disk with the rest.
 //!
 //! Locks. The hash of the key divides the store into shards, each behind a mutex that is held for a lookup or a
@@ -27,9 +28,11 @@ mod consult;
 mod disk;
 mod fill;
 mod growing;
+mod lately;
 mod make;
 mod outlive;
 mod passed;
+mod preview;
 pub mod purge;
 mod serve;
 mod settle;
@@ -48,10 +51,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub use cache_status::CacheStatus;
 pub use consult::{Consulted, Waited, consult};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
+pub use lately::NotedResponse;
+pub use preview::{Decision, Preview, preview};
 pub use settle::settle;
 
 use compressor::Compressor;
 use fill::Fill;
+use lately::Lately;
 use millrace_pages::purge::noted;
 use millrace_pages::{
     Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, StoreOutcome, StoreUsage, Tag,
@@ -99,6 +105,8 @@ pub struct PageCache {
     /// Sites by name, for events without a request.
     sites: Mutex<HashMap<Box<str>, KnownSite>>,
     outliving: Outliving,
+    /// What PHP said lately.
+    lately: Lately,
     /// Number of purges.
     purges: AtomicU64,
     /// When the cache was created, on the monotonic and on the real-time clock.
@@ -133,8 +141,9 @@ impl PageCache {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started = (Instant::now(), wall.as_millis() as Millis);
         let outliving = Outliving::new(disk);
-        let (sites, purges) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(PageCache { shards, compressor: Compressor::start(), sites, outliving, purges, started })
+        let (sites, lately, purges) = (Mutex::default(), Lately::default(), AtomicU64::new(0));
+        let compressor = Compressor::start();
+        Arc::new(PageCache { shards, compressor, sites, outliving, lately, purges, started })
     }
 
     /// Changes its limits: memory - the excess is evicted at once -, variants per page, and disk space.
@@ -238,7 +247,7 @@ impl PageCache {
     }
 
     /// The time on the cache's clock, as of the thread's last reading of its own.
-    fn now(&self, thread: &Context) -> Millis {
+    pub fn now(&self, thread: &Context) -> Millis {
         let (started, wall) = self.started;
         wall + thread.clock.now().saturating_duration_since(started).as_millis() as Millis
     }

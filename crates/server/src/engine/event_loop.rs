@@ -14,7 +14,7 @@ use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
 use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
 use crate::context::Swapped;
-use crate::serve::Service;
+use crate::serve::{Service, explain};
 use crate::tls::Terms;
 use crate::warm;
 
@@ -28,6 +28,8 @@ pub enum LoopOrder {
     TakeIn(PassingEntry),
     /// Fetch a page for the cache.
     Fetch(warm::Errand),
+    /// Say why a page is or isn't cached.
+    Explain(explain::Question),
     /// Close idle connections, finish the others, and end; at `until`, end in any case.
     Drain {
         /// When the grace time ends.
@@ -200,6 +202,7 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
             }
             LoopOrder::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
             LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
+            LoopOrder::Explain(question) => explain::run(thread.serve(), question),
             LoopOrder::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;

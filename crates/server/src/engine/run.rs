@@ -22,6 +22,7 @@ use crate::connection::{ConnectionLimits, Most};
 use crate::context::log::Log;
 use crate::context::stats::Registry;
 use crate::context::{Process, ProcessStage, Swapped};
+use crate::serve::explain::Question;
 use crate::serve::{self, Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
@@ -251,21 +252,25 @@ impl Server {
             let scripted = self.loops.iter().filter(|event_loop| !event_loop.is_crowd());
             let loops: Vec<_> = scripted.map(EventLoop::orders).collect();
             let next = Cell::new(0);
+            // The loops take turns.
+            let send = Rc::new(move |order| {
+                let turn = next.replace(next.get() + 1) % loops.len();
+                loops[turn].send(order).map_err(|_| admin::Ending)
+            });
+            let ask_loop = send.clone();
             let state = admin::AdminState {
                 process: self.process.clone(),
                 started: self.started,
                 pools: Box::new(move || process.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
                     let (asker, result) = oneshot::channel();
-                    // The loops take turns.
-                    let turn = next.replace(next.get() + 1) % loops.len();
-                    let sent = loops[turn].send(LoopOrder::Fetch(Errand { wanted, asker }));
-                    Box::pin(async move {
-                        match (sent, result.await) {
-                            (Ok(()), Ok(fetched)) => Ok(fetched),
-                            _ => Err(admin::Ending),
-                        }
-                    })
+                    let sent = send(LoopOrder::Fetch(Errand { wanted, asker }));
+                    Box::pin(async move { sent.and(result.await.map_err(|_| admin::Ending)) })
+                }),
+                explain: Box::new(move |asked| {
+                    let (asker, result) = oneshot::channel();
+                    let sent = ask_loop(LoopOrder::Explain(Question { asked, asker }));
+                    Box::pin(async move { sent.and(result.await.map_err(|_| admin::Ending)) })
                 }),
                 reload: Box::new(move || {
                     let (asker, result) = oneshot::channel();

@@ -271,7 +271,11 @@ pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKin
         let mut unheard = *unheard;
         return unheard.take(Frame::Note { kind, text });
     }
-    let kind = if kind == NoteKind::Tag { Note::Tag } else { Note::Control };
+    let kind = match kind {
+        NoteKind::Tag => Note::Tag,
+        NoteKind::Origin => Note::Origin,
+        _ => Note::Control,
+    };
     // Notes beyond the limit are lost.
     aside.get_or_insert_default().notes.add(kind, text);
 }

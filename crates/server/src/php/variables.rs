@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 
-use millrace_pages::ask::is_ours_in_request;
+use millrace_pages::ask::{Device, is_ours_in_request};
 use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
@@ -146,6 +146,23 @@ fn litespeed(frame: &mut impl Variables, site: &Site, request: &Request) {
     if site.plan.cache.mode == CacheMode::Profile {
         frame.variable(b"LSWS_EDITION", EDITION.as_bytes());
         frame.variable(b"X-LSCACHE", b"on,crawler");
+        key_of_plugin(frame, site, request);
+    }
+}
+
+/// What is in the cache key, as rewrite rules tell the LiteSpeed Cache plugins: names of cookies, and the value of the
+/// device. A plugin that wants one of them in the key and does not find it here makes its pages uncacheable.
+fn key_of_plugin(frame: &mut impl Variables, site: &Site, request: &Request) {
+    let plan = &site.plan.cache;
+    // The plugins compare whole names.
+    let named = plan.key_cookies.iter().filter(|name| !name.contains('*') && !name.contains(','));
+    let names: Vec<&str> = named.map(String::as_str).collect();
+    if !names.is_empty() {
+        frame.variable(b"LSCACHE_VARY_COOKIE", names.join(",").as_bytes());
+    }
+    let agent = || request.head.field("user-agent").unwrap_or_default();
+    if plan.key_device && Device::of(agent()) != Device::Desktop {
+        frame.variable(b"LSCACHE_VARY_VALUE", b"ismobile");
     }
 }
 
@@ -418,6 +435,25 @@ mod tests {
             assert_eq!(get(&all, "X-LSCACHE"), expected(cache, "on,crawler"));
         }
         assert!(EDITION.starts_with("Openlitespeed"));
+    }
+
+    #[test]
+    fn the_key_is_told_to_litespeeds_plugins() {
+        const TELEPHONE: &str = "GET / HTTP/1.1\nHost: a\nUser-Agent: x (iPhone) Mobile";
+        let told = |profile, key_cookies: &[&str], key_device, head| {
+            let mut plan = site(&[]).plan.clone();
+            plan.profile = profile;
+            plan.cache.key_cookies = key_cookies.iter().map(|name| (*name).to_owned()).collect();
+            plan.cache.key_device = key_device;
+            let all = write_all(&Site::new(0, plan), &request(head), &script(""));
+            [get(&all, "LSCACHE_VARY_COOKIE").join("|"), get(&all, "LSCACHE_VARY_VALUE").join("|")]
+        };
+        let wordpress = |names: &[&str], device, head| told(Profile::WordPress, names, device, head);
+        assert_eq!(wordpress(&[], false, TELEPHONE), ["", ""]);
+        assert_eq!(wordpress(&["lang", "x_*", "_vary2"], true, TELEPHONE), ["lang,_vary2", "ismobile"]);
+        assert_eq!(wordpress(&["lang"], true, "GET / HTTP/1.1\nHost: a\nUser-Agent: X11"), ["lang", ""]);
+        assert_eq!(wordpress(&[], true, "GET / HTTP/1.1\nHost: a"), ["", ""]);
+        assert_eq!(told(Profile::Generic, &["lang"], true, TELEPHONE), ["", ""]);
     }
 
     #[test]

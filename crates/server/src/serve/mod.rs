@@ -15,7 +15,9 @@
 //! A response that is ready is sent without leaving the connection's loop; the rest becomes an [`Exchange`].
 
 mod exchange;
+pub mod explain;
 mod handover;
+mod page_url;
 mod php_services;
 mod respond;
 mod rules;
@@ -27,6 +29,7 @@ pub use crate::php::{PhpStartError, SiteWorkers};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };
+pub use page_url::PageUrl;
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
 pub use setup::build;

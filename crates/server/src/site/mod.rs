@@ -13,6 +13,7 @@ pub mod visitors;
 
 pub use network::Network;
 pub use pool_rules::{PoolId, Rank};
+pub use profile::Profile;
 pub use running::Site;
 pub use script::{Script, WorkerKind};
 pub use setup::SiteSetup;

@@ -21,8 +21,8 @@ use millrace_pages::ask::bypass_argument;
 use millrace_pages::carts::{PageProof, Proofs};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
-    CartHold, CartPage, ConcernedCookies, Cookies, Limits, Pass, PrintKey, Report, ReportNote, Run, Standing,
-    VisitorUsage, Visitors as Known,
+    CartHold, CartPage, ConcernedCookies, CookieState, Cookies, Limits, Pass, PrintKey, Report, ReportNote,
+    Run, Standing, VisitorUsage, Visitors as Known,
 };
 use millrace_pages::{Millis, Rules, Tag};
 use millrace_settings::plan;
@@ -133,6 +133,15 @@ impl Visitors {
 
     /// Whether the page cache may answer a request that has concerned cookies.
     pub fn permit(&self, context: &Context, request: &Request) -> CachePermit {
+        let permit = self.would_permit(context, request);
+        if matches!(permit, CachePermit::Anonymous) {
+            context.stats.add(Counter::VisitorsAnonymous, 1);
+        }
+        permit
+    }
+
+    /// The same without counting it.
+    pub fn would_permit(&self, context: &Context, request: &Request) -> CachePermit {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
         if cookies.is_empty() || cookies.has_chosen() {
@@ -140,16 +149,21 @@ impl Visitors {
         }
         let (mut known, now) = (table.lock(), table.now(context));
         match known.look(&cookies, now) {
-            Standing::Anonymous => {
-                context.stats.add(Counter::VisitorsAnonymous, 1);
-                CachePermit::Anonymous
-            }
+            Standing::Anonymous => CachePermit::Anonymous,
             _ => match known.cart(&cookies, now) {
                 None => CachePermit::None,
                 Some(Ok(pass)) => CachePermit::Cart(pass),
                 Some(Err(why)) => CachePermit::Held(why),
             },
         }
+    }
+
+    /// What is known about each concerned cookie of a request, with its name; `None`: PHP has not seen it.
+    pub fn states(&self, context: &Context, request: &Request) -> Vec<(Box<[u8]>, Option<CookieState>)> {
+        let table = self.table();
+        let cookies = self.concern.read(request.head.fields(), &table.key);
+        let (mut known, now) = (table.lock(), table.now(context));
+        cookies.iter().map(|cookie| (cookie.name.clone(), known.state_of(cookie, now))).collect()
     }
 
     /// Whether visitors with a cart may have the public page with these tags; `shows_item`: it shows a product of

@@ -15,10 +15,10 @@ use std::time::Duration;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
-use crate::cache::purge::{OrderError, key_host, site_and_target};
+use crate::cache::purge::OrderError;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
-use crate::serve::{self, Response, ServeThread, Setup, SiteWorkers, Waited};
+use crate::serve::{self, PageUrl, Response, ServeThread, Setup, SiteWorkers, Waited};
 
 /// Maximum time for a page.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -41,9 +41,7 @@ pub struct Errand {
 /// A page to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmRequest {
-    scheme: Scheme,
-    authority: String,
-    target: String,
+    page: PageUrl,
     /// Whether the content is wanted as well, if it can be a sitemap.
     content: bool,
 }
@@ -79,26 +77,8 @@ impl WarmRequest {
     /// # Errors
     /// The URL is invalid, or belongs to no site, or to one whose cache is off.
     pub fn from_url(setup: &Setup, url: &str, content: bool) -> Result<WarmRequest, OrderError> {
-        if url.starts_with('/') && setup.sites.len() > 1 {
-            return Err(OrderError::WhichHost(url.to_owned()));
-        }
-        let (site, host, target) = site_and_target(setup, None, url)?;
-        let site = &setup.workers[site];
-        let scheme = if url.starts_with("https:") { Scheme::Https } else { Scheme::Http };
-        if site.cache.is_none() {
-            return Err(OrderError::CacheOff(url.to_owned()));
-        }
-        let authority = match host {
-            Some(host) => key_host(&host, scheme.text()),
-            None => own_authority(setup, site).ok_or_else(|| OrderError::WhichHost(url.to_owned()))?,
-        };
-        let target = target.split('#').next().unwrap_or_default();
-        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let legal = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
-        if !legal(&authority) || !legal(&target) {
-            return Err(OrderError::IllegalUrl(url.to_owned()));
-        }
-        Ok(WarmRequest { scheme, authority, target, content })
+        let page = PageUrl::read(setup, url)?;
+        Ok(WarmRequest { page, content })
     }
 
     /// The page that is stored under `key`, if a visitor without cookies gets it.
@@ -113,17 +93,13 @@ impl WarmRequest {
             _ => return None,
         };
         let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
-        Some(WarmRequest {
-            scheme,
-            authority: authority.to_owned(),
-            target: format!("{path}{query}"),
-            content: false,
-        })
+        let (authority, target) = (authority.to_owned(), format!("{path}{query}"));
+        Some(WarmRequest { page: PageUrl { scheme, authority, target }, content: false })
     }
 
     /// The request of a visitor without cookies.
     fn request(&self) -> Option<Request> {
-        let WarmRequest { scheme, authority, target, .. } = self;
+        let PageUrl { scheme, authority, target } = &self.page;
         let text = format!(
             "GET {target} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/html,*/*;q=0.8\r\nUser-Agent: {AGENT}\r\n\r\n"
         );
@@ -132,22 +108,6 @@ impl WarmRequest {
         head.parse(text.as_bytes(), &limits).ok().flatten()?;
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
         Some(Request::new(head, Ends { client: here, local: here, scheme: *scheme, tls: None }, &[]))
-    }
-}
-
-/// The host for a path without one: the site's own name.
-fn own_authority(setup: &Setup, site: &SiteWorkers) -> Option<String> {
-    let name = site.name().filter(|name| !name.starts_with('*'));
-    let port = setup.plan.server.listen.iter().find_map(|address| match address {
-        millrace_settings::plan::Address::Tcp(address) => Some(address.port()),
-        millrace_settings::plan::Address::Unix(_) => None,
-    });
-    match (name, port) {
-        (Some(name), None | Some(80)) => Some(name.to_owned()),
-        (Some(name), Some(port)) => Some(format!("{name}:{port}")),
-        // Without a name, the host that people use when they try out a site on a port.
-        (None, Some(port)) => Some(format!("localhost:{port}")),
-        (None, None) => None,
     }
 }
 
@@ -164,7 +124,7 @@ pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
 async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
     thread.clock.read();
     let setup = thread.setup();
-    let site = setup.workers_for(&wanted.authority);
+    let site = setup.workers_for(&wanted.page.authority);
     if site.pages_service().is_some_and(|service| !service.is_at_leisure()) {
         return Fetched::because("busy", 0, "");
     }
@@ -287,13 +247,13 @@ mod tests {
         let wanted = |url: &str| WarmRequest::from_url(&named, url, false);
         let page = wanted("https://WWW.a.example:443/x?y=1#z").unwrap();
         assert_eq!(
-            (page.scheme, &*page.authority, &*page.target),
+            (page.page.scheme, &*page.page.authority, &*page.page.target),
             (Scheme::Https, "www.a.example", "/x?y=1")
         );
         let request = page.request().unwrap();
         assert_eq!((request.authority(), request.query()), ("www.a.example", Some(&b"y=1"[..])));
-        assert_eq!(wanted("http://b.example").unwrap().target, "/");
-        assert_eq!(wanted("http://b.example?x").unwrap().target, "/?x");
+        assert_eq!(wanted("http://b.example").unwrap().page.target, "/");
+        assert_eq!(wanted("http://b.example?x").unwrap().page.target, "/?x");
         assert!(matches!(
             wanted("http://c.example/"),
             Err(OrderError::UnknownHost { authority, .. }) if authority == "c.example"
@@ -303,12 +263,13 @@ mod tests {
             assert_eq!(wanted(bad), Err(OrderError::IllegalUrl(bad.to_owned())));
         }
         let unnamed = setup(false);
-        assert_eq!(WarmRequest::from_url(&unnamed, "/x", false).unwrap().authority, "localhost:8080");
+        assert_eq!(WarmRequest::from_url(&unnamed, "/x", false).unwrap().page.authority, "localhost:8080");
     }
 
     #[test]
     fn pages_by_their_keys() {
-        let of = |key: &[u8]| WarmRequest::from_key(key).map(|w| (w.scheme, w.authority, w.target));
+        let of =
+            |key: &[u8]| WarmRequest::from_key(key).map(|w| (w.page.scheme, w.page.authority, w.page.target));
         let (http, host) = (Scheme::Http, "a.example:8080".to_owned());
         assert_eq!(
             of(b"a\0http\0a.example:8080\0/x/\0?y=1\0"),

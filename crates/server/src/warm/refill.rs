@@ -49,7 +49,7 @@ pub async fn refill(thread: Rc<ServeThread>) {
 async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
     thread.clock.read();
     let setup = thread.setup();
-    let site = setup.workers_for(&page.authority);
+    let site = setup.workers_for(&page.page.authority);
     if !site.pages_service().is_some_and(|service| service.is_at_leisure()) {
         return false;
     }

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use super::{
     BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, FLAG_REPEATABLE, FLAG_REWOUND,
     FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY, KIND_EARLY, KIND_END,
-    KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_PURGE,
-    NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
+    KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_ORIGIN,
+    NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -53,6 +53,8 @@ pub enum NoteKind {
     Control,
     /// What is known about the visitor. The last one of a run is the worker's own, before END or READY.
     Visitor,
+    /// Which call of a script forbids to store its page, for people.
+    Origin,
 }
 
 /// Status and fields of a response.
@@ -281,6 +283,7 @@ impl NoteKind {
             NOTE_PURGE => Some(NoteKind::Purge),
             NOTE_CONTROL => Some(NoteKind::Control),
             NOTE_VISITOR => Some(NoteKind::Visitor),
+            NOTE_ORIGIN => Some(NoteKind::Origin),
             _ => None,
         }
     }
@@ -291,6 +294,7 @@ impl NoteKind {
             NoteKind::Purge => NOTE_PURGE,
             NoteKind::Control => NOTE_CONTROL,
             NoteKind::Visitor => NOTE_VISITOR,
+            NoteKind::Origin => NOTE_ORIGIN,
         }
     }
 }
@@ -540,13 +544,13 @@ mod tests {
                 end(out, EndFrame { ready, ..EndFrame::default() });
             }
         };
-        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor")] {
+        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor"), (5, "Origin")] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 5, b"a"), Err(FrameError::Note(5)));
+        assert_eq!(one(&nothing, 6, b"a"), Err(FrameError::Note(6)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }

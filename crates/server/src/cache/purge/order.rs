@@ -52,7 +52,7 @@ pub enum What {
     },
 }
 
-/// An invalid order to purge pages, or to warm one up: it names something that does not exist, or has a wrong format.
+/// An invalid order to purge pages, to warm one up or to explain one: it names something that does not exist, or has a wrong format.
 /// Nothing has been done; the text suggests what could be meant. The admin address responds with 422, `PURGE` and
 /// `BAN` with 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub enum OrderError {
     UnknownSite { name: String, sites: String },
     /// The text can't be a tag.
     NotTag(String),
-    /// A path to warm up, and more than one host is possible.
+    /// A path, and more than one host is possible.
     WhichHost(String),
-    /// The cache is off for the site of a URL to warm up.
+    /// The cache is off for the site of a URL.
     CacheOff(String),
     /// The URL has characters that no request can have.
     IllegalUrl(String),
@@ -112,7 +112,10 @@ impl fmt::Display for OrderError {
             Self::UnknownSite { name, sites } => write!(f, "no site is named {name}; {sites}"),
             Self::NotTag(tag) => write!(f, "\"{}\" is not a tag", tag.escape_default()),
             Self::WhichHost(url) => write!(f, "{url} needs a host: write the full URL"),
-            Self::CacheOff(url) => write!(f, "the page cache is off for {url}"),
+            Self::CacheOff(url) => write!(
+                f,
+                "the page cache is off for {url}: cache.mode is \"off\" for its site, or the site runs no PHP"
+            ),
             Self::IllegalUrl(url) => write!(f, "{} is not a URL", url.escape_debug()),
             Self::NotPath => f.write_str("The path is invalid."),
             Self::Pattern => f.write_str("X-Purge-Method: regex supports only paths that end in .*"),

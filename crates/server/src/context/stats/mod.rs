@@ -7,12 +7,13 @@ mod pool;
 mod rewind;
 pub mod table;
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-pub use causes::Causes;
+pub use causes::{Causes, Name as Cause, PERIOD as CAUSES_PERIOD, SiteCauses, UNCACHEABLE};
 pub use exposition::Exposition;
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
@@ -28,7 +29,7 @@ pub struct CounterSlot {
     first_byte: Histograms,
     answer: Histograms,
     /// The lock is contended only while the status is read.
-    causes: Mutex<Causes>,
+    causes: Mutex<HashMap<Box<str>, SiteCauses>>,
 }
 
 impl CounterSlot {
@@ -46,9 +47,22 @@ impl CounterSlot {
         self.answer.record(class, answer);
     }
 
-    /// Counts a request that bypassed the page cache for `reason`, and the name behind it: a cookie, a path.
-    pub fn bypassed(&self, reason: &'static str, name: Option<&str>) {
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner).note(reason, name);
+    /// Counts a request to a site that bypassed the page cache for `reason`, and the name behind it: a cookie, a path.
+    pub fn bypassed(&self, site: &str, now: Instant, reason: &'static str, name: Option<&str>) {
+        self.cause(site, |causes| causes.bypassed.note(now, reason, name));
+    }
+
+    /// Counts a response of a site's PHP that was not stored, and what decided that.
+    pub fn refused(&self, site: &str, now: Instant, reason: &'static str, name: Option<&str>) {
+        self.cause(site, |causes| causes.refused.note(now, reason, name));
+    }
+
+    fn cause(&self, site: &str, note: impl FnOnce(&mut SiteCauses)) {
+        let mut sites = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
+        match sites.get_mut(site) {
+            Some(causes) => note(causes),
+            None => note(sites.entry(site.into()).or_default()),
+        }
     }
 
     /// Counts a response by the class of its status code.
@@ -106,7 +120,7 @@ impl Registry {
                 values: [const { AtomicU64::new(0) }; TABLE.len()],
                 first_byte: Histograms::new(),
                 answer: Histograms::new(),
-                causes: Mutex::new(Causes::new()),
+                causes: Mutex::default(),
             })
         };
         let (purge_orders, purged_pages) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -138,12 +152,25 @@ impl Registry {
         PurgeCounts { orders: of(&self.purge_orders), pages: of(&self.purged_pages) }
     }
 
-    /// Why requests bypassed the page cache.
-    pub fn causes(&self) -> Causes {
-        let mut sum = Causes::new();
-        self.slots
-            .iter()
-            .for_each(|slot| sum.add(&slot.causes.lock().unwrap_or_else(PoisonError::into_inner)));
+    /// Why requests bypassed the page cache, and why responses were not stored, for each site by its name.
+    pub fn causes(&self, now: Instant) -> BTreeMap<Box<str>, SiteCauses> {
+        let mut sum: BTreeMap<Box<str>, SiteCauses> = BTreeMap::new();
+        for slot in &self.slots {
+            for (site, causes) in &*slot.causes.lock().unwrap_or_else(PoisonError::into_inner) {
+                sum.entry(site.clone()).or_default().add(causes, now);
+            }
+        }
+        sum
+    }
+
+    /// The same for one site.
+    pub fn causes_of(&self, site: &str, now: Instant) -> SiteCauses {
+        let mut sum = SiteCauses::default();
+        for slot in &self.slots {
+            if let Some(causes) = slot.causes.lock().unwrap_or_else(PoisonError::into_inner).get(site) {
+                sum.add(causes, now);
+            }
+        }
         sum
     }
 

@@ -202,6 +202,8 @@ rows! {
     CACHE_DISK_DROPPED = Counter "cache_disk_dropped_total" "Pages not written to disk because it was full or slow."
     CACHE_DISK_LOADED = Counter "cache_disk_loaded_total" "Pages read from disk at startup."
     CACHE_BYPASS = Counter "cache_bypass_reasons_total" "Requests that bypassed the page cache, by `reason`."
+    CACHE_SITE_BYPASS = Counter "cache_site_bypass_reasons_total" "Requests that bypassed the page cache, by `site` and `reason`; uncacheable: the page is known to be uncacheable."
+    CACHE_SITE_REFUSED = Counter "cache_site_refusal_reasons_total" "Responses of PHP that could not be stored in the page cache, by `site` and `reason`: set-cookie, private, no-store and so on."
     FIRST_BYTE = Histogram "first_byte_seconds" "Time from the end of a request's header section to the first byte of its response, by `class`: file, php, page, other."
     ANSWER = Histogram "answer_seconds" "Time from the end of a request's header section to the last byte of its response, by `class`: file, php, page, other."
 }

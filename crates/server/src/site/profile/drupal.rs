@@ -3,7 +3,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, PoolRule, Profile};
+use super::{Caching, PoolRule, Profile, TagWords};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["sites", "*", "files"], &["", "files"]],
@@ -108,4 +108,18 @@ pub(super) static PROFILE: Profile = Profile {
     // path.
     buying: &[PoolRule { paths: &["*/cart", "*/checkout"], ..PoolRule::ANY }],
     reading: &[],
+    // Core's cache tags (https://www.drupal.org/docs/drupal-apis/cache-api/cache-tags).
+    tags: &[
+        TagWords { tag: "node:*", words: "a change of node {}" },
+        TagWords { tag: "node_list*", words: "a new, changed or removed node" },
+        TagWords { tag: "user:*", words: "a change of user {}" },
+        TagWords { tag: "user_list", words: "a new, changed or removed user" },
+        TagWords { tag: "taxonomy_term:*", words: "a change of term {}" },
+        TagWords { tag: "taxonomy_term_list*", words: "a new, changed or removed term" },
+        TagWords { tag: "config:*", words: "a change of the configuration {}" },
+        TagWords { tag: "block_view", words: "a change of any block" },
+        TagWords { tag: "rendered", words: "a change of the theme or of a display" },
+        TagWords { tag: "http_response", words: "a rebuild of all caches" },
+        TagWords { tag: "library_info", words: "a change of a module or theme" },
+    ],
 };

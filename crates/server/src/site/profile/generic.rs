@@ -14,6 +14,7 @@ pub(super) static PROFILE: Profile = Profile {
     buying: &[],
     reading: &[],
     doors: &[],
+    tags: &[],
 };
 
 /// Secrets, sources and leftovers in the roots of real sites, whatever the application: whole names, in order.

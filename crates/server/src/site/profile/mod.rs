@@ -4,10 +4,12 @@
 mod caching;
 mod drupal;
 mod generic;
+mod tags;
 mod wordpress;
 
 pub use caching::Caching;
 use millrace_settings::plan;
+pub use tags::TagWords;
 
 /// The rules of an application.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct Profile {
     pub reading: &'static [PoolRule],
     /// Paths of logins, and of pages for logged-in visitors: other visitors' requests for them have the lowest rank.
     pub doors: &'static [&'static str],
+    /// Tags of its pages in plain words, for people.
+    pub tags: &'static [TagWords],
 }
 
 /// Requests that run in this pool. Each list that is not empty must match.
@@ -71,6 +75,11 @@ impl Profile {
             plan::Profile::Drupal => &drupal::PROFILE,
             plan::Profile::Generic => &generic::PROFILE,
         }
+    }
+
+    /// What purges a page with this tag, in plain words; `None`: unknown.
+    pub fn tag_in_words(&self, tag: &str) -> Option<String> {
+        tags::in_words(self.tags, tag)
     }
 
     /// Whether a visitor may have a file with this path, whatever it contains.

@@ -2,7 +2,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, PoolRule, Profile};
+use super::{Caching, PoolRule, Profile, TagWords};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
@@ -162,6 +162,40 @@ pub(super) static PROFILE: Profile = Profile {
             methods: &["GET", "HEAD"],
             paths: &["*/wp-json/wc/store/cart", "*/wp-json/wc/store/v1/cart"],
             ..PoolRule::ANY
+        },
+    ],
+    // Names of php/inject/wordpress/tags.php.
+    tags: &[
+        TagWords { tag: "post-*", words: "a change of the post, page, product or attachment {}" },
+        TagWords { tag: "link-*", words: "a new title or address of {}, to which it links" },
+        TagWords { tag: "navterm-*", words: "a new neighbour among the posts with term {}" },
+        TagWords { tag: "nav-*", words: "a new neighbour of post {}" },
+        TagWords { tag: "list-any", words: "a new, changed or removed post of any type in a list" },
+        TagWords { tag: "list-*", words: "a new, changed or removed {} in a list" },
+        TagWords { tag: "home", words: "a change of the blog's home page" },
+        TagWords { tag: "front", words: "a change of the front page" },
+        TagWords { tag: "feed", words: "a change of the feed" },
+        TagWords { tag: "search", words: "anything that a search may find" },
+        TagWords { tag: "404", words: "anything new that may be found at an address that does not exist" },
+        TagWords { tag: "sitemap", words: "a change of the sitemap" },
+        TagWords { tag: "type-*", words: "a change of the archive of type {}" },
+        TagWords { tag: "termlink-*", words: "a new name of term {}, which it shows" },
+        TagWords { tag: "terms-*", words: "a new, changed or removed term of {}, which it lists" },
+        TagWords { tag: "term-*", words: "a change of the archive of term {}" },
+        TagWords { tag: "author-*", words: "a change of the archive of user {}" },
+        TagWords { tag: "date-*", words: "a change of the archive of {}" },
+        TagWords { tag: "by-*", words: "a new name of user {}, who is shown as an author" },
+        TagWords { tag: "users", words: "a change of any user's name, or a new or removed user" },
+        TagWords { tag: "comments-*", words: "a comment on post {}" },
+        TagWords { tag: "comments", words: "any comment: it lists the latest" },
+        TagWords { tag: "archives", words: "a change of the list of months or of the calendar" },
+        TagWords { tag: "widgets", words: "a change of a widget" },
+        TagWords { tag: "any-*", words: "any purge of a tag {}-…: it has too many of them" },
+        TagWords { tag: "sites", words: "a change of the list of sites of the network" },
+        TagWords { tag: "all", words: "a change of an option, a menu, the theme or a plugin" },
+        TagWords {
+            tag: "cart-kind-*",
+            words: "nothing: it names the kind of page, for visitors with a cart",
         },
     ],
 };

@@ -1,0 +1,148 @@
+//! What the page cache would do with a request, without doing it: for `millrace cache explain`. Nothing is counted, no
+//! script runs, and no page becomes wanted by it.
+
+use std::sync::Arc;
+
+use millrace_pages::carts::PageProof;
+use millrace_pages::vary::select;
+use millrace_pages::visitors::{CartHold, Pass};
+use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
+
+use super::lately::PageHistory;
+use super::{CacheThread, cart, settle};
+use crate::message::Request;
+use crate::site::Site;
+use crate::site::visitors::CachePermit;
+
+/// What the page cache would do with a request.
+#[derive(Debug)]
+pub struct Preview {
+    /// The decision.
+    pub decision: Decision,
+    /// The key of the page; without the parts that depend on fields, if the request bypasses the cache.
+    pub key: Box<[u8]>,
+    /// What is stored for the request; if it bypasses the cache, for a visitor without such cookies.
+    pub peek: Peek,
+    /// The values of the request that distinguish variants, with the names of their fields.
+    pub variant: Vec<(Box<str>, String)>,
+    /// What PHP said lately, and what bypassed the cache.
+    pub history: PageHistory,
+}
+
+/// A decision.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The stored page counts.
+    Lookup,
+    /// The same, because PHP has found that the cookies mean nothing.
+    LookupAsAnonymous,
+    /// The public page counts, although the visitor has a cart.
+    LookupWithCart,
+    /// The request bypasses the cache.
+    Bypass {
+        /// As in `Cache-Status`.
+        word: &'static str,
+        /// The cookie, path, argument or field behind it.
+        name: String,
+        /// The pattern of the profile or of a setting that it matches.
+        pattern: String,
+    },
+}
+
+/// What the page cache would do with a request; `path` is its normalised path. `None`: it is off for the site.
+pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]) -> Option<Preview> {
+    let rules = site.cache.as_deref()?;
+    let mut key = Vec::new();
+    let asked = ask(rules, &settle::asked(site, request, path), &mut key);
+    let (decision, stripped) = match asked {
+        Ok(_) => (Decision::Lookup, None),
+        Err(why @ Bypass::Cookie { .. }) => {
+            let stripped = site.visitors.without_cookies(request);
+            let asked = ask(rules, &settle::asked(site, &stripped, path), &mut key);
+            match asked.map_err(|why| bypass(&why)) {
+                Err(other) => (other, Some(page_only(rules, site, request, path, &mut key))),
+                Ok(_) => {
+                    let decision = by_permit(thread, site, rules, &stripped, &key, request, &why);
+                    (decision, Some(stripped))
+                }
+            }
+        }
+        Err(why) => {
+            let decision = bypass(&why);
+            (decision, Some(page_only(rules, site, request, path, &mut key)))
+        }
+    };
+    let request = stripped.as_ref().unwrap_or(request);
+    let peek = peek(thread, rules, request, &key);
+    let value = |name: &str| {
+        let mut value = Vec::new();
+        select(rules, request.head.fields(), name, &mut value);
+        String::from_utf8_lossy(&value).into_owned()
+    };
+    let variant = peek.vary.iter().map(|name| (name.clone(), value(name))).collect();
+    let history = thread.cache.lately.of(&key);
+    Some(Preview { decision, key: key.into(), peek, variant, history })
+}
+
+/// The key of the page alone, and a request without fields.
+fn page_only(rules: &Rules, site: &Site, request: &Request, path: &[u8], key: &mut Vec<u8>) -> Request {
+    millrace_pages::ask::write_page_key(rules, &settle::asked(site, request, path), key);
+    request.derived(request.head.path_query(), |_| false, &[])
+}
+
+/// The decision for a request whose cookies identify a visitor; `key` is that of the public page.
+fn by_permit(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    stripped: &Request,
+    key: &[u8],
+    request: &Request,
+    why: &Bypass<'_>,
+) -> Decision {
+    match site.visitors.would_permit(thread, request) {
+        CachePermit::Anonymous => Decision::LookupAsAnonymous,
+        CachePermit::Cart(pass) => with_cart(thread, site, rules, stripped, key, &pass),
+        CachePermit::Held(hold) => bypass(&Bypass::Cart(hold)),
+        CachePermit::None => bypass(why),
+    }
+}
+
+fn with_cart(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    stripped: &Request,
+    key: &[u8],
+    pass: &Arc<Pass>,
+) -> Decision {
+    let held = |hold| bypass(&Bypass::Cart(hold));
+    match peek(thread, rules, stripped, key).entry {
+        PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
+            let shows_item = cart::shows(site, &terms, &pass.items);
+            match site.visitors.proof(thread, &terms.tags, shows_item) {
+                PageProof::Proven => Decision::LookupWithCart,
+                PageProof::Unproven => held(CartHold::Unproven),
+                PageProof::Differs => held(CartHold::Differs),
+            }
+        }
+        _ => held(CartHold::Page),
+    }
+}
+
+fn bypass(why: &Bypass<'_>) -> Decision {
+    let pattern = match why {
+        Bypass::Cookie { pattern, .. } => pattern,
+        Bypass::Path(pattern) | Bypass::Argument(pattern) => pattern,
+        _ => "",
+    };
+    // Of a path the rule is known, not the path.
+    let name = why.what().filter(|_| !matches!(why, Bypass::Cart(_))).unwrap_or_default();
+    Decision::Bypass { word: why.detail(), name: name.to_owned(), pattern: pattern.to_owned() }
+}
+
+fn peek(thread: &CacheThread, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
+    let (key, cache) = (Key::new(key), &thread.cache);
+    let mut select = |name: &str, out: &mut Vec<u8>| select(rules, request.head.fields(), name, out);
+    cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(thread))
+}

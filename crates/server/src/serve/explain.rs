@@ -1,0 +1,327 @@
+//! Why a page is or isn't cached, for `millrace cache explain`: takes a request down its route without answering it.
+//! Runs on an event loop, like the request itself would; no script runs.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use millrace_pages::visitors::{CookieState, Proof};
+use millrace_wire::head::{Head, Limits};
+use tokio::sync::oneshot;
+
+use super::page_url::PageUrl;
+use super::{ServeThread, Setup, rules};
+use crate::cache::{self, Preview, purge::OrderError};
+use crate::context::stats::SiteCauses;
+use crate::message::request::{Ends, Request};
+use crate::route::{self, Route};
+use crate::site::Profile;
+
+/// What a browser sends, unless the request has a field of its own by this name.
+const USUAL: [(&str, &str); 2] =
+    [("Accept", "text/html,*/*;q=0.8"), ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Millrace")];
+
+/// Limits of the request that is asked about: what the admin address accepts.
+const LIMITS: Limits = Limits { bytes: 64 << 10, fields: 128, target: 16 << 10 };
+
+/// A request that is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainRequest {
+    url: PageUrl,
+    /// Its fields, cookies included.
+    fields: Vec<(String, String)>,
+}
+
+/// The question can't be answered; the text says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExplainError {
+    /// Of the URL.
+    Url(OrderError),
+    /// The form has no URL, or more than one.
+    NoUrl,
+    /// The form has an unknown field.
+    UnknownField(String),
+    /// Not `NAME=VALUE`.
+    Cookie(String),
+    /// Not `Name: value`.
+    Field(String),
+    /// The request would be rejected.
+    Rejected(&'static str),
+}
+
+impl fmt::Display for ExplainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(why) => why.fmt(f),
+            Self::NoUrl => {
+                f.write_str("name one page: https://host/path, or /path if there is only one site")
+            }
+            Self::UnknownField(name) => {
+                write!(f, "unknown field \"{name}\"; the fields are url, cookie, field and json")
+            }
+            Self::Cookie(text) => {
+                write!(f, "\"{}\" is not a cookie: write NAME=VALUE", text.escape_debug())
+            }
+            Self::Field(text) => {
+                let text = text.escape_debug();
+                write!(
+                    f,
+                    "\"{text}\" is not a header field: write 'Name: value'; the host comes from the URL"
+                )
+            }
+            Self::Rejected(rule) => write!(f, "the server would reject this request: {rule}"),
+        }
+    }
+}
+
+impl std::error::Error for ExplainError {}
+
+impl ExplainRequest {
+    /// Reads the form that `millrace cache explain` sends: `url`, `cookie`, `field`, `json`.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write instead.
+    pub fn from_form(setup: &Setup, form: &[(String, String)]) -> Result<ExplainRequest, ExplainError> {
+        let (mut urls, mut cookies, mut fields) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in form {
+            match name.as_str() {
+                "url" => urls.push(value),
+                "cookie" => cookies.push(cookie(value)?),
+                "field" => fields.push(field(value)?),
+                "json" => {}
+                _ => return Err(ExplainError::UnknownField(name.clone())),
+            }
+        }
+        let [url] = urls[..] else { return Err(ExplainError::NoUrl) };
+        let url = PageUrl::read(setup, url).map_err(ExplainError::Url)?;
+        if !cookies.is_empty() {
+            fields.push(("Cookie".to_owned(), cookies.join("; ")));
+        }
+        let asked = ExplainRequest { url, fields };
+        asked.request().map(|_| asked)
+    }
+
+    /// The request, as a browser on this machine sends it.
+    fn request(&self) -> Result<Request, ExplainError> {
+        let PageUrl { scheme, authority, target } = &self.url;
+        let is_given = |name: &str| self.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let usual = USUAL.iter().filter(|(name, _)| !is_given(name)).copied();
+        let given = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut text = format!("GET {target} HTTP/1.1\r\nHost: {authority}\r\n");
+        usual.chain(given).for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
+        text += "\r\n";
+        let mut head = Head::default();
+        match head.parse(text.as_bytes(), &LIMITS) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(ExplainError::Rejected("it has no end")),
+            Err(refusal) => return Err(ExplainError::Rejected(refusal.rule())),
+        }
+        let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+        Ok(Request::new(head, Ends { client: here, local: here, scheme: *scheme, tls: None }, &[]))
+    }
+}
+
+fn is_line(text: &str) -> bool {
+    !text.bytes().any(|b| b.is_ascii_control())
+}
+
+fn cookie(text: &str) -> Result<&str, ExplainError> {
+    let is_cookie = text.find('=').is_some_and(|at| at > 0) && is_line(text) && !text.contains(';');
+    if is_cookie { Ok(text) } else { Err(ExplainError::Cookie(text.to_owned())) }
+}
+
+fn field(text: &str) -> Result<(String, String), ExplainError> {
+    let wrong = || ExplainError::Field(text.to_owned());
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let is_name = !name.is_empty() && name.bytes().all(is_token) && !name.eq_ignore_ascii_case("host");
+    if !is_name || !is_line(value) {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+/// A question to an event loop, and the channel for its answer.
+#[derive(Debug)]
+pub struct Question {
+    /// The request.
+    pub asked: ExplainRequest,
+    /// Receives the answer.
+    pub asker: oneshot::Sender<Explanation>,
+}
+
+/// Why a page is or isn't cached.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The page.
+    pub url: String,
+    /// Name of its site; empty for a site without one.
+    pub site: String,
+    /// The rules of the site's application.
+    pub profile: &'static Profile,
+    /// What answers the request.
+    pub route: ExplainedRoute,
+    /// The request's cookies that may identify a visitor, and what PHP has found out about them.
+    pub cookies: Vec<(String, &'static str)>,
+    /// The settings that name the patterns of this site.
+    pub chosen: ChosenRules,
+    /// What bypassed the cache at this site, of all event loops.
+    pub causes: SiteCauses,
+    /// The time of all this, on the cache's clock and on the monotonic one.
+    pub now: (millrace_pages::Millis, std::time::Instant),
+}
+
+/// Patterns that come from the settings, not from the profile.
+#[derive(Clone, Debug, Default)]
+pub struct ChosenRules {
+    /// `cache.bypass_cookies`
+    pub cookies: Vec<String>,
+    /// `cache.bypass_paths`
+    pub paths: Vec<String>,
+    /// `cache.bypass_arguments`
+    pub arguments: Vec<String>,
+}
+
+/// What answers a request.
+#[derive(Debug)]
+pub enum ExplainedRoute {
+    /// PHP, with the page cache before it.
+    Page(Box<Preview>),
+    /// A file.
+    File,
+    /// A redirect of the server's own: status, location.
+    Redirect(u16, String),
+    /// An error page of the server's own, with this status.
+    Refuse(u16),
+}
+
+/// Answers a question, on an event loop.
+pub fn run(thread: &Rc<ServeThread>, question: Question) {
+    thread.clock.read();
+    if let Ok(answer) = explain(thread, &question.asked) {
+        // The asker may have gone.
+        let _ = question.asker.send(answer);
+    }
+}
+
+/// Why a page is or isn't cached.
+///
+/// # Errors
+/// The server would reject the request.
+fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanation, ExplainError> {
+    let (setup, request) = (thread.setup(), asked.request()?);
+    let site = setup.workers_for(&asked.url.authority);
+    let PageUrl { scheme, authority, target } = &asked.url;
+    let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
+    let states = site.visitors.states(thread, &request).into_iter();
+    let cache = &site.plan.cache;
+    Ok(Explanation {
+        url: format!("{}://{authority}{target}", scheme.text()),
+        site: site.name().unwrap_or("").to_owned(),
+        profile: site.profile,
+        route: find_route_of(thread, site, &request),
+        cookies: states.map(|(cookie, state)| (name(cookie), in_words(state))).collect(),
+        chosen: ChosenRules {
+            cookies: cache.bypass_cookies.clone(),
+            paths: cache.bypass_paths.clone(),
+            arguments: cache.bypass_arguments.clone(),
+        },
+        causes: thread.process.stats.causes_of(site.name().unwrap_or(""), thread.clock.now()),
+        now: (thread.pages.cache.now(thread), thread.clock.now()),
+    })
+}
+
+fn find_route_of(thread: &Rc<ServeThread>, site: &super::SiteWorkers, request: &Request) -> ExplainedRoute {
+    if let Some(reply) = rules::answer(site, request) {
+        return ExplainedRoute::Refuse(reply.status);
+    }
+    let mut path = Vec::new();
+    match route::find_route(thread, &thread.files, site, request, &mut path) {
+        Route::Php(_) => match cache::preview(&thread.pages, site, request, &path) {
+            Some(preview) => ExplainedRoute::Page(Box::new(preview)),
+            None => ExplainedRoute::Refuse(503),
+        },
+        Route::File(_) => ExplainedRoute::File,
+        Route::Redirect(status, location) => ExplainedRoute::Redirect(status, location),
+        Route::Refuse(status) | Route::Allow(status) => ExplainedRoute::Refuse(status),
+    }
+}
+
+/// What PHP has found out about a cookie.
+fn in_words(state: Option<CookieState>) -> &'static str {
+    match state {
+        Some(CookieState::Proven(Proof::LoggedIn)) => "logged in",
+        Some(CookieState::Proven(Proof::Cart)) => "something is in the cart",
+        Some(CookieState::Proven(Proof::Session)) => "a session with something in it",
+        Some(CookieState::Own) => "personal, without a login or a cart",
+        Some(CookieState::Anonymous) => "means nothing",
+        Some(CookieState::Unjudged) => "PHP has said nothing about it",
+        None => "PHP has not seen it lately",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Site;
+    use std::sync::Arc;
+
+    fn setup() -> Arc<Setup> {
+        let sites = crate::cache::purge::tests::setup(true);
+        let workers = |site: &Arc<Site>| super::super::SiteWorkers {
+            site: site.clone(),
+            service: None,
+            persistent: None,
+        };
+        Setup::new(sites.plan.clone(), sites.sites.iter().map(workers).collect())
+    }
+
+    fn read(form: &[(&str, &str)]) -> Result<ExplainRequest, String> {
+        let form: Vec<_> = form.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        ExplainRequest::from_form(&setup(), &form).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn the_request_of_a_question() {
+        let asked = read(&[
+            ("url", "https://a.example/x?y"),
+            ("cookie", "a=1"),
+            ("cookie", "b="),
+            ("field", "accept:  text/plain "),
+            ("json", "1"),
+        ]);
+        let request = asked.unwrap().request().unwrap();
+        let value = |name: &str| {
+            request.head.field(name).map(String::from_utf8_lossy).unwrap_or_default().into_owned()
+        };
+        assert_eq!(
+            (value("cookie"), value("accept"), value("host")),
+            ("a=1; b=".into(), "text/plain".into(), "a.example".into())
+        );
+        assert!(value("user-agent").contains("Mozilla"));
+        assert_eq!(request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("accept")).count(), 1);
+    }
+
+    #[test]
+    fn wrong_questions_say_what_to_write() {
+        let page = ("url", "http://a.example/");
+        for (form, expected) in [
+            (&[][..], "name one page"),
+            (&[page, page], "name one page"),
+            (&[("url", "http://c.example/")], "no site answers for c.example"),
+            (&[("url", "a.example")], "write https://host/path"),
+            (&[("url", "/x")], "needs a host"),
+            (&[page, ("cookie", "a")], "write NAME=VALUE"),
+            (&[page, ("cookie", "a=1\r\nX: y")], "write NAME=VALUE"),
+            (&[page, ("field", "x")], "write 'Name: value'"),
+            (&[page, ("field", "Host: b")], "the host comes from the URL"),
+            (&[page, ("field", "a: b\nc: d")], "write 'Name: value'"),
+            (&[page, ("what", "x")], "the fields are url, cookie, field and json"),
+        ] {
+            let why = read(form).expect_err(expected);
+            assert!(why.contains(expected), "{why}");
+        }
+        let long = "x".repeat(70_000);
+        assert!(read(&[page, ("field", &format!("a: {long}"))]).expect_err("long").contains("would reject"));
+    }
+}
