@@ -125,7 +125,7 @@ fn healthy() -> Facts {
 
 fn machine() -> serde_json::Value {
     json!({
-        "now": {"seconds": 1_795_000_000},
+        "now": {"seconds": 1_795_000_000}, "url": {"milliseconds": 90, "status": 200, "cache": "millrace; hit"},
         "cpu": {"count": 2, "total": 9_000, "user": 4_000, "idle": 5_000, "iowait": 0, "steal": 0, "softirq": 0,
             "each": [{"name": "cpu0", "softirq": 5, "total": 4_500}, {"name": "cpu1", "softirq": 5, "total": 4_500}]},
         "pressure_cpu": {"some_avg10": 5}, "pressure_memory": {"full_avg10": 0}, "pressure_io": {"full_avg10": 0},

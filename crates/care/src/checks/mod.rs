@@ -362,7 +362,11 @@ mod tests {
         let mut ids = BTreeSet::new();
         for check in table() {
             assert!(ids.insert(check.id), "{} is there twice", check.id);
-            assert!(check.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", check.id);
+            assert!(
+                check.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{}",
+                check.id
+            );
             let texts = [check.title, check.signal, check.source, check.cure, check.cost, check.at.unit];
             assert!(texts.iter().all(|text| !text.is_empty() && !text.contains('|')), "{}", check.id);
             let Thresholds { note, warning, error, .. } = check.at;

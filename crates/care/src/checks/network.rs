@@ -231,7 +231,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn overflows(span: &Span<'_>) -> Measured {
     let lost = span.rise("tcp.ListenOverflows")?;
-    let somaxconn = span.now("sysctl.net.core.somaxconn")?;
+    let somaxconn = shown(span, "net.core.somaxconn");
     // Which of all programs: the server counts its own.
     let (evidence, cure) = match span.rise("server.listen_queues.dropped") {
         Ok(own) if own > 0.0 => (
@@ -243,7 +243,7 @@ fn overflows(span: &Span<'_>) -> Measured {
         Ok(_) => (
             "; none by Millrace".to_owned(),
             format!(
-                "find the program with `ss -ltn` (Recv-Q above Send-Q), raise its backlog; sysctl -w net.core.somaxconn=65535 (now {somaxconn:.0})"
+                "find the program with `ss -ltn` (Recv-Q above Send-Q), raise its backlog; sysctl -w net.core.somaxconn=65535 (now {somaxconn})"
             ),
         ),
         Err(_) => (
@@ -264,16 +264,20 @@ fn overflows(span: &Span<'_>) -> Measured {
     )
 }
 
+/// A setting of the kernel in words: the server may have a network namespace whose settings cannot be read from here.
+fn shown(span: &Span<'_>, name: &str) -> String {
+    span.now(&format!("sysctl.{name}")).map_or("unknown".to_owned(), |value| format!("{value:.0}"))
+}
+
 fn drops(span: &Span<'_>) -> Measured {
     let lost = (span.rise("tcp.ListenDrops")? - span.rise("tcp.ListenOverflows")?).max(0.0);
-    let backlog = span.now("sysctl.net.ipv4.tcp_max_syn_backlog")?;
+    let backlog = shown(span, "net.ipv4.tcp_max_syn_backlog");
     one(
         lost,
         format!("the kernel dropped {lost:.0} connections before they were accepted"),
         format!("TcpExt ListenDrops +{lost:.0} beyond ListenOverflows in {:.0} s", span.seconds),
         format!(
-            "sysctl -w net.ipv4.tcp_max_syn_backlog={} (now {backlog:.0}); if memory is short, see memory-low",
-            double(backlog)
+            "sysctl -w net.ipv4.tcp_max_syn_backlog=16384 (now {backlog}); if memory is short, see memory-low"
         ),
     )
 }
@@ -290,14 +294,13 @@ fn backlog(span: &Span<'_>) -> Measured {
 
 fn half_open(span: &Span<'_>) -> Measured {
     let (cookies, lost) = (span.rise("tcp.TCPReqQFullDoCookies")?, span.rise("tcp.TCPReqQFullDrop")?);
-    let backlog = span.now("sysctl.net.ipv4.tcp_max_syn_backlog")?;
+    let backlog = shown(span, "net.ipv4.tcp_max_syn_backlog");
     one(
         cookies + lost,
         "the queue of half-open connections was full",
         format!("TCPReqQFullDoCookies +{cookies:.0}, TCPReqQFullDrop +{lost:.0} in {:.0} s", span.seconds),
         format!(
-            "sysctl -w net.ipv4.tcp_max_syn_backlog={} (now {backlog:.0}) net.ipv4.tcp_syncookies=1; `ss -tn state syn-recv` shows whether it is a flood",
-            double(backlog)
+            "sysctl -w net.ipv4.tcp_max_syn_backlog=16384 (now {backlog}) net.ipv4.tcp_syncookies=1; `ss -tn state syn-recv` shows whether it is a flood"
         ),
     )
 }

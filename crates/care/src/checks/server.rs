@@ -155,6 +155,30 @@ pub(super) const CHECKS: &[Check] = &[
         failed
     ),
     row!(
+        "url-slow",
+        "the page of the URL",
+        "a GET of the URL, if one was given",
+        both(1_000.0, 3_000.0, "ms until it is complete"),
+        "web.dev: a good time to first byte is at most 800 ms, a poor one more than 1800",
+        "the findings above",
+        "Visitors wait that long.",
+        High,
+        Symptom,
+        url_slow
+    ),
+    row!(
+        "url-status",
+        "status of the page of the URL",
+        "a GET of the URL, if one was given",
+        error(500.0, "as status"),
+        "RFC 9110 section 15.6: 5xx is the server's fault",
+        "the error log says why",
+        "Visitors get an error.",
+        High,
+        Symptom,
+        url_status
+    ),
+    row!(
         "log-dropped",
         "lines of the access log",
         "log_lines_dropped_total",
@@ -424,6 +448,27 @@ fn failed(span: &Span<'_>) -> Measured {
     )
 }
 
+fn url_slow(span: &Span<'_>) -> Measured {
+    // The first look may have filled the cache.
+    let (first, second) = (span.before.figure("url.milliseconds")?, span.now("url.milliseconds")?);
+    one(
+        first.min(second),
+        format!("the page takes {:.0} ms", first.min(second)),
+        format!("{first:.0} and {second:.0} ms; Cache-Status: {}", span.now.text("url.cache")),
+        "the findings above; php.slow_log = \"1s\" shows where the script is; docs/cache.md why the page is not cached",
+    )
+}
+
+fn url_status(span: &Span<'_>) -> Measured {
+    let status = span.now("url.status")?;
+    one(
+        status,
+        format!("the page answers with {status:.0}"),
+        format!("status {status:.0}"),
+        "the error log of the server (log.error) says why",
+    )
+}
+
 fn log(span: &Span<'_>) -> Measured {
     let lost = counter(span, "log_lines_dropped_total")?;
     one(
@@ -589,6 +634,19 @@ mod tests {
             counts(&[("requests_malformed_total", 5.0)]),
         );
         case("h2-floods", counts(&[("h2_flood_resets_total", 1.0)]), |_| ());
+    }
+
+    #[test]
+    fn the_page_of_the_url() {
+        let url = |name: &'static str, value: f64| {
+            move |p: &mut Pair| {
+                for (name, value) in [("milliseconds", 90.0), ("status", 200.0), (name, value)] {
+                    p.both(&format!("url.{name}"), value);
+                }
+            }
+        };
+        case("url-slow", url("milliseconds", 4_000.0), url("milliseconds", 400.0));
+        case("url-status", url("status", 503.0), url("status", 404.0));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::words::{family, pairs, pressure};
+use super::network::{elsewhere, is_elsewhere};
+use super::words::{pairs, pressure};
 use super::{file, number};
 use crate::facts::{Blind, Facts};
 
@@ -19,7 +20,8 @@ const SYSCTL: &[&str] = &[
 ];
 
 /// Adds the areas cpu, pressure, memory, vm, sysctl, files, clock, governor.
-pub fn add(facts: &mut Facts, root: &Path) {
+pub fn add(facts: &mut Facts, root: &Path, pid: Option<u64>) {
+    let is_elsewhere = is_elsewhere(root, pid);
     facts.add("cpu", file(root, "proc/stat").map(|text| processors(&text)));
     for name in ["cpu", "memory", "io"] {
         let text = file(root, &format!("proc/pressure/{name}"));
@@ -28,7 +30,11 @@ pub fn add(facts: &mut Facts, root: &Path) {
     facts.add("memory", file(root, "proc/meminfo").map(|text| pairs(&text)));
     facts.add("vm", file(root, "proc/vmstat").map(|text| pairs(&text)));
     for path in SYSCTL {
-        match number(root, &format!("proc/sys/{path}")) {
+        let read = match path.starts_with("net/") && is_elsewhere {
+            true => Err(elsewhere(pid)),
+            false => number(root, &format!("proc/sys/{path}")),
+        };
+        match read {
             Ok(value) => facts.set(format!("sysctl.{}", path.replace('/', ".")), value),
             Err(why) => facts.missing(format!("sysctl.{}", path.replace('/', ".")), why),
         }
@@ -39,7 +45,6 @@ pub fn add(facts: &mut Facts, root: &Path) {
     facts.add("clock", word(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"));
     facts.add("governor", word(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
     facts.add("huge_pages", word(root, "sys/kernel/mm/transparent_hugepage/enabled"));
-    facts.add("snmp", file(root, "proc/net/snmp").map(|text| family(&text, "Tcp")));
 }
 
 fn word(root: &Path, path: &str) -> Result<Facts, Blind> {

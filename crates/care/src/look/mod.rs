@@ -43,7 +43,7 @@ pub fn look(sources: &Sources<'_>) -> Facts {
         status.as_ref().ok().and_then(|status| status["pid"].as_u64()).filter(|pid| is_here(root, *pid));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     facts.set("now.seconds", now.as_secs_f64());
-    machine::add(&mut facts, root);
+    machine::add(&mut facts, root, pid);
     network::add(&mut facts, root, pid);
     cgroup::add(&mut facts, root, pid);
     process::add(&mut facts, root, pid);

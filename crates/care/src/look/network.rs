@@ -18,10 +18,26 @@ const SOCKETS_MOST: usize = 500_000;
 pub fn add(facts: &mut Facts, root: &Path, pid: Option<u64>) {
     let net = pid.map_or("proc/net".to_owned(), |pid| format!("proc/{pid}/net"));
     facts.add("tcp", file(root, &format!("{net}/netstat")).map(|text| family(&text, "TcpExt")));
+    facts.add("snmp", file(root, &format!("{net}/snmp")).map(|text| family(&text, "Tcp")));
     facts.add("sockets", sockets(root, &net));
     facts.add("conntrack", conntrack(root));
     facts.add("nics", file(root, &format!("{net}/dev")).map(|text| interfaces(root, &text)));
-    facts.add("ports", ports(root, &net));
+    facts.add("ports", if is_elsewhere(root, pid) { Err(elsewhere(pid)) } else { ports(root, &net) });
+}
+
+/// Whether the server has a network namespace of its own. Its counters can be read, its settings (/proc/sys/net) cannot.
+pub fn is_elsewhere(root: &Path, pid: Option<u64>) -> bool {
+    let of = |who: &str| std::fs::read_link(root.join(format!("proc/{who}/ns/net"))).ok();
+    let server = pid.and_then(|pid| of(&pid.to_string()));
+    server.is_some_and(|server| Some(server) != of("self"))
+}
+
+/// Why settings of the network are not known.
+pub fn elsewhere(pid: Option<u64>) -> Blind {
+    let pid = pid.unwrap_or_default();
+    Blind::CouldNotLook(format!(
+        "the server has a network namespace of its own: run `nsenter --target {pid} --net millrace doctor`"
+    ))
 }
 
 /// /proc/net/sockstat: `TCP: inuse 27 orphan 0 tw 3 alloc 30 mem 5`; mem is in pages.
@@ -92,9 +108,8 @@ fn interfaces(root: &Path, text: &str) -> Facts {
     facts
 }
 
-/// Local ports in use by destination: the ones of the range for outgoing connections.
+/// Local ports in use by destination: the ones of the range for outgoing connections. The range is that of our own namespace.
 fn ports(root: &Path, net: &str) -> Result<Facts, Blind> {
-    // The range belongs to the namespace; from outside it is ours that we read.
     let range = file(root, "proc/sys/net/ipv4/ip_local_port_range")?;
     let ends: Vec<u16> = range.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [first, last] = ends[..] else {

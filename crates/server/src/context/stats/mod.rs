@@ -2,6 +2,7 @@
 
 mod causes;
 mod exposition;
+mod insight;
 mod latency;
 mod pool;
 mod rewind;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub use causes::Causes;
 pub use exposition::Exposition;
+pub use insight::{Insight, RunningScript};
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use rewind::{ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};
