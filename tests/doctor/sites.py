@@ -2,6 +2,7 @@
 well, or nothing."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import threading
@@ -190,6 +191,9 @@ def texts(shop):
         by_url = run(f"http://127.0.0.1:{server.port}/", "--seconds", "1", "--verbose", *admin)
         if "Well: " not in by_url.stdout or "url-status" not in by_url.stdout or "wp-autoload" not in by_url.stdout:
             return f"by URL: {by_url}"
+        watched = watch(shop.root, admin)
+        if watched:
+            return watched
         explained = run("--explain", "wp-autoload")
         if "800000" not in explained.stdout or explained.returncode != 0:
             return f"explained: {explained}"
@@ -198,6 +202,17 @@ def texts(shop):
         if "Could not look" not in alone.stdout or "wp-autoload" not in alone.stdout or alone.returncode not in (0, 1):
             return f"without a server: {alone}"
         return ""
+
+
+def watch(site, admin):
+    """`--watch --json` prints a line for each look, until it is ended. What is wrong with it."""
+    command = [rig.program("millrace"), "doctor", site, "--watch", "--json", "--seconds", "1", *admin]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        try:
+            looks = [json.loads(watching.stdout.readline()) for _ in range(3)]
+        finally:
+            watching.terminate()
+    return "" if all(look["checked"] > 60 for look in looks) else f"watched: {looks}"
 
 
 STORIES = {

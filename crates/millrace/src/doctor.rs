@@ -31,8 +31,8 @@ struct Patient {
     sites: Vec<PathBuf>,
     /// Why the server is not looked at, if it is another one's.
     not_it: Option<String>,
-    /// Host, address and target of the URL, if one was given.
-    url: Option<(String, Address, String)>,
+    /// Host, address and target of the URL; or why its page is not requested.
+    url: Result<(String, Address, String), Blind>,
 }
 
 /// Looks, and prints what was found; whether there was an error among it.
@@ -72,7 +72,8 @@ fn tell(args: &DoctorArgs, all: &Examination, seconds: f64, style: Style) -> Res
 
 impl Patient {
     fn of(args: &DoctorArgs) -> Result<Patient, Failure> {
-        let mut patient = Patient { args: args.clone(), sites: Vec::new(), not_it: None, url: None };
+        let no_url = Blind::DoesNotApply("no URL was given".to_owned());
+        let mut patient = Patient { args: args.clone(), sites: Vec::new(), not_it: None, url: Err(no_url) };
         let status = patient.json("/status.json");
         match args.site.as_deref() {
             None => patient.sites = sites_of(status.as_ref().ok()),
@@ -126,7 +127,10 @@ impl Patient {
             Failure::new(format!("the server has no site {name}")).next("`millrace status` lists its sites")
         })?;
         self.sites = vec![root.into()];
-        // https needs a client that we do not have here; the checks of the URL then say so.
+        let by_curl = format!(
+            "the doctor requests no page by {scheme}; `curl -so /dev/null -w '%{{time_total}}' {url}` measures it"
+        );
+        self.url = Err(Blind::CouldNotLook(by_curl));
         let plain = status["listen"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut plain = plain.filter_map(|address| match address.strip_prefix("unix:") {
             Some(path) => Some(Address::Unix(path.into())),
@@ -136,7 +140,7 @@ impl Patient {
             && let Some(address) = plain.next()
         {
             let target = if path.is_empty() { "/" } else { path };
-            self.url = Some((host.to_owned(), reachable(address), target.to_owned()));
+            self.url = Ok((host.to_owned(), reachable(address), target.to_owned()));
         }
         Ok(())
     }
@@ -184,8 +188,7 @@ impl Patient {
 
     /// Requests the page of the URL.
     fn fetch(&self) -> Result<Facts, Blind> {
-        let none = || Blind::DoesNotApply("no http:// URL was given".to_owned());
-        let (host, address, target) = self.url.as_ref().ok_or_else(none)?;
+        let (host, address, target) = self.url.as_ref().map_err(Clone::clone)?;
         let request = HttpRequest {
             method: "GET",
             target,

@@ -145,7 +145,7 @@ pub(super) const CHECKS: &[Check] = &[
         "innodb_buffer_pool_size",
         "The database waits for the disk.",
         Medium,
-        Limit,
+        Pressure,
         pool_hits
     ),
     row!(
@@ -157,7 +157,7 @@ pub(super) const CHECKS: &[Check] = &[
         "innodb_buffer_pool_size",
         "Statements wait until a page is written.",
         High,
-        Limit,
+        Pressure,
         pool_wait
     ),
     row!(

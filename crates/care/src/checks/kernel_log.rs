@@ -55,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
         "node-problem-detector: OOMKilling",
         "fewer PHP workers, a smaller database, or more memory",
         "The database or PHP workers were killed.",
-        Outage,
+        Symptom,
         killed
     ),
     row!(

@@ -479,7 +479,7 @@ fn line(span: &Span<'_>) -> Measured {
             percent(received.max(sent), speed),
             format!("the line of {name} is full"),
             format!("{sent:.0} Mbit/s sent, {received:.0} received, of {speed:.0}"),
-            "smaller images, compression (site.compress_php, files.compress), a CDN; then a faster line",
+            "smaller images, compression (php.compress, files.compress), a CDN; then a faster line",
         ));
     }
     Ok(all)

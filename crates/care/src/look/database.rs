@@ -61,17 +61,20 @@ pub fn add(facts: &mut Facts, question: &Question, probe: Option<&Probe>) {
             facts.missing("wordpress", why);
         }
         Ok(answer) => {
-            if let Ok(kind) = answer.word("error") {
-                facts.missing("wordpress", Blind::CouldNotLook(format!("the database refuses: {kind}")));
-            }
-            let is_sqlite = matches!(question, Question::Sqlite { .. });
-            if is_sqlite {
-                let why = || Blind::DoesNotApply("the site uses SQLite".to_owned());
-                facts.missing("db.status", why());
-                facts.missing("db", why());
-            } else {
-                facts.missing("db", Blind::CouldNotLook("the database did not say".to_owned()));
-            }
+            let error =
+                [answer.word("db.error.text"), answer.word("sqlite.error")].into_iter().find_map(Result::ok);
+            let silent = match error {
+                Some(error) => format!("the database refuses: {error}"),
+                None => "the database did not say".to_owned(),
+            };
+            facts.missing("wordpress", Blind::CouldNotLook(silent.clone()));
+            facts.missing(
+                "db",
+                match question {
+                    Question::Sqlite { .. } => Blind::DoesNotApply("the site uses SQLite".to_owned()),
+                    Question::Mysql { .. } => Blind::CouldNotLook(silent),
+                },
+            );
             facts.merge(&answer);
         }
     }
@@ -189,6 +192,17 @@ mod tests {
             add(&mut facts, &question(), Some(&php(&tree, script)));
             let said = facts.figure("db.status.Uptime").expect_err("no answer");
             assert!(said.why().contains(why), "{said:?}");
+        }
+        let full =
+            php(&tree, r#"cat >/dev/null; echo '{"db": {"error": {"code": 1040, "text": "Too many"}}}'"#);
+        let mut facts = Facts::default();
+        add(&mut facts, &question(), Some(&full));
+        assert_eq!(facts.figure("db.error.code"), Ok(1040.0));
+        for name in ["db.status.Uptime", "wordpress.plugins"] {
+            assert_eq!(
+                facts.figure(name),
+                Err(Blind::CouldNotLook("the database refuses: Too many".to_owned()))
+            );
         }
         let mut facts = Facts::default();
         add(&mut facts, &question(), Some(&Probe { program: "/nowhere/php".to_owned() }));

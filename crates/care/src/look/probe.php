@@ -118,6 +118,8 @@ if (preg_match('~^(.*?):(/.*)$~', $host, $part)) {
 if (!$base->real_connect($host ?: 'localhost', $ask['user'], $ask['password'], $ask['name'], $port, $socket)) {
     finish(['db' => ['error' => ['code' => $base->connect_errno, 'text' => $base->connect_error], 'host' => $ask['host']]]);
 }
+// Whatever a plan makes the server evaluate can change nothing.
+$base->query('SET SESSION TRANSACTION READ ONLY');
 $rows = function (string $sql) use ($base): ?array {
     $result = $base->query($sql);
     return $result instanceof mysqli_result ? $result->fetch_all(MYSQLI_ASSOC) : null;
@@ -132,8 +134,9 @@ for ($sample = 0; $sample < 10; $sample++) {
             continue;
         }
         $key = shape($row['Info']);
-        $seen[$key] ??= ['statement' => $key, 'count' => 0, 'seconds' => 0, 'state' => '', 'sql' => $row['Info']];
-        $seen[$key]['count']++;
+        $seen[$key] ??= ['statement' => $key, 'count' => 0, 'last' => -1, 'seconds' => 0, 'state' => '', 'sql' => $row['Info']];
+        $seen[$key]['count'] += $seen[$key]['last'] !== $sample;
+        $seen[$key]['last'] = $sample;
         $seen[$key]['seconds'] = max($seen[$key]['seconds'], (int)$row['Time']);
         $seen[$key]['state'] = (string)$row['State'];
     }
@@ -142,7 +145,8 @@ for ($sample = 0; $sample < 10; $sample++) {
 usort($seen, fn($a, $b) => [$b['count'], $b['seconds']] <=> [$a['count'], $a['seconds']]);
 $seen = array_slice($seen, 0, 3);
 foreach ($seen as &$one) {
-    $plan = preg_match('/^\s*SELECT\b/i', $one['sql']) ? $rows('EXPLAIN ' . $one['sql']) : null;
+    $is_plain = preg_match('/^\s*SELECT\b/i', $one['sql']) && !preg_match('/\b(INTO|FOR UPDATE|LOCK|GET_LOCK|SLEEP|BENCHMARK)\b/i', $one['sql']);
+    $plan = $is_plain ? $rows('EXPLAIN ' . $one['sql']) : null;
     foreach ($plan ?? [] as $step) {
         $is_scan = strtolower((string)($step['type'] ?? '')) === 'all' && !($step['key'] ?? null);
         if ($is_scan && (int)$step['rows'] > ($one['scan_rows'] ?? 0)) {
@@ -150,7 +154,7 @@ foreach ($seen as &$one) {
             $one['scan_rows'] = (int)$step['rows'];
         }
     }
-    unset($one['sql']);
+    unset($one['sql'], $one['last']);
 }
 unset($one);
 
