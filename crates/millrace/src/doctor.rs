@@ -270,24 +270,20 @@ mod tests {
 
     #[test]
     fn settings_that_cures_name_exist() {
-        let page = report::page();
         let sections = ["server", "http", "https", "php", "cache", "log", "files", "acme", "admin", "site"];
-        let words = page.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')));
-        let names = words.filter(|word| {
-            word.split_once('.')
-                .is_some_and(|(section, name)| sections.contains(&section) && !name.is_empty())
-        });
-        for name in names {
-            let name = name.trim_end_matches('.');
-            let is_file = name.ends_with(".php")
-                || name.ends_with(".md")
-                || name.ends_with(".ini")
-                || name == "php.net"
-                || name == "php.ini";
-            assert!(
-                is_file || name.contains("php.ini") || millrace_settings::explain(name).is_ok(),
-                "{name} is no setting"
-            );
+        for check in millrace_care::checks::table() {
+            let words = check.cure.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')));
+            let words = words.map(|word| word.trim_end_matches('.'));
+            for name in words
+                .filter(|word| word.split_once('.').is_some_and(|(section, _)| sections.contains(&section)))
+            {
+                let is_file = [".ini", ".php", ".md", ".net"].iter().any(|end| name.ends_with(end));
+                assert!(
+                    is_file || millrace_settings::explain(name).is_ok(),
+                    "{}: {name} is no setting",
+                    check.id
+                );
+            }
         }
     }
 }
