@@ -30,13 +30,14 @@ def site(folder, scripts=None, prefix=(), settings=None, ini=None):
 
 
 def descriptors(folder):
-    """Connections that stay open, up to the limit."""
+    """Connections that stay open, up to the limit, and visitors that still come."""
     def run(limit, held):
         with site(folder, prefix=["prlimit", f"--nofile={limit}:{limit}"]) as server, contextlib.ExitStack() as stack:
             for _ in range(held):
                 connection = stack.enter_context(socket.socket())
                 connection.connect(("127.0.0.1", server.port))
-            return doctor.examine(server)
+            with doctor.load(server.port, clients=2, pause=0.02):
+                return doctor.examine(server)
 
     why = doctor.first_is(run(200, 260), "fd-server", "LimitNOFILE", "now 200")
     return why or doctor.is_gone(run(4096, 260), "fd-server")

@@ -1,14 +1,18 @@
 //! Limits of the process, of its control group, and of the kernel.
 
-use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, one};
-use crate::facts::{Span, percent};
+use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, measure, one};
+use crate::facts::{Blind, Span, percent};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "fd-server",
         title: "file descriptors of the server",
-        signal: "open_descriptors and descriptor_limit of the status; accept_no_descriptors_total",
-        at: both(80.0, 95.0, "% of the limit; any failed accept is 100"),
+        signal: "open_descriptors and descriptor_limit of the status; accept_no_descriptors_total, connections_gave_way_total",
+        at: both(
+            80.0,
+            95.0,
+            "% of the limit; a failed accept, or an idle connection closed to make room, is 100",
+        ),
         source: "netdata health.d/file_descriptors: 70 and 90 %; the server needs a margin for PHP's sockets",
         cure: "LimitNOFILE in the unit, or ulimit -n",
         cost: "New visitors are not accepted, and files cannot be opened.",
@@ -117,12 +121,13 @@ pub(super) const CHECKS: &[Check] = &[
 fn server_descriptors(span: &Span<'_>) -> Measured {
     let (open, limit) = (span.now("server.open_descriptors")?, span.now("server.descriptor_limit")?);
     let failed = span.rise("server.counters.accept_no_descriptors_total")?;
-    let share = percent(open, limit);
+    let closed =
+        if memory_is_short(span)? { 0.0 } else { span.rise("server.counters.connections_gave_way_total")? };
     let hard = span.now("process.files_hard").unwrap_or(limit).min(1_048_576.0);
     let wanted = (limit * 4.0).max(65_536.0);
     let more = if wanted > hard { format!(", the hard limit now: {hard:.0}") } else { String::new() };
-    one(
-        if failed > 0.0 { 100.0 } else { share },
+    let mut found = measure(
+        if failed + closed > 0.0 { 100.0 } else { percent(open, limit) },
         format!("the server has {open:.0} of {limit:.0} file descriptors open"),
         format!(
             "open_descriptors {open:.0} of {limit:.0}; {failed:.0} connections could not be accepted in {:.0} s",
@@ -131,7 +136,18 @@ fn server_descriptors(span: &Span<'_>) -> Measured {
         format!(
             "LimitNOFILE={wanted:.0} in the unit of the server, or `ulimit -n {wanted:.0}` before it starts (now {limit:.0}{more}); then restart it"
         ),
-    )
+    );
+    if closed > 0.0 {
+        found.evidence.push(format!("{closed:.0} idle connections closed to make room"));
+    }
+    Ok(vec![found])
+}
+
+/// Whether idle connections are closed for lack of memory; otherwise it is for lack of descriptors.
+pub(super) fn memory_is_short(span: &Span<'_>) -> Result<bool, Blind> {
+    let used = span.now("server.connection_memory.used_bytes")?;
+    // No budget, no limit.
+    Ok(span.now("server.connection_memory.budget_bytes").is_ok_and(|budget| used >= budget * 0.8))
 }
 
 fn machine_descriptors(span: &Span<'_>) -> Measured {
@@ -250,6 +266,13 @@ mod tests {
         );
         let failed = |p: &mut Pair| p.rise("server.counters.accept_no_descriptors_total", 3.0);
         case("fd-server", failed, |_| ());
+        let closed = |used: f64| {
+            move |p: &mut Pair| {
+                p.rise("server.counters.connections_gave_way_total", 9.0);
+                p.now.set("server.connection_memory.used_bytes", used);
+            }
+        };
+        case("fd-server", closed(1e6), closed(0.95e9));
         case("fd-machine", |p| p.now.set("files.open", 95_000.0), |p| p.now.set("files.open", 79_000.0));
         case("tasks", |p| p.now.set("tasks.count", 31_000.0), |p| p.now.set("tasks.count", 20_000.0));
     }

@@ -14,6 +14,7 @@ mod pages;
 mod php;
 mod scripts;
 mod server;
+mod storage;
 mod wordpress;
 
 use crate::facts::{Blind, Span};
@@ -238,11 +239,12 @@ pub struct Examination {
 
 /// All checks.
 pub fn table() -> impl Iterator<Item = &'static Check> {
-    let families: [&'static [Check]; 11] = [
+    let families: [&'static [Check]; 12] = [
         limits::CHECKS,
         disks::CHECKS,
         network::CHECKS,
         database::CHECKS,
+        storage::CHECKS,
         php::CHECKS,
         scripts::CHECKS,
         wordpress::CHECKS,

@@ -288,6 +288,7 @@ fn refused(span: &Span<'_>) -> Measured {
 fn shed(span: &Span<'_>) -> Measured {
     let (shed, gave_way) =
         (counter(span, "connections_guests_total")?, counter(span, "connections_gave_way_total")?);
+    let gave_way = if super::limits::memory_is_short(span)? { gave_way } else { 0.0 };
     let used = span.now("server.connection_memory.used_bytes")?;
     let budget = span.now("server.connection_memory.budget_bytes").unwrap_or(0.0);
     one(
@@ -576,7 +577,14 @@ mod tests {
         case("conn-refused", counts(&[("connections_refused_total", 5.0)]), |p| {
             p.both("server.counters.connections_refused_total", 9.0)
         });
-        case("conn-memory", counts(&[("connections_gave_way_total", 5.0)]), |_| ());
+        let closed = |used: f64| {
+            move |p: &mut Pair| {
+                p.rise("server.counters.connections_gave_way_total", 9.0);
+                p.now.set("server.connection_memory.used_bytes", used);
+            }
+        };
+        // With memory left, it was for descriptors.
+        case("conn-memory", closed(0.95e9), closed(1e6));
     }
 
     #[test]
