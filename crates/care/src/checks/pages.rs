@@ -8,7 +8,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "cache-bypass",
         title: "requests that bypass the page cache",
         signal: "cache_bypassed_total, cache_passed_total; bypass_names of the status",
-        at: warning(50.0, "% of at least 50 requests for pages"),
+        at: warning(50.0, "% of at least 50 requests for pages, with a site of WordPress or Drupal"),
         source: "R1 of the reference systems: a cached page costs a hundredth of a page by PHP",
         cure: "docs/cache.md: cache.bypass_cookies, cache.ignore_arguments, the plugin that sets the cookie",
         cost: "PHP makes pages that are the same for everybody.",
@@ -114,6 +114,8 @@ fn bypass(span: &Span<'_>) -> Measured {
     let past = counter(span, "cache_bypassed_total")? + counter(span, "cache_passed_total")?;
     let (cacheable, _) = cacheable(span)?;
     let all = past + cacheable;
+    // Pages of an unknown application are cached only if they ask for it.
+    let is_known = span.now.list("server.sites")?.iter().any(|site| site.text("profile") != "generic");
     // By cause, as far as they have risen between the looks.
     let before = span.before.list("server.cache.bypass_names").unwrap_or_default();
     let count = |item: &crate::facts::Facts| item.figure("count").unwrap_or(0.0);
@@ -146,7 +148,7 @@ fn bypass(span: &Span<'_>) -> Measured {
         _ => "`millrace status` lists the causes; docs/cache.md says what can be done about each".to_owned(),
     };
     one(
-        if all >= 50.0 { percent(past, all) } else { 0.0 },
+        if all >= 50.0 && is_known { percent(past, all) } else { 0.0 },
         "most requests bypass the page cache",
         format!(
             "{past:.0} of {all:.0} requests for pages in {:.0} s; {}",
@@ -240,6 +242,12 @@ mod tests {
     fn hits_and_bypasses() {
         let past = counts(&[("cache_bypassed_total", 400.0), ("cache_hits_total", 100.0)]);
         case("cache-bypass", past, counts(&[("cache_bypassed_total", 40.0)]));
+        let generic = |p: &mut Pair| {
+            counts(&[("cache_bypassed_total", 400.0)])(p);
+            p.now.items("server.sites")[0].say("profile", "generic");
+        };
+        let bypassed = counts(&[("cache_bypassed_total", 4_000.0)]);
+        case("cache-bypass", bypassed, generic);
         let misses = counts(&[("cache_misses_total", 900.0)]);
         case("cache-misses", misses, counts(&[("cache_misses_total", 100.0)]));
     }

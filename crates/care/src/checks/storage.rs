@@ -172,8 +172,8 @@ pub(super) const CHECKS: &[Check] = &[
     row!(
         "sqlite-journal",
         "journal of the SQLite database",
-        "PRAGMA journal_mode",
-        warning(1.0, "where it is not wal"),
+        "PRAGMA journal_mode, time of the last change of the file",
+        warning(1.0, "where it is not wal, and the database is written between the looks"),
         "sqlite.org/wal.html: readers do not block writers, and a writer does not block readers",
         "PRAGMA journal_mode=wal",
         "Each writer blocks all readers.",
@@ -359,10 +359,11 @@ fn no_sqlite() -> Blind {
 
 fn journal(span: &Span<'_>) -> Measured {
     let mode = span.now.word("sqlite.journal_mode").map_err(|_| no_sqlite())?;
+    let is_written = span.rise("sqlite.changed_seconds")? > 0.0;
     one(
-        f64::from(u8::from(mode != "wal")),
+        f64::from(u8::from(mode != "wal" && is_written)),
         "the SQLite database locks out readers while it is written",
-        format!("journal_mode {mode}"),
+        format!("journal_mode {mode}; written between the looks"),
         format!(
             "define( 'SQLITE_JOURNAL_MODE', 'WAL' ); in wp-config.php (now {mode}), or `sqlite3 FILE 'PRAGMA journal_mode=wal'`"
         ),
@@ -453,12 +454,15 @@ mod tests {
             }
         };
         case("db-engine", engine("MyISAM"), engine("InnoDB"));
-        let sqlite = |mode: &'static str, free: u32| {
+        let sqlite = |mode: &'static str, free: u32, written: f64| {
             move |p: &mut Pair| {
                 p.site().merge(&Facts::from_json(&json!({"sqlite": {"journal_mode": mode, "bytes": 20_000_000, "wal_bytes": 0, "free_pages": free, "pages": 5_000}})));
+                p.rise_of("sites", 0, "sqlite.changed_seconds", written);
             }
         };
-        case("sqlite-journal", sqlite("delete", 0), sqlite("wal", 0));
-        case("sqlite-waste", sqlite("wal", 4_000), sqlite("wal", 40));
+        case("sqlite-journal", sqlite("delete", 0, 3.0), sqlite("wal", 0, 3.0));
+        // Readers do not lock each other out.
+        case("sqlite-journal", sqlite("delete", 0, 3.0), sqlite("delete", 0, 0.0));
+        case("sqlite-waste", sqlite("wal", 4_000, 0.0), sqlite("wal", 40, 0.0));
     }
 }

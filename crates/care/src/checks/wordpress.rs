@@ -237,7 +237,8 @@ fn cron(span: &Span<'_>) -> Measured {
 }
 
 fn object_cache(span: &Span<'_>) -> Measured {
-    let (redis, used) = (span.now("files.redis")?, span.now("files.object_cache")?);
+    let redis = span.now("files.redis").map_err(|_| no_wordpress())?;
+    let used = span.now("files.object_cache")?;
     one(
         if used == 0.0 { redis } else { 0.0 },
         "a Redis listens, and WordPress does not use it",

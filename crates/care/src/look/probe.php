@@ -87,6 +87,7 @@ if (($ask['kind'] ?? '') === 'sqlite') {
         $answer['sqlite'] = [
             'journal_mode' => $base->querySingle('PRAGMA journal_mode'),
             'bytes' => filesize($ask['file']),
+            'changed_seconds' => max(filemtime($ask['file']), (int)@filemtime($ask['file'] . '-wal')),
             'wal_bytes' => (int)@filesize($ask['file'] . '-wal'),
             'free_pages' => $base->querySingle('PRAGMA freelist_count'),
             'pages' => $base->querySingle('PRAGMA page_count'),

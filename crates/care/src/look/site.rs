@@ -50,6 +50,16 @@ fn config_file(folder: &Path) -> Option<PathBuf> {
 }
 
 fn wordpress(facts: &mut Facts, folder: &Path, path: &Path, probe: Option<&Probe>) {
+    let content = folder.join("wp-content");
+    let is_there = |name: &str| f64::from(u8::from(content.join(name).exists()));
+    facts.set("files.object_cache", is_there("object-cache.php"));
+    facts.set("files.advanced_cache", is_there("advanced-cache.php"));
+    facts.set(
+        "files.debug_log_bytes",
+        fs::metadata(content.join("debug.log")).map_or(0.0, |data| data.len() as f64),
+    );
+    facts.set("files.redis", f64::from(u8::from(listens_redis())));
+    facts.set("files.maintenance_seconds", age(&folder.join(".maintenance")).unwrap_or(0.0));
     let text = match fs::read(path) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => {
@@ -78,16 +88,6 @@ fn wordpress(facts: &mut Facts, folder: &Path, path: &Path, probe: Option<&Probe
         }
     }
     facts.add("config", Ok(area));
-    let content = folder.join("wp-content");
-    let is_there = |name: &str| f64::from(u8::from(content.join(name).exists()));
-    facts.set("files.object_cache", is_there("object-cache.php"));
-    facts.set("files.advanced_cache", is_there("advanced-cache.php"));
-    facts.set(
-        "files.debug_log_bytes",
-        fs::metadata(content.join("debug.log")).map_or(0.0, |data| data.len() as f64),
-    );
-    facts.set("files.redis", f64::from(u8::from(listens_redis())));
-    facts.set("files.maintenance_seconds", age(&folder.join(".maintenance")).unwrap_or(0.0));
     match question(&config, folder) {
         Err(why) => {
             facts.missing("db", Blind::CouldNotLook(why.clone()));
