@@ -14,7 +14,7 @@ OTHERS = {
     "cpu-busy", "cpu-steal", "cpu-iowait", "disk-busy", "disk-stall", "memory-stall", "memory-low", "net-softirq-budget",
     "log-out-of-memory", "log-segfault", "log-syn-flood",
 }
-SECONDS = 3
+SECONDS = 2
 
 
 def examine(server, site=None, prefix=(), seconds=SECONDS):

@@ -12,7 +12,7 @@ import mariadb
 import rig
 import wordpress
 
-HEALTHY_RUNS = 5
+HEALTHY_RUNS = 3
 # What the stories make: a healthy site has none of it.
 MADE = {
     "fd-server", "net-accept", "net-ports", "net-conntrack", "cgroup-cpu", "cgroup-memory", "disk-full", "opcache-full", "db-connections",
@@ -204,6 +204,23 @@ def texts(shop):
         return ""
 
 
+def sqlite(shop):
+    """A WordPress on SQLite that writes while it is read; the cure, as it is said, makes readers and writers independent."""
+    here = shop.folder / "sqlite"
+    root = here / "site"
+    here.mkdir()
+    subprocess.run([rig.program("millrace"), "new", "wordpress", root, "--url", "http://127.0.0.1"], check=True, capture_output=True, timeout=300)
+    (root / "wp-content" / "mu-plugins").mkdir(exist_ok=True)
+    (root / "wp-content" / "mu-plugins" / "count.php").write_text("<?php add_action('init', function () { update_option('count', microtime(), false); });")
+    with rig.Millrace(here, root, settings={"php.workers": 2, "php.folders": here, **NO_CACHE}, ini=rig.php_ini(here / "php.ini")) as server:
+        with doctor.load(server.port, UNCACHED, clients=1, pause=0.1):
+            why = doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.first_is(report, "sqlite-journal", "PRAGMA journal_mode=wal"))
+            file = next((root / "wp-content" / "database").glob("*.sqlite"))
+            code = '$base = new SQLite3($argv[1]); $base->busyTimeout(10000); echo $base->querySingle("PRAGMA journal_mode=wal");'
+            rig.wait_for(lambda: subprocess.run(["php", "-r", code, file], capture_output=True, text=True).stdout == "wal", 10)
+            return why or doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.is_gone(report, "sqlite-journal"))
+
+
 def watch(site, admin):
     """`--watch --json` prints a line for each look, until it is ended. What is wrong with it."""
     command = [rig.program("millrace"), "doctor", site, "--watch", "--json", "--seconds", "1", *admin]
@@ -222,5 +239,6 @@ STORIES = {
     "autoload": autoload,
     "sleeping": sleeping,
     "remote": remote,
+    "sqlite": sqlite,
     "texts": texts,
 }

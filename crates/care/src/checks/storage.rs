@@ -328,6 +328,7 @@ fn files(span: &Span<'_>) -> Measured {
 }
 
 fn query_cache(span: &Span<'_>) -> Measured {
+    status(span, "Uptime")?;
     let size = variable(span, "query_cache_size")
         .map_err(|_| Blind::DoesNotApply("this database has no query cache".to_owned()))?;
     let is_on = span.now.text("db.variables.query_cache_type").eq_ignore_ascii_case("ON") && size > 0.0;
@@ -353,25 +354,29 @@ fn engine(span: &Span<'_>) -> Measured {
     )
 }
 
-fn no_sqlite() -> Blind {
-    Blind::DoesNotApply("the site does not use SQLite".to_owned())
+/// Why there are no figures of SQLite: the site has another database, or it could not be asked.
+fn no_sqlite(span: &Span<'_>) -> Blind {
+    let other = || Blind::DoesNotApply("the site does not use SQLite".to_owned());
+    status(span, "Uptime").err().unwrap_or_else(other)
 }
 
 fn journal(span: &Span<'_>) -> Measured {
-    let mode = span.now.word("sqlite.journal_mode").map_err(|_| no_sqlite())?;
+    let mode = span.now.word("sqlite.journal_mode").map_err(|_| no_sqlite(span))?;
     let is_written = span.rise("sqlite.changed_seconds")? > 0.0;
     one(
         f64::from(u8::from(mode != "wal" && is_written)),
         "the SQLite database locks out readers while it is written",
         format!("journal_mode {mode}; written between the looks"),
         format!(
-            "define( 'SQLITE_JOURNAL_MODE', 'WAL' ); in wp-config.php (now {mode}), or `sqlite3 FILE 'PRAGMA journal_mode=wal'`"
+            "as the owner of the file: sqlite3 {} 'PRAGMA journal_mode=wal' (now {mode}); the file remembers it",
+            span.now.text("sqlite.file")
         ),
     )
 }
 
 fn waste(span: &Span<'_>) -> Measured {
-    let (free, all) = (span.now("sqlite.free_pages").map_err(|_| no_sqlite())?, span.now("sqlite.pages")?);
+    let (free, all) =
+        (span.now("sqlite.free_pages").map_err(|_| no_sqlite(span))?, span.now("sqlite.pages")?);
     let log = span.now("sqlite.wal_bytes")?;
     let size = span.now("sqlite.bytes")?;
     let share = if size >= 10e6 { percent(free, all) } else { 0.0 };
@@ -379,7 +384,10 @@ fn waste(span: &Span<'_>) -> Measured {
         if log >= 64e6 { 50.0_f64.max(share) } else { share },
         "the SQLite database has much unused space",
         format!("{free:.0} of {all:.0} pages unused; log {}", bytes(log)),
-        "`sqlite3 FILE VACUUM` while the site is in maintenance; the log shrinks when no reader is open",
+        format!(
+            "sqlite3 {} VACUUM, while the site is in maintenance; the log shrinks when no reader is open",
+            span.now.text("sqlite.file")
+        ),
     )
 }
 

@@ -86,6 +86,7 @@ if (($ask['kind'] ?? '') === 'sqlite') {
         };
         $answer['sqlite'] = [
             'journal_mode' => $base->querySingle('PRAGMA journal_mode'),
+            'file' => $ask['file'],
             'bytes' => filesize($ask['file']),
             'changed_seconds' => max(filemtime($ask['file']), (int)@filemtime($ask['file'] . '-wal')),
             'wal_bytes' => (int)@filesize($ask['file'] . '-wal'),
