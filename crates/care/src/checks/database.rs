@@ -163,7 +163,7 @@ pub(super) const CHECKS: &[Check] = &[
         "threads of the database",
         "Threads_created; thread_cache_size",
         warning(10.0, "created per second"),
-        "R1 of the reference systems: thread_cache_size 16",
+        "chosen: a site whose connections stay open, or with a cache of threads, starts almost none",
         "thread_cache_size, connections that stay open",
         "Each connection costs a new thread.",
         Medium,
@@ -224,7 +224,7 @@ fn connections(span: &Span<'_>) -> Measured {
             f64::from(u8::from(is_full)) * 100.0,
             "the database refuses connections: all are in use",
             format!("error {code:.0}: {}", span.now.text("db.error.text")),
-            "[mysqld] max_connections = 300 (`SHOW VARIABLES LIKE 'max_connections'` says what it is now), or fewer PHP workers (php.workers); each connection takes 1 to 3 MB",
+            "[mysqld] max_connections = 300 (`SHOW VARIABLES LIKE 'max_connections'` says what it is now), or fewer PHP workers (php.workers)",
         );
     }
     let (now, most) = (status(span, "Threads_connected")?, variable(span, "max_connections")?);

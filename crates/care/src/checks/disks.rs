@@ -64,7 +64,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "time in which all tasks wait for disks",
         signal: "full avg10 of /proc/pressure/io",
         at: both(20.0, 50.0, "% of the last 10 s"),
-        source: "Facebook's oomd treats 20 % as pressure that workloads notice",
+        source: "chosen: a fifth of the time without any progress",
         cure: "find the writer; a faster disk",
         cost: "Nothing makes progress in that time.",
         certainty: Certainty::Medium,

@@ -9,7 +9,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "processors in use",
         signal: "/proc/stat, and /proc/pressure/cpu",
         at: warning(95.0, "% busy, while tasks wait for a processor at least 20 % of the time"),
-        source: "netdata health.d/cpu: 10 min average of 75 and 85 %; a short look needs a higher bound and a second sign",
+        source: "netdata health.d/cpu: 85 and 95 % over 10 minutes; a short look needs a high bound and a second sign",
         cure: "more hits of the page cache, cheaper scripts, more processors",
         cost: "Every script takes longer; requests wait.",
         certainty: Certainty::High,
@@ -61,9 +61,9 @@ pub(super) const CHECKS: &[Check] = &[
         title: "the clock that the kernel reads",
         signal: "current_clocksource",
         at: warning(1.0, "where it is hpet, acpi_pm or jiffies"),
-        source: "kernel timekeeping documentation: these clocks are read over a bus, 10 to 100 times slower",
+        source: "the kernel's timekeeping documentation: these clocks are read from a device, not from a register",
         cure: "clocksource=tsc on the kernel's command line, or the host's paravirtual clock",
-        cost: "Every reading of the time costs a microsecond or more; PHP and databases read it all the time.",
+        cost: "Every reading of the time takes longer; PHP and databases read it all the time.",
         certainty: Certainty::Medium,
         rank: Rank::Advice,
         scope: Scope::Machine,
@@ -100,7 +100,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "swapping",
         signal: "pswpin and pswpout of /proc/vmstat",
         at: both(100.0, 1_000.0, "pages in and out per second, the smaller of both doubled"),
-        source: "netdata health.d/swap: swapping in and out at 20 % of memory in 30 min; both directions tell thrashing from the eviction of idle pages",
+        source: "chosen: both directions at once tell thrashing from the eviction of idle pages (netdata health.d/swap: 30 % of memory out in 30 minutes)",
         cure: "fewer PHP workers (php.workers), or more memory",
         cost: "Scripts wait for the disk at every step.",
         certainty: Certainty::High,
@@ -126,7 +126,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "stalls for huge pages",
         signal: "compact_stall of /proc/vmstat, where transparent_hugepage is always",
         at: warning(20.0, "stalls per second"),
-        source: "MariaDB and Redis advise against `always`; a stall is a task that compacts memory instead of working",
+        source: "Redis's documentation advises against `always`; a stall is a task that compacts memory instead of working",
         cure: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         cost: "Allocations take milliseconds.",
         certainty: Certainty::Medium,
@@ -139,7 +139,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "memory that all PHP workers could use",
         signal: "workers, workers_most and memory of the status, MemAvailable",
         at: note(100.0, "% of what is available, if all workers grow to the largest one's private memory"),
-        source: "php-fpm's rule for pm.max_children: memory for PHP divided by the memory of a process",
+        source: "the usual rule for pm.max_children of php-fpm: memory for PHP divided by the memory of a process",
         cure: "php.workers",
         cost: "A crowd of visitors could make the machine run out of memory.",
         certainty: Certainty::Medium,
@@ -167,15 +167,10 @@ fn busy_share(span: &Span<'_>) -> Result<f64, crate::facts::Blind> {
 fn busy(span: &Span<'_>) -> Measured {
     let share = busy_share(span)?;
     let waiting = span.now("pressure_cpu.some_avg10")?;
-    let php = span.now.text("samples.busiest");
-    let what = if php.is_empty() { String::new() } else { format!("; PHP spends most of it in {php}") };
     one(
         if waiting >= 20.0 { share } else { 0.0 },
         "all processors are busy",
-        format!(
-            "{share:.0} % busy in {:.0} s; tasks waited {waiting:.0} % of the last 10 s{what}",
-            span.seconds
-        ),
+        format!("{share:.0} % busy in {:.0} s; tasks waited {waiting:.0} % of the last 10 s", span.seconds),
         "see which requests miss the page cache (`millrace status`, bypassed), then cheaper scripts (php.slow_log = \"1s\"), then more processors",
     )
 }

@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         both(1.0, 2.0, "where it is off: 1, or 2 while PHP is busy"),
         "PHP manual: without opcache, each request compiles every script",
         "php.ini: opcache.enable=1, or install php-opcache",
-        "Each request compiles every file: WordPress takes 2 to 4 times as long.",
+        "Each request compiles every file again.",
         High,
         Work,
         opcache_off
@@ -101,7 +101,7 @@ pub(super) const CHECKS: &[Check] = &[
         warning(1.0, "loaded: xdebug, pcov, tideways, blackfire, xhprof"),
         "xdebug.org: its documentation advises against it in production",
         "php.ini: remove the line zend_extension=xdebug",
-        "Each function call takes longer: a page takes 1.5 to 4 times as long.",
+        "Each function call takes longer.",
         High,
         Work,
         debuggers

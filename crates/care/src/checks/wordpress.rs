@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         both(800_000.0, 3_000_000.0, "bytes"),
         "WordPress's Site Health: 800,000 bytes (WP_Site_Health::get_test_autoloaded_options)",
         "set autoload of the large ones to off, or delete them",
-        "Every page reads and unserializes them: about 10 ms per MB.",
+        "Every page that PHP makes reads them.",
         High,
         Work,
         autoload
@@ -101,7 +101,7 @@ pub(super) const CHECKS: &[Check] = &[
         note(1.0, "where it is on"),
         "WordPress documentation: for development",
         "define( 'SCRIPT_DEBUG', false );",
-        "Browsers load two to four times as much.",
+        "Browsers load more and larger files.",
         High,
         Advice,
         script_debug
@@ -147,7 +147,7 @@ pub(super) const CHECKS: &[Check] = &[
         "number of plugins",
         "option active_plugins",
         note(50.0, "active plugins"),
-        "each is loaded for each page; 50 is twice what WooCommerce shops have",
+        "chosen: each is loaded for each page",
         "deactivate what is not needed",
         "Each page loads all of them.",
         Low,
