@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn bad_sites_and_checks() {
-        let nobody =
+        let absent =
             AdminArgs { admin: Some("unix:/nonexistent/millrace.sock".to_owned()), ..AdminArgs::default() };
         let of = |site: &str| DoctorArgs {
             site: Some(site.to_owned()),
-            admin: nobody.clone(),
+            admin: absent.clone(),
             ..DoctorArgs::default()
         };
         for (site, why) in [

@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         at: both(10.0, 25.0, "% of the time of all processors"),
         source: "netdata health.d/cpu: 10 % (20 min)",
         cure: "a machine with dedicated processors",
-        cost: "Everything takes longer by that share, at times that nobody here controls.",
+        cost: "Everything takes longer by that share, at times that only the host controls.",
         certainty: Certainty::Medium,
         rank: Rank::Limit,
         scope: Scope::Machine,

@@ -42,7 +42,7 @@ pub(super) const CHECKS: &[Check] = &[
         "scripts that wait for other servers",
         "curl, sockets, name servers",
         "a short timeout, a cache for the response, or wp-cron for the call",
-        "Visitors wait for somebody else's server; when it hangs, all workers hang.",
+        "Visitors wait for a server that is not yours; when it hangs, all workers hang.",
         remote
     ),
     waiting!(
@@ -87,7 +87,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "scripts that run for long",
         signal: "samples of the PHP workers: time of the request",
         at: error(1.0, "requests of visitors that run for 10 s or longer"),
-        source: "nobody waits that long: php.queue_wait is 2 s",
+        source: "visitors do not wait that long: php.queue_wait is 2 s",
         cure: "php.request_timeout; find what it waits for",
         cost: "Each of them takes a worker away.",
         certainty: Certainty::High,

@@ -185,7 +185,7 @@ pub(super) const CHECKS: &[Check] = &[
         warning(1.0, "scripts"),
         "scanners try these names all day",
         "delete them",
-        "Anybody can run them.",
+        "Every visitor can run them.",
         High,
         Advice,
         tools

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn this_machine() {
-        let ask = |path: &str| Err(format!("nobody answers {path}"));
+        let ask = |path: &str| Err(format!("no answer to {path}"));
         let sources = Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None };
         let facts = look(&sources);
         assert!(facts.figure("cpu.count").expect("it has processors") >= 1.0);
@@ -104,7 +104,7 @@ mod tests {
         assert!(!facts.list("disks.mounts").expect("it has a disk").is_empty());
         assert_eq!(
             facts.figure("server.pid"),
-            Err(Blind::CouldNotLook("nobody answers /status.json".to_owned()))
+            Err(Blind::CouldNotLook("no answer to /status.json".to_owned()))
         );
     }
 

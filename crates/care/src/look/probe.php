@@ -57,7 +57,7 @@ function wordpress(callable $rows, string $prefix): array
     return $found;
 }
 
-// A statement without its values: what visitors and owners have typed is nobody's business.
+// A statement without its values: what visitors and owners have typed stays in the database.
 function shape(string $sql): string
 {
     $sql = preg_replace(["/'(?:[^'\\\\]|\\\\.|'')*'/s", '/"(?:[^"\\\\]|\\\\.|"")*"/s', '/\b\d+(\.\d+)?\b/', '/\s+/'], ['?', '?', '?', ' '], $sql);

@@ -1,4 +1,4 @@
-//! Asks the host where the busy workers are, and about PHP itself, when someone looks (`GET /php.json`).
+//! Asks the host where the busy workers are, and about PHP itself, when that is asked for (`GET /php.json`).
 
 use std::time::Duration;
 
