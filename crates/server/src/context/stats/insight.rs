@@ -72,12 +72,13 @@ impl Insight {
         state.awaits_host = host;
     }
 
-    /// The host has reported where a worker is.
+    /// The host has reported where a worker is. A worker that has gone on to another request meanwhile is left out.
     pub fn traced(&self, (slot, pid, sequence): (u32, u32, u64), waits: Option<String>, frames: &[String]) {
         let mut state = self.lock();
-        let is_it = |run: &RunningScript| (run.slot, run.pid, run.sequence) == (slot, pid, sequence);
-        if let Some(at) = state.pending.iter().position(is_it) {
-            let mut run = state.pending.swap_remove(at);
+        let is_it = |run: &RunningScript| (run.slot, run.pid) == (slot, pid);
+        let Some(at) = state.pending.iter().position(is_it) else { return };
+        let mut run = state.pending.swap_remove(at);
+        if run.sequence == sequence {
             run.waits = waits.unwrap_or_default();
             run.frames = frames.to_vec();
             state.running.push(run);
@@ -118,11 +119,13 @@ mod tests {
         assert!(!insight.is_complete());
         assert_eq!(insight.take_wanted(now), Some(true));
         let run = |slot| RunningScript { slot, pid: 7, sequence: 9, ..RunningScript::default() };
-        insight.expect(vec![run(0), run(1)], true);
+        insight.expect(vec![run(0), run(1), run(2)], true);
         insight.traced((1, 7, 9), Some("for it".to_owned()), &["#0 f()".to_owned()]);
-        insight.traced((0, 7, 10), None, &[]);
+        // It has gone on to the next request.
+        insight.traced((2, 7, 10), None, &[]);
         assert!(!insight.is_complete());
         insight.reported("{}", now);
+        assert!(!insight.is_complete());
         insight.traced((0, 7, 9), None, &[]);
         assert!(insight.is_complete());
         let (running, report) = insight.get();
