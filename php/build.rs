@@ -10,10 +10,11 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 36] = [
+const SOURCES: [&str; 37] = [
     "main.c",
     "host.c",
     "check.c",
+    "look.c",
     "loop.c",
     "handler.c",
     "kept.c",

@@ -31,6 +31,8 @@
 #define MR_CONTROL_RETIRE 2u
 /* Server to host: say where a worker is, by TRACED; with FLAG_LET_GO: get it out of what it waits for. Payload: u32 slot. */
 #define MR_CONTROL_TRACE 3u
+/* Server to host: report PHP's settings and opcache by LOOKED. No payload. */
+#define MR_CONTROL_LOOK 4u
 /* Host to server: PHP is started. Payload: lines key=value. */
 #define MR_CONTROL_READY 16u
 /* Host to server: PHP did not start, the host ends. Payload: the message. */
@@ -43,6 +45,8 @@
 #define MR_CONTROL_LOG 20u
 /* Host to server: where a worker is. Payload: u32 slot, u32 process id, u64 sequence of the request, then lines of text: first what it waits for, which may be empty, then a line for each PHP frame, the innermost first. */
 #define MR_CONTROL_TRACED 21u
+/* Host to server: PHP's settings and opcache as they are now. Payload: lines, each a JSON object; what could not be found out is left out. */
+#define MR_CONTROL_LOOKED 22u
 /* REQUEST: the body follows the variables. */
 #define MR_FLAG_BODY_INLINE 1u
 /* REQUEST: the body is in a file, attached to the first byte of the frame, from offset 0. */

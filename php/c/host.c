@@ -158,6 +158,20 @@ static void trace(uint32_t slot, uint8_t flags)
 	send_control(MR_CONTROL_TRACED, 0, &traced, sizeof traced - sizeof traced.text + text.length);
 }
 
+/* LOOK: a child reports PHP's settings and opcache, and ends. If it cannot, the server gets an empty LOOKED. */
+static void look(void)
+{
+	pid_t pid = fork();
+	if (pid > 0) {
+		return;
+	}
+	static char text[MR_CONTROL_MAX - MR_HEADER_BYTES];
+	send_control(MR_CONTROL_LOOKED, 0, text, pid == 0 ? look_report(text, sizeof text) : 0);
+	if (pid == 0) {
+		_exit(0);
+	}
+}
+
 /* In the child: closes what belongs to the host, then serves requests. */
 static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
 {
@@ -254,6 +268,8 @@ static void read_control(void)
 		spawn(frame.slot, socket);
 	} else if (got == sizeof frame && frame.kind == MR_CONTROL_TRACE) {
 		trace(frame.slot, frame.flags);
+	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_LOOK) {
+		look();
 	} else if (got >= (ssize_t)MR_HEADER_BYTES && frame.kind == MR_CONTROL_RETIRE) {
 		/* The second RETIRE: the server waits for no worker of this host any more, and some have not ended yet. */
 		host.deadline = host.retiring && !host.deadline ? monotonic() : host.deadline;

@@ -162,6 +162,9 @@ void host_log(int priority, const char *message, size_t length);
 /* check.c: whether opcache works */
 size_t check_report(char *text, size_t room);
 
+/* look.c */
+size_t look_report(char *text, size_t room);
+
 /* loop.c */
 int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash);
 void loop_received(void);

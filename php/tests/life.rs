@@ -44,6 +44,35 @@ fn go(host: &Host) {
 }
 
 #[test]
+fn the_host_says_what_opcache_and_settings_are_like_now() {
+    let (mut host, mut worker) = start("memory_limit=99M\n", &[]);
+    let script = host.script("a.php", "<?php echo 'a';");
+    let scripts = |text: &str| {
+        let (_, rest) = text.split_once("\"num_cached_scripts\":").expect("opcache is on");
+        rest.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    let before = host.look();
+    assert!(before.contains("\"memory_limit\":\"99M\"") && before.contains("\"php_version\":\""), "{before}");
+    assert_eq!(worker.run(&Ask::get(&script)).text(), "a");
+    // A child forked later sees what workers have compiled since.
+    let after = host.look();
+    assert_eq!(scripts(&after), scripts(&before) + 1, "{after}");
+    assert_eq!(worker.run(&Ask::get(&script)).text(), "a");
+    assert!(host.log.is_empty(), "{:?}", host.log);
+}
+
+#[test]
+fn what_it_may_not_ask_is_left_out() {
+    let (mut host, mut worker) = start("disable_functions=ini_get\nopcache.restrict_api=/nowhere\n", &[]);
+    let text = host.look();
+    assert!(text.contains("\"php_version\"") && text.contains("\"opcache_enabled\":true"), "{text}");
+    assert!(!text.contains("memory_limit"), "{text}");
+    let script = host.script("a.php", "<?php echo 'a';");
+    assert_eq!(worker.run(&Ask::get(&script)).text(), "a");
+    assert!(host.log.is_empty(), "{:?}", host.log);
+}
+
+#[test]
 fn workers_and_their_programs_are_scheduled_behind_the_server() {
     // Field 41 of /proc/PID/stat is the policy: 0 SCHED_OTHER, 3 SCHED_BATCH. A command's name may hold spaces.
     let (host, mut worker) = start("", &[]);

@@ -1,10 +1,11 @@
 //! The command line of Millrace: reads arguments, calls the crates that do the work, prints the results.
 //!
-//! Exit status: 0 success, 1 failure (the reason and the next step are on standard error), 2 wrong use.
+//! Exit status: 0 success, 1 failure (the reason and the next step are on standard error; of `doctor`: it has found an error), 2 wrong use.
 
 mod admin;
 mod args;
 mod cache;
+mod doctor;
 mod failure;
 mod hooks;
 mod http;
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
         Command::Hooks(Hooks::Status(args)) => hooks::status(&args),
         Command::Warm(args) => warm::warm(&args),
         Command::Load(args) => load::load(&args),
+        Command::Doctor(args) => match doctor::doctor(&args) {
+            Ok(has_errors) => return if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS },
+            Err(failure) => Err(failure),
+        },
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

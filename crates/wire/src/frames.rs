@@ -16,8 +16,8 @@
 //! | --- | --- | --- |
 //! | server to worker | REQUEST | [`RequestFrame`] builds it, [`ParsedFrame`] reads it (for tests and stand-ins) |
 //! | worker to server | HEAD, BODY, END, READY, LOG, NOTE, EARLY, HANDLER | [`FrameDecoder`] reads them, [`answer`] writes them (stand-ins) |
-//! | server to host | SPAWN, RETIRE, TRACE | [`control::spawn`], [`control::retire`], [`control::trace`] |
-//! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED | [`control::Message`] |
+//! | server to host | SPAWN, RETIRE, TRACE, LOOK | [`control::spawn`], [`control::retire`], [`control::trace`], [`control::look`] |
+//! | host to server | READY, FAILED, STARTED, EXITED, LOG, TRACED, LOOKED | [`control::Message`] |
 //!
 //! The control socket to the host is `SOCK_SEQPACKET`: one message is one frame. Beside the sockets, server, host and
 //! workers share one memory page table, the scoreboard (`SCOREBOARD_*`, `SLOT_*`, `FIGURES_*`: offsets in bytes).
@@ -72,6 +72,8 @@ constants! {
     /// Server to host: say where a worker is, by TRACED; with FLAG_LET_GO: get it out of what it waits for. Payload: u32
     /// slot.
     CONTROL_TRACE: u8 = 3;
+    /// Server to host: report PHP's settings and opcache by LOOKED. No payload.
+    CONTROL_LOOK: u8 = 4;
     /// Host to server: PHP is started. Payload: lines key=value.
     CONTROL_READY: u8 = 16;
     /// Host to server: PHP did not start, the host ends. Payload: the message.
@@ -86,6 +88,9 @@ constants! {
     /// Host to server: where a worker is. Payload: u32 slot, u32 process id, u64 sequence of the request, then lines of text:
     /// first what it waits for, which may be empty, then a line for each PHP frame, the innermost first.
     CONTROL_TRACED: u8 = 21;
+    /// Host to server: PHP's settings and opcache as they are now. Payload: lines, each a JSON object; what could not be found out is
+    /// left out.
+    CONTROL_LOOKED: u8 = 22;
 
     /// REQUEST: the body follows the variables.
     FLAG_BODY_INLINE: u8 = 1;

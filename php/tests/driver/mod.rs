@@ -42,9 +42,24 @@ pub struct Host {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     Failed(String),
-    Started { slot: u32, pid: u32 },
-    Exited { slot: u32, pid: u32, status: i32, max_rss_kib: u64 },
-    Traced { slot: u32, pid: u32, sequence: u64, text: String },
+    Started {
+        slot: u32,
+        pid: u32,
+    },
+    Exited {
+        slot: u32,
+        pid: u32,
+        status: i32,
+        max_rss_kib: u64,
+    },
+    Traced {
+        slot: u32,
+        pid: u32,
+        sequence: u64,
+        text: String,
+    },
+    /// What PHP is like now: lines of JSON.
+    Looked(String),
     Log(String),
     Gone,
 }
@@ -196,6 +211,7 @@ impl Host {
             control::Message::Traced { slot, pid, sequence, text } => {
                 Event::Traced { slot, pid, sequence, text: String::from_utf8_lossy(text).into_owned() }
             }
+            control::Message::Looked(text) => Event::Looked(text.to_owned()),
             control::Message::Log { message, .. } => {
                 Event::Log(String::from_utf8_lossy(message).into_owned())
             }
@@ -251,6 +267,19 @@ impl Host {
                     return (sequence, text);
                 }
                 Event::Gone => panic!("the host has gone"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks what PHP is like now.
+    pub fn look(&mut self) -> String {
+        send_with(self.control.as_ref().unwrap(), &control::look(), None);
+        loop {
+            match self.event() {
+                Event::Looked(text) => return text,
+                Event::Gone => panic!("the host has gone"),
+                Event::Log(text) => self.log.push(text),
                 _ => {}
             }
         }

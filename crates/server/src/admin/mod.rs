@@ -3,6 +3,7 @@
 //! ```text
 //!  GET /             list of addresses      GET /status         status as text
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
+//!  GET /php.json     what PHP does right now, as JSON
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
@@ -17,6 +18,7 @@ mod certificates;
 mod connections;
 mod explain;
 mod http;
+mod insight;
 mod listener;
 mod machine;
 mod metrics;
@@ -150,6 +152,7 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         ("GET", "/metrics") => metrics::answer(state, Instant::now()),
         ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
         ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
+        ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
         ("POST", "/reload") => match (state.reload)().await {
             Ok(warnings) => AdminResponse::text(200, format!("reloaded\n{warnings}")),
             Err(problems) => AdminResponse::text(422, problems.to_string()),
@@ -157,7 +160,9 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
-        (_, "/" | "/metrics" | "/status" | "/status.json") => AdminResponse::not_allowed("GET, HEAD"),
+        (_, "/" | "/metrics" | "/status" | "/status.json" | "/php.json") => {
+            AdminResponse::not_allowed("GET, HEAD")
+        }
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
         _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
     }
@@ -207,6 +212,7 @@ The admin address of Millrace
 
   GET  /status        status as text
   GET  /status.json   status as JSON
+  GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
   GET  /metrics       metrics for Prometheus
   POST /reload        reload the configuration
   POST /purge         purge cached pages; form fields: url, tag, all, site, hard
@@ -302,6 +308,8 @@ mod tests {
                 json.contains("\"requests_total\": 1234,") && json.contains("application/json"),
                 "{json}"
             );
+            let php = ask(&path, "GET /php.json").await;
+            assert!(php.contains("\"services\": []"), "{php}");
             let metrics = ask(&path, "GET /metrics").await;
             for part in [
                 "\nmillrace_requests_total 1234\n",

@@ -143,6 +143,15 @@ impl Host {
         let _ = send(&self.control, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
+    /// Asks for PHP's settings and opcache: LOOKED responds.
+    ///
+    /// # Errors
+    /// The host is too slow (`WouldBlock`), or is gone.
+    pub fn ask(&self) -> io::Result<()> {
+        send(&self.control, &control::look(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
     /// Tells the host to end after its workers.
     pub fn retire(&self) {
         // If it is gone or hangs: the caller waits for its end and then kills it.

@@ -18,7 +18,7 @@ use super::pool::{WorkerSet, WorkerTimes};
 use super::start_error::PhpStartError;
 use super::{OnPurge, Renewal};
 use crate::context::log::Log;
-use crate::context::stats::PhpStatus;
+use crate::context::stats::{Insight, PhpStatus};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::{Script, Site, WorkerKind};
@@ -196,6 +196,14 @@ impl PhpService {
         match self {
             PhpService::Workers(workers) => workers.status(name),
             PhpService::FastCgi(backends) => backends.status(name),
+        }
+    }
+
+    /// Asks what its workers do right now; `None`: php-fpm, which we cannot look into.
+    pub fn look_into(&self) -> Option<Arc<Insight>> {
+        match self {
+            PhpService::Workers(workers) => Some(workers.look_into()),
+            PhpService::FastCgi(_) => None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
 use crate::cache::purge::LeftOrders;
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
-use crate::context::stats::PhpStatus;
+use crate::context::stats::{Insight, PhpStatus};
 use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::message::request::Uploads;
@@ -53,15 +53,16 @@ impl Setup {
 
     /// The status of its PHP services.
     pub fn pool_status(&self) -> Vec<PhpStatus> {
-        let name = |service: &Arc<PhpService>, site: &SiteWorkers| {
-            let name = site.name().unwrap_or("default");
-            let is_persistent = site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(service, other));
-            match site.worker().filter(|_| is_persistent) {
-                Some(worker) => format!("{name}{}", worker.name),
-                None => name.to_owned(),
-            }
+        self.pools().into_iter().map(|(service, site)| service.status(&name_of(service, site))).collect()
+    }
+
+    /// Asks all workers of its own what they do right now; the reports arrive in the returned values, beside the names of the
+    /// services.
+    pub fn look_into_php(&self) -> Vec<(String, Arc<Insight>)> {
+        let asked = |(service, site): (&Arc<PhpService>, &SiteWorkers)| {
+            Some((name_of(service, site), service.look_into()?))
         };
-        self.pools().into_iter().map(|(service, site)| service.status(&name(service, site))).collect()
+        self.pools().into_iter().filter_map(asked).collect()
     }
 
     /// Another setup is in force: retires the services that the new one does not have.
@@ -219,5 +220,14 @@ impl Deref for ServeThread {
 
     fn deref(&self) -> &Context {
         &self.context
+    }
+}
+/// How people know a PHP service: by its first site, and by the script of persistent workers.
+fn name_of(service: &Arc<PhpService>, site: &SiteWorkers) -> String {
+    let name = site.name().unwrap_or("default");
+    let is_persistent = site.persistent.as_ref().is_some_and(|other| Arc::ptr_eq(service, other));
+    match site.worker().filter(|_| is_persistent) {
+        Some(worker) => format!("{name}{}", worker.name),
+        None => name.to_owned(),
     }
 }

@@ -1,9 +1,9 @@
 //! The messages between server and host on the control socket: one message, one frame.
 
 use super::{
-    CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
-    CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_AT_LAST, FLAG_LET_GO, FrameError, FrameHeader,
-    HEADER_BYTES, u32_at, u64_at,
+    CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_LOOK, CONTROL_LOOKED, CONTROL_READY, CONTROL_RETIRE,
+    CONTROL_SPAWN, CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, FLAG_AT_LAST, FLAG_LET_GO, FrameError,
+    FrameHeader, HEADER_BYTES, u32_at, u64_at,
 };
 
 /// SPAWN: fork a worker for this slot; its socket is attached to the message.
@@ -33,6 +33,11 @@ fn about_slot(kind: u8, flags: u8, slot: u32) -> [u8; HEADER_BYTES + 4] {
 /// RETIRE: end when all workers have ended. Workers end when their sockets are closed.
 pub fn retire() -> [u8; HEADER_BYTES] {
     FrameHeader { length: 0, kind: CONTROL_RETIRE, flags: 0, extra: 0 }.encode()
+}
+
+/// LOOK: report PHP's settings and opcache; the response is LOOKED.
+pub fn look() -> [u8; HEADER_BYTES] {
+    FrameHeader { length: 0, kind: CONTROL_LOOK, flags: 0, extra: 0 }.encode()
 }
 
 /// A message of a host.
@@ -73,6 +78,8 @@ pub enum Message<'a> {
         /// What it waits for, in a line that may be empty; then one line per PHP frame.
         text: &'a [u8],
     },
+    /// PHP's settings and opcache: the response to LOOK. Lines, each a JSON object.
+    Looked(&'a str),
     /// A message for the error log.
     Log {
         /// syslog's: 0 emergency to 7 debug.
@@ -132,6 +139,7 @@ impl<'a> Message<'a> {
                 sequence: u64_at(payload, 8).ok_or(broken)?,
                 text: &payload[16..],
             },
+            CONTROL_LOOKED => Message::Looked(text()?),
             CONTROL_LOG => Message::Log { priority: header.extra, message: payload },
             kind => return Err(FrameError::Kind(kind)),
         })
@@ -173,6 +181,7 @@ mod tests {
             Message::decode(&datagram(CONTROL_LOG, b"x")),
             Ok(Message::Log { priority: 4, message: b"x" })
         );
+        assert_eq!(Message::decode(&datagram(CONTROL_LOOKED, b"{}\n")), Ok(Message::Looked("{}\n")));
         assert!(Message::decode(&datagram(CONTROL_EXITED, &payload[..19])).is_err());
         assert_eq!(Message::decode(&datagram(CONTROL_FAILED, &[0xff])), Err(FrameError::Text));
     }

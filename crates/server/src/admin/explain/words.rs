@@ -96,6 +96,10 @@ pub fn bypass(word: &str, name: &str, pattern: &str, chosen: &ChosenRules) -> St
         "content" => "a GET with content may ask for anything".to_owned(),
         "host" => "the host is not one of the site's names, or not written as browsers write it".to_owned(),
         "authorization" => "the request has a field Authorization".to_owned(),
+        "country" => {
+            "the prices on the page depend on the visitor's country, which is not known for this address"
+                .to_owned()
+        }
         "key-too-long" => "its URL and cookies are too long for a key".to_owned(),
         cart => format!("the visitor has a cart: {} ({cart})", cart_in_words(cart)),
     }
@@ -137,6 +141,8 @@ pub fn refusal(word: &str) -> &'static str {
         "failed" => "PHP failed, or the response is incomplete",
         "client" => "the client asked not to store it",
         "handed-over" => "the script handed over a file",
+        "token" => "the response names a cart for its client (Cart-Token)",
+        "country" => "the prices on the page depend on the visitor's country, which is not known",
         "purged" => "the page was purged while PHP was making it",
         "superseded" => "a newer page came first",
         _ => "",
@@ -196,6 +202,8 @@ mod tests {
             Client,
             Arguments,
             HandedOver,
+            Token,
+            Country,
         ] {
             assert!(!refusal(why.word()).is_empty(), "{why:?}");
         }

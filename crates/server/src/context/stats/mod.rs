@@ -2,6 +2,7 @@
 
 mod causes;
 mod exposition;
+mod insight;
 mod latency;
 mod pool;
 mod rewind;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 pub use causes::{Causes, Name as Cause, PERIOD as CAUSES_PERIOD, SiteCauses, UNCACHEABLE};
 pub use exposition::Exposition;
+pub use insight::{Insight, RunningScript};
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use rewind::{ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};

@@ -57,6 +57,7 @@ use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
 use super::worker_handle::{Task, WorkerHandle};
 use crate::context::log::Log;
+use crate::context::stats::Insight;
 
 use admission::Rank;
 pub use lease::Lease;
@@ -118,6 +119,7 @@ impl WorkerSet {
             epoch,
             ban: Ban::new(settings.crash_pause, settings.workers_first, epoch),
             comparisons: Comparisons::default(),
+            insight: Arc::default(),
             injected: Injected::write()?,
             state: Mutex::new(WorkersState::new(settings)),
             wake,
@@ -150,6 +152,13 @@ impl WorkerSet {
         }
     }
 
+    /// Asks what the workers do right now; the reports arrive in the returned value.
+    pub fn look_into(&self) -> Arc<Insight> {
+        self.shared.insight.want();
+        self.shared.wake();
+        self.shared.insight.clone()
+    }
+
     pub(super) fn shared(&self) -> &Arc<WorkersShared> {
         &self.shared
     }
@@ -180,6 +189,8 @@ pub struct WorkersShared {
     pub ban: Arc<Ban>,
     /// What comparisons of rewound and ordinary responses have found.
     pub comparisons: Comparisons,
+    /// What its workers do right now, if that was asked.
+    pub insight: Arc<Insight>,
     /// The injected PHP files of its workers.
     pub injected: Arc<Injected>,
     epoch: Instant,

@@ -143,6 +143,7 @@ impl Supervisor {
                 self.worker_ended(slot as usize, pid, ExitStatus::from_raw(status), report);
             }
             Message::Traced { slot, pid, sequence, text } => self.traced(slot, pid, sequence, text),
+            Message::Looked(text) => self.shared.insight.reported(text, self.clock.now()),
             Message::Log { priority, message } => {
                 self.shared.log.php("", "", priority as u8, message);
                 if self.shared.lock().started.is_none() {

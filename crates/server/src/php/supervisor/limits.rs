@@ -162,6 +162,7 @@ impl Supervisor {
 
     /// The host has reported a worker's backtrace.
     pub(super) fn traced(&mut self, slot: u32, pid: u32, sequence: u64, text: &[u8]) {
+        self.trace_for_insight((slot, pid, sequence), text);
         let now = self.now();
         let mut all = std::mem::take(&mut self.slow);
         let asked = all.iter_mut().find(|slow| {

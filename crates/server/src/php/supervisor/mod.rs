@@ -10,10 +10,12 @@
 //! - [`renew`]: another host takes over;
 //! - [`limits`]: slow requests and time limits;
 //! - [`memory`]: the workers' memory, and how many workers may run;
-//! - [`observe`]: how many requests should run at once.
+//! - [`observe`]: how many requests should run at once;
+//! - [`insight`]: what the workers do right now, for `millrace doctor`.
 
 mod boots;
 mod host_life;
+mod insight;
 mod limits;
 mod memory;
 pub mod observe;
@@ -186,6 +188,7 @@ impl Supervisor {
         self.help_stuck();
         self.weigh();
         self.observe();
+        self.look_into_php();
         !chores.over
     }
 

@@ -217,8 +217,8 @@ impl Supervisor {
                     self.shared.log.php("", "", priority as u8, message);
                     continue;
                 }
-                // The next host gets no trace orders.
-                Ok(Some(Message::Traced { .. })) => continue,
+                // The next host gets no such orders.
+                Ok(Some(Message::Traced { .. } | Message::Looked(_))) => continue,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     format!("PHP sent invalid data ({error})")
                 }
