@@ -8,6 +8,7 @@ mod failure;
 mod hooks;
 mod http;
 mod load;
+mod object_cache;
 mod purge;
 mod serve;
 #[cfg(test)]
@@ -15,7 +16,7 @@ mod testing;
 mod warm;
 mod wordpress;
 
-use args::{Arguments, Command, Hooks, New};
+use args::{Arguments, Command, Hooks, New, ObjectCache};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -32,6 +33,9 @@ fn main() -> ExitCode {
         Command::Hooks(Hooks::Status(args)) => hooks::status(&args),
         Command::Warm(args) => warm::warm(&args),
         Command::Load(args) => load::load(&args),
+        Command::ObjectCache(ObjectCache::Enable(args)) => object_cache::enable(&args),
+        Command::ObjectCache(ObjectCache::Disable(args)) => object_cache::disable(&args),
+        Command::ObjectCache(ObjectCache::Status(args)) => object_cache::status(&args),
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

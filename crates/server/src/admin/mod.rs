@@ -19,6 +19,7 @@ mod http;
 mod listener;
 mod machine;
 mod metrics;
+mod objects;
 mod pages;
 mod php;
 mod rewind;
@@ -41,6 +42,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
+use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::warm::{Fetched, WarmRequest};
 use http::{AdminRequest, AdminResponse};
@@ -59,6 +61,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct AdminState {
     /// The process that it serves.
     pub process: Arc<Service>,
+    /// Figures of the object cache.
+    pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
     pub started: SystemTime,
     /// Reads the current state of the PHP pools.
@@ -228,6 +232,7 @@ mod tests {
         };
         AdminState {
             process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
+            objects: Arc::default(),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
