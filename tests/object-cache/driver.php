@@ -41,24 +41,32 @@ function compare(): array
     return ['compared', $wrong, $seen];
 }
 
-/** Core trac 31245: this process's option among those of others, all in one object. Returns what was lost. */
+/**
+ * Core trac 31245: this process's option among those of others, all in one object. Returns what was lost, and how often the database has
+ * refused a change: of two processes that change neighbouring rows it may choose one as the victim of a deadlock.
+ */
 function race(int $number, int $count): array
 {
+    global $wpdb;
     $lost = [];
+    $refused = 0;
     for ($i = 1; $i <= $count; $i++) {
-        if ($i % 7 === 0) {
-            delete_option("race_$number");
-            $value = null;
-        } else {
-            update_option("race_$number", $value = "$number:$i", true);
+        $value = $i % 7 === 0 ? null : "$number:$i";
+        while (!($value === null ? delete_option("race_$number") : update_option("race_$number", $value, true))) {
+            if (strpos($wpdb->last_error, 'try restarting transaction') === false) {
+                $lost[] = "$number:$i was not written: $wpdb->last_error";
+                break;
+            }
+            $refused++;
         }
         wp_cache_flush_runtime();
         $found = get_option("race_$number", null);
         if ($found !== $value) {
-            $lost[] = var_export($found, true) . ' instead of ' . var_export($value, true);
+            $stored = $wpdb->get_var("SELECT option_value FROM $wpdb->options WHERE option_name = 'race_$number'");
+            $lost[] = var_export($found, true) . ' instead of ' . var_export($value, true) . ', in the database ' . var_export($stored, true);
         }
     }
-    return ['raced', $lost];
+    return ['raced', $lost, $refused];
 }
 
 /** Random calls of the object cache's functions; all that they return. WordPress's own cache must return the same. */
