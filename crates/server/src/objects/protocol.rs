@@ -11,7 +11,11 @@
 //!    5 ADD          by i64 group key                 -> 1 version sum i64 | 0 clock | 2 clock
 //!    6 FLUSH                                         -> 1 clock
 //!    7 FLUSH GROUP  group                            -> 1 clock
-//!  group      length u8, bytes          key  length u16, bytes
+//!    8 FILL         as_of u64 group key count u32, so many: name value
+//!                                                    -> 1 version | 0 clock | 2 clock | 4 clock
+//!    9 FIELDS       group key count u32, so many: change u8 (1 set, 2 remove, 3 learn) as_of u64 name, and, unless removed, value
+//!                                                    -> 1 version | 0 version: another client has changed one at the same time
+//!  group      length u8, bytes          key, name  length u16, bytes          value  length u32, bytes
 //!  result     status u8, tick u64, and what stands above
 //! ```
 //!
@@ -19,10 +23,13 @@
 
 use std::sync::Arc;
 
-use super::store::{Flushed, Lookup, Object, ObjectStore, Set, SetFlags, SetMode, SiteId, Stored, Sum};
+use super::store::{
+    ChangedField, FieldChange, FilledFields, Flushed, Lookup, Object, ObjectStore, Set, SetFlags, SetMode,
+    SiteId, Stored, Sum,
+};
 
 /// The version of this protocol.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Maximum operations in a frame: one client's frame must not hold up the others.
 const OPERATIONS: usize = 4096;
 /// Maximum bytes of a key.
@@ -110,18 +117,9 @@ fn operation(
         3 => {
             let set = input.set()?;
             let (group, key) = input.name()?;
-            let length = input.number::<4>().map(u32::from_le_bytes)? as usize;
-            let bytes: Arc<[u8]> = input.take(length)?.into();
+            let bytes: Arc<[u8]> = input.value()?.into();
             let set = Set { object: Object { bytes, ..set.object }, ..set };
-            let (status, tick) = match store.set(site, group, key, set, now) {
-                Stored::Yes(tick) => (1, tick),
-                Stored::Refused(tick) => (0, tick),
-                Stored::Condition(tick) => (2, tick),
-                Stored::TooLarge(tick) => (4, tick),
-            };
-            outcome.stored += u64::from(status == 1);
-            outcome.refused += u64::from(status == 0);
-            outcome.result(status, tick);
+            outcome.put(store.set(site, group, key, set, now));
         }
         4 => {
             let as_of = u64::from_le_bytes(input.number()?);
@@ -152,12 +150,38 @@ fn operation(
             outcome.flushed.push(flushed);
             outcome.result(1, tick);
         }
+        8 => {
+            let as_of = u64::from_le_bytes(input.number()?);
+            let (group, key) = input.name()?;
+            let fields = input.filled()?;
+            outcome.put(store.fill(site, group, key, as_of, &fields, now));
+        }
+        9 => {
+            let (group, key) = input.name()?;
+            let changes = input.changed()?;
+            let changed = store.change_fields(site, group, key, &changes);
+            outcome.stored += u64::from(changed.is_sure);
+            outcome.refused += u64::from(!changed.is_sure);
+            outcome.result(u8::from(changed.is_sure), changed.tick);
+        }
         _ => return Err(Malformed::Unknown),
     }
     Ok(())
 }
 
 impl Outcome {
+    fn put(&mut self, stored: Stored) {
+        let (status, tick) = match stored {
+            Stored::Yes(tick) => (1, tick),
+            Stored::Refused(tick) => (0, tick),
+            Stored::Condition(tick) => (2, tick),
+            Stored::TooLarge(tick) => (4, tick),
+        };
+        self.stored += u64::from(status == 1);
+        self.refused += u64::from(status == 0);
+        self.result(status, tick);
+    }
+
     fn result(&mut self, status: u8, tick: u64) {
         self.answer.push(status);
         self.answer.extend_from_slice(&tick.to_le_bytes());
@@ -206,12 +230,45 @@ impl<'a> FrameInput<'a> {
     }
 
     fn name(&mut self) -> Result<(&'a [u8], &'a [u8]), Malformed> {
-        let group = self.group()?;
+        Ok((self.group()?, self.key()?))
+    }
+
+    fn key(&mut self) -> Result<&'a [u8], Malformed> {
         let length = usize::from(u16::from_le_bytes(self.number()?));
         if length > KEY_BYTES {
             return Err(Malformed::Unknown);
         }
-        Ok((group, self.take(length)?))
+        self.take(length)
+    }
+
+    fn value(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.number().map(u32::from_le_bytes)? as usize;
+        self.take(length)
+    }
+
+    /// The fields of an object.
+    fn filled(&mut self) -> Result<FilledFields<'a>, Malformed> {
+        let count = self.number().map(u32::from_le_bytes)?;
+        (0..count).map(|_| Ok((self.key()?, self.value()?))).collect()
+    }
+
+    /// Changes of fields.
+    fn changed(&mut self) -> Result<Vec<ChangedField<'a>>, Malformed> {
+        let count = self.number().map(u32::from_le_bytes)?;
+        (0..count).map(|_| self.change()).collect()
+    }
+
+    fn change(&mut self) -> Result<ChangedField<'a>, Malformed> {
+        let kind = self.byte()?;
+        let as_of = u64::from_le_bytes(self.number()?);
+        let name = self.key()?;
+        let change = match kind {
+            1 => FieldChange::Set(self.value()?),
+            2 => FieldChange::Remove,
+            3 => FieldChange::Learn(self.value()?),
+            _ => return Err(Malformed::Unknown),
+        };
+        Ok(ChangedField { name, as_of, change })
     }
 
     /// All of it but the bytes of the object.
@@ -268,7 +325,7 @@ mod tests {
         let (mut store, site) = store();
         let add = [vec![5], 3_i64.to_le_bytes().to_vec(), name("g", "a")].concat();
         let frame = [
-            vec![1, 1],
+            vec![1, VERSION],
             get("a"),
             set(1, 5, "a", b"xyz"),
             get("a"),
@@ -306,6 +363,57 @@ mod tests {
         assert_eq!((done.lookups, done.hits, done.stored, done.deleted, done.flushed.len()), (2, 1, 1, 1, 2));
     }
 
+    fn text(bytes: &[u8]) -> Vec<u8> {
+        [&u16::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
+    }
+
+    fn value(bytes: &[u8]) -> Vec<u8> {
+        [&u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
+    }
+
+    fn fields() -> (Vec<u8>, Vec<u8>) {
+        let two = 2_u32.to_le_bytes().to_vec();
+        let tick = |tick: u64| tick.to_le_bytes().to_vec();
+        let fill = [
+            vec![8],
+            tick(5),
+            name("g", "m"),
+            two.clone(),
+            text(b"i:1;"),
+            value(b"i:7;"),
+            text(b"i:2;"),
+            value(b"i:8;"),
+        ];
+        let change = [
+            vec![9],
+            name("g", "m"),
+            two,
+            [vec![2], tick(5), text(b"i:1;")].concat(),
+            [vec![1], tick(5), text(b"i:3;"), value(b"i:9;")].concat(),
+        ];
+        (fill.concat(), change.concat())
+    }
+
+    #[test]
+    fn a_frame_of_fields() {
+        let (mut store, site) = store();
+        let (fill, change) = fields();
+        let frame = [fill.clone(), fill, change.clone(), get("m"), change, get("m")].concat();
+        let done = follow(&mut store, site, &frame, 1 << 20, 0).unwrap();
+        let tick = |tick: u64| tick.to_le_bytes().to_vec();
+        let object = b"a:2:{i:2;i:8;i:3;i:9;}";
+        let results = [
+            [vec![1], tick(6)].concat(), // FILL
+            [vec![2], tick(6)].concat(), // FILL again
+            [vec![1], tick(7)].concat(), // FIELDS
+            [vec![1], tick(7), vec![3], value(object)].concat(),
+            [vec![0], tick(8)].concat(), // FIELDS as of before the change
+            [vec![0], tick(8)].concat(), // a miss
+        ];
+        assert_eq!(done.answer[4..], results.concat());
+        assert_eq!((done.stored, done.refused, done.hits), (2, 1, 1));
+    }
+
     #[test]
     fn an_answer_has_its_bound() {
         let (mut store, site) = store();
@@ -327,6 +435,12 @@ mod tests {
         for end in (1..whole.len()).filter(|end| *end != whole.len() - get("x").len()) {
             assert_eq!(follow(&whole[..end]), Malformed::Short, "{end}");
         }
+        let (fill, change) = fields();
+        for whole in [fill, change] {
+            for end in 1..whole.len() {
+                assert_eq!(follow(&whole[..end]), Malformed::Short, "{end}");
+            }
+        }
         assert_eq!(follow(&[0]), Malformed::Unknown);
         assert_eq!(follow(&set(4, 1, "a", b"")), Malformed::Unknown);
         assert_eq!(follow(&get(&"k".repeat(KEY_BYTES + 1))), Malformed::Unknown);
@@ -345,7 +459,7 @@ mod tests {
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1_442_695_040_888_963_407);
                     // Small numbers are operations and lengths.
-                    if random >> 63 == 0 { (random >> 40) as u8 } else { (random >> 40) as u8 & 7 }
+                    if random >> 63 == 0 { (random >> 40) as u8 } else { (random >> 40) as u8 % 10 }
                 })
                 .collect();
             let _ = follow(&mut store, site, &frame, 1 << 16, 0);
