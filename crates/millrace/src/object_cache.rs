@@ -16,7 +16,13 @@ use crate::args::{AdminArgs, ConfigArgs, ObjectCacheArgs};
 use crate::failure::{Explain, Failure};
 use crate::serve::{load, say, source};
 
-const TEMPLATE: &str = include_str!("../../../php/object-cache/object-cache.php");
+/// The drop-in in parts; each begins with `<?php`.
+const PARTS: [&str; 4] = [
+    include_str!("../../../php/object-cache/object-cache.php"),
+    include_str!("../../../php/object-cache/options.php"),
+    include_str!("../../../php/object-cache/cache.php"),
+    include_str!("../../../php/object-cache/functions.php"),
+];
 /// In every version of our drop-in, and in no other.
 const MARK: &str = "Millrace object cache drop-in.";
 const NAME: &str = "object-cache.php";
@@ -263,7 +269,9 @@ fn text_for(place: &DropInPlace) -> Result<String, Failure> {
                 .next("set object_cache.dir to a directory with a plain name")
         })
     };
-    let body = TEMPLATE.replace("@SOCKET@", &quoted(&place.socket)?).replace("@LOST@", &quoted(&place.lost)?);
+    let parts = PARTS.map(|part| part.trim_start_matches("<?php").trim());
+    let text = format!("<?php\n{}\n", parts.join("\n\n"));
+    let body = text.replace("@SOCKET@", &quoted(&place.socket)?).replace("@LOST@", &quoted(&place.lost)?);
     let seal = fingerprint(&body);
     Ok(format!("{body}{SEAL}{seal}\n"))
 }
