@@ -114,6 +114,44 @@ function api(int $seed, bool $is_network): array
     return ['called', $log];
 }
 
+/** A connection to the database that stops before or after a query until the test sends a line. */
+final class Stopping extends \wpdb
+{
+    public array $at = ['', ''];
+
+    public function query($query)
+    {
+        [$when, $what] = $this->at;
+        $is_it = $when !== '' && preg_match($what, $query);
+        $this->at = $is_it ? ['', ''] : $this->at;
+        if ($is_it && $when === 'before') {
+            $this->stop($query);
+        }
+        $result = parent::query($query);
+        if ($is_it && $when === 'after') {
+            $this->stop($query);
+        }
+        return $result;
+    }
+
+    private function stop(string $query): void
+    {
+        echo json_encode(['stopped', $query]), "\n";
+        fgets(STDIN);
+    }
+}
+
+/** From now on the next query that matches is stopped at. */
+function stop_at(string $when, string $what): array
+{
+    if (!$GLOBALS['wpdb'] instanceof Stopping) {
+        $GLOBALS['wpdb'] = new Stopping(DB_USER, DB_PASSWORD, DB_NAME, DB_HOST);
+        $GLOBALS['wpdb']->set_prefix($GLOBALS['table_prefix']);
+    }
+    $GLOBALS['wpdb']->at = [$when, $what];
+    return ['waits'];
+}
+
 function obey(array $order): array
 {
     [$what, $a, $b, $c] = $order + [null, null, null, null];
@@ -133,7 +171,9 @@ function obey(array $order): array
         'flush' => ['flushed', wp_cache_flush()],
         'flush_runtime' => ['flushed', wp_cache_flush_runtime()],
         'option' => ['option', get_option($a, null)],
-        'update' => ['updated', update_option($a, $b)],
+        'update' => ['updated', update_option($a, $b, $c)],
+        'remove' => ['removed', delete_option($a)],
+        'stop_at' => stop_at($a, $b),
         'schedule' => ['scheduled', wp_schedule_single_event(time() - 1, 'driver_cron', [$a, $b]), wp_next_scheduled('driver_cron', [$a, $b]) !== false],
         'ext' => ['ext', wp_using_ext_object_cache()],
         'queries' => ['queries', $GLOBALS['wpdb']->num_queries],
