@@ -475,6 +475,22 @@ class WP_Object_Cache
         return true;
     }
 
+    /** An image is made of this process: requests that begin in it call begin_again(). No connection may be open in an image. */
+    public function disconnect(): void
+    {
+        $this->server->close();
+    }
+
+    /** A request begins in an image: what was known when it was made may be old. The groups that plugins have registered stay. */
+    public function begin_again(): void
+    {
+        $this->cache = $this->as_of = $this->fetched = $this->missing = $this->used = $this->remembered = [];
+        $this->before = $this->reported = $this->written = $this->own = [];
+        $this->cache_hits = $this->cache_misses = 0;
+        $this->server = new Millrace_Objects();
+        $this->prefetch();
+    }
+
     // What is asked for together.
 
     /** Asks for all that this page has used the last time, in one go. */

@@ -175,6 +175,13 @@ final class Millrace_Objects
         }
     }
 
+    /** Sends what waits, and closes the connection; a new value of this class opens another one. */
+    public function close(): void
+    {
+        $this->send_waiting();
+        $this->turn_off();
+    }
+
     private function turn_off(): void
     {
         $this->is_off = true;

@@ -4,7 +4,8 @@ namespace Driver;
 
 const OPTIONS = 8, METAS = 4, TRANSIENTS = 3;
 
-add_action('driver_cron', fn ($seed, $count) => write($seed, $count), 10, 2);
+// wp-cron.php ends its response before it begins.
+add_action('driver_cron', fn ($seed, $count) => write($seed, $count) && update_option('driver_done', $seed, false), 10, 2);
 
 /** Random changes of options, of a post, its meta and its terms, and of transients. */
 function write(int $seed, int $count): array

@@ -174,6 +174,8 @@ function obey(array $order): array
         'update' => ['updated', update_option($a, $b, $c)],
         'remove' => ['removed', delete_option($a)],
         'stop_at' => stop_at($a, $b),
+        'disconnect' => ['disconnected', $GLOBALS['wp_object_cache']->disconnect(), count(get_resources('stream'))],
+        'begin_again' => ['begun', $GLOBALS['wp_object_cache']->begin_again()],
         'schedule' => ['scheduled', wp_schedule_single_event(time() - 1, 'driver_cron', [$a, $b]), wp_next_scheduled('driver_cron', [$a, $b]) !== false],
         'ext' => ['ext', wp_using_ext_object_cache()],
         'queries' => ['queries', $GLOBALS['wpdb']->num_queries],
