@@ -135,7 +135,7 @@ async fn serve(
     }
     for wanted in wanted {
         if !tasks.contains_key(&wanted.socket) {
-            let first = attempt(&wanted, shared);
+            let first = attempt(&wanted, shared, true);
             let task = spawn_local(serve_site(wanted.clone(), first, shared.clone()));
             tasks.insert(wanted.socket.clone(), (wanted, task));
         }
@@ -148,16 +148,18 @@ async fn end(task: JoinHandle<()>) {
     let _ = task.await;
 }
 
-/// The place, or how long to wait for it.
-fn attempt(wanted: &Wanted, shared: &Shared) -> Result<Place, Duration> {
+/// The place, or how long to wait for it. The log says why once.
+fn attempt(wanted: &Wanted, shared: &Shared, is_first: bool) -> Result<Place, Duration> {
     match place::take(wanted) {
         Ok(Some(place)) => Ok(place),
         Ok(None) => Err(TRY_AGAIN),
         Err(error) => {
-            let shown = wanted.socket.display();
-            shared.log.warn(format_args!(
-                "no object cache at {shown}: {error}; set object_cache.dir to another directory"
-            ));
+            if is_first {
+                let shown = wanted.socket.display();
+                shared.log.warn(format_args!(
+                    "no object cache at {shown}: {error}; set object_cache.dir to another directory"
+                ));
+            }
             Err(AFTER_ERROR)
         }
     }
@@ -175,7 +177,7 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
             Ok(place) => break place,
             Err(pause) => tokio::time::sleep(pause).await,
         }
-        attempted = attempt(&wanted, &shared);
+        attempted = attempt(&wanted, &shared, false);
     };
     let Place { listener, lost, file } = place;
     let listener = match UnixListener::from_std(listener) {
