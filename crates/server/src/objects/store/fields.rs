@@ -154,12 +154,8 @@ impl FieldMap {
                 }
             }
         }
-        let length = |(name, field): (&Box<[u8]>, &Field)| {
-            name.len() + field.value.as_ref().map_or(0, |value| value.len())
-        };
-        self.bytes = fields.iter().map(length).sum();
-        self.removed = fields.values().filter(|field| field.value.is_none()).count();
         self.fields = fields;
+        self.recount();
         self.is_whole = true;
         self.object.take();
         true
@@ -186,12 +182,14 @@ impl FieldMap {
         self.floor = removed.map(|field| field.version).fold(self.floor, u64::max);
         self.fill_floor = self.fill_floor.max(self.floor);
         self.fields.retain(|_, field| field.value.is_some());
-        self.bytes = self
-            .fields
-            .iter()
-            .map(|(name, field)| name.len() + field.value.as_ref().map_or(0, |value| value.len()))
-            .sum();
-        self.removed = 0;
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        self.removed = self.fields.values().filter(|field| field.value.is_none()).count();
+        let values = self.fields.values().filter_map(|field| field.value.as_deref());
+        self.bytes =
+            self.fields.keys().map(|name| name.len()).sum::<usize>() + values.map(<[u8]>::len).sum::<usize>();
     }
 
     #[cfg(test)]
