@@ -193,13 +193,21 @@ class WP_Object_Cache
 
     public function get($key, $group = 'default', $force = false, &$found = null)
     {
+        // Most lookups are for what is here: a page makes a thousand.
+        if (!$force && !$this->multisite && (is_string($key) || is_int($key)) && is_string($group) && isset($this->cache[$group][$key])) {
+            $found = true;
+            $this->cache_hits++;
+            $value = $this->cache[$group][$key];
+            return is_object($value) ? clone $value : $value;
+        }
         if (!$this->is_valid_key($key)) {
             return false;
         }
         [$group, $id] = $this->place($key, $group);
         $is_here = $this->is_here($group, $id);
         if ((!$is_here || $force) && $this->is_shared($group)) {
-            if ($force || !(isset($this->fetched[$group][$id]) || isset($this->missing[$group][$id]))) {
+            $is_known = isset($this->fetched[$group][$id]) || isset($this->missing[$group][$id]) || $this->is_no_option($group, $id);
+            if ($force || !$is_known) {
                 $this->fetch($group, [$id], $force);
             }
             unset($this->missing[$group][$id]);

@@ -25,6 +25,18 @@ trait Millrace_Options
         return ($group === 'options' || $group === 'site-options') && preg_match('/^(\d+:)*(all|not)options$/D', (string) $id) === 1;
     }
 
+    /** Whether this process knows that an option does not exist. Some versions of WordPress look for its own object before they look there. */
+    private function is_no_option(string $group, $id): bool
+    {
+        if ($group !== 'options') {
+            return false;
+        }
+        $prefix = $this->multisite ? $this->blog_prefix : '';
+        $not = $prefix . 'notoptions';
+        $this->unpack($group, $not);
+        return isset($this->cache[$group][$not][substr((string) $id, strlen($prefix))]);
+    }
+
     private function is_being_changed(string $group, $id): bool
     {
         return $group === 'options' && isset($this->before[$id]);
