@@ -17,27 +17,27 @@ const NONE: u32 = u32::MAX;
 
 /// What a key has.
 #[derive(Clone, Debug)]
-enum Content {
+enum EntryContent {
     /// Nothing: a tombstone.
     Nothing,
     Object(Object),
     Fields(Box<FieldMap>),
 }
 
-impl Content {
+impl EntryContent {
     fn object(&self) -> Option<&Object> {
         match self {
-            Content::Nothing => None,
-            Content::Object(object) => Some(object),
-            Content::Fields(fields) => fields.object(),
+            EntryContent::Nothing => None,
+            EntryContent::Object(object) => Some(object),
+            EntryContent::Fields(fields) => fields.object(),
         }
     }
 
     fn cost(&self) -> usize {
         match self {
-            Content::Nothing => 0,
-            Content::Object(object) => object.bytes.len(),
-            Content::Fields(fields) => fields.cost(),
+            EntryContent::Nothing => 0,
+            EntryContent::Object(object) => object.bytes.len(),
+            EntryContent::Fields(fields) => fields.cost(),
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Entry {
     group_length: u16,
     /// Group, then key.
     name: Box<[u8]>,
-    content: Content,
+    content: EntryContent,
     /// Its cost and whether it is an object, as they are in the site's figures.
     counted: (u64, bool),
     version: u64,
@@ -136,7 +136,7 @@ impl StoredSite {
     }
 
     /// Gives a key a value, or a tombstone, and the next version.
-    fn put(&mut self, at: Option<u32>, group: &[u8], key: &[u8], content: Content, expires: u64) -> u64 {
+    fn put(&mut self, at: Option<u32>, group: &[u8], key: &[u8], content: EntryContent, expires: u64) -> u64 {
         let version = self.tick();
         let at = match at {
             Some(at) => {
@@ -243,7 +243,7 @@ impl StoredSite {
         self.unlink(at);
         let entry = &mut self.entries[at as usize];
         self.usage.evicted +=
-            u64::from(std::mem::replace(&mut entry.content, Content::Nothing).object().is_some());
+            u64::from(std::mem::replace(&mut entry.content, EntryContent::Nothing).object().is_some());
         self.floor = self.floor.max(entry.version);
         let name = std::mem::take(&mut entry.name);
         let (group, key) = name.split_at(usize::from(entry.group_length));
@@ -263,7 +263,7 @@ impl StoredSite {
             (SetMode::Add, Some(other))
                 if has_changed && set.flags.has(SetFlags::FILL) && *other != set.object =>
             {
-                return Stored::Refused(self.put(at, group, key, Content::Nothing, 0));
+                return Stored::Refused(self.put(at, group, key, EntryContent::Nothing, 0));
             }
             (SetMode::Add, Some(_)) | (SetMode::Replace, None) => return Stored::Condition(self.clock),
             _ => {}
@@ -271,13 +271,13 @@ impl StoredSite {
         let may_stay = live.is_some_and(|old| set.flags.has(SetFlags::LAST_WINS) || *old == set.object);
         match (has_changed, set.mode) {
             (true, SetMode::Add | SetMode::Compare) => Stored::Refused(self.clock),
-            (true, _) if !may_stay => Stored::Refused(self.put(at, group, key, Content::Nothing, 0)),
+            (true, _) if !may_stay => Stored::Refused(self.put(at, group, key, EntryContent::Nothing, 0)),
             _ if set.object.bytes.len() > most => {
-                Stored::TooLarge(self.put(at, group, key, Content::Nothing, 0))
+                Stored::TooLarge(self.put(at, group, key, EntryContent::Nothing, 0))
             }
             _ => {
                 let expires = if set.lifetime == 0 { 0 } else { now.saturating_add(set.lifetime).max(1) };
-                Stored::Yes(self.put(at, group, key, Content::Object(set.object), expires))
+                Stored::Yes(self.put(at, group, key, EntryContent::Object(set.object), expires))
             }
         }
     }
@@ -293,7 +293,7 @@ impl StoredSite {
         let sum = sum.max(0);
         let expires = at.map_or(0, |at| self.entries[at as usize].expires);
         let object = Object { format: INTEGER, bytes: sum.to_string().into_bytes().into() };
-        Sum::Done(self.put(at, group, key, Content::Object(object), expires), sum)
+        Sum::Done(self.put(at, group, key, EntryContent::Object(object), expires), sum)
     }
 
     /// The fields of a key, taken out of its entry; new ones if it has none.
@@ -301,8 +301,8 @@ impl StoredSite {
         let changed = self.changed(at, group);
         let flushed = self.flushed(group);
         let entry = at.map(|at| &mut self.entries[at as usize]).filter(|entry| entry.version > flushed);
-        match entry.map(|entry| std::mem::replace(&mut entry.content, Content::Nothing)) {
-            Some(Content::Fields(fields)) => fields,
+        match entry.map(|entry| std::mem::replace(&mut entry.content, EntryContent::Nothing)) {
+            Some(EntryContent::Fields(fields)) => fields,
             _ => Box::new(FieldMap::new(changed)),
         }
     }
@@ -317,7 +317,8 @@ impl StoredSite {
         let at = self.find(group, key);
         let mut fields = self.take_fields(at, group);
         let is_sure = fields.change(changes, self.clock + 1);
-        let content = if fields.length() > most { Content::Nothing } else { Content::Fields(fields) };
+        let content =
+            if fields.length() > most { EntryContent::Nothing } else { EntryContent::Fields(fields) };
         Changed { is_sure, tick: self.put(at, group, key, content, 0) }
     }
 
@@ -337,9 +338,9 @@ impl StoredSite {
         let mut fields = self.take_fields(at, group);
         let is_taken = fields.fill(as_of, filled);
         if fields.length() > most {
-            return Stored::TooLarge(self.put(at, group, key, Content::Nothing, 0));
+            return Stored::TooLarge(self.put(at, group, key, EntryContent::Nothing, 0));
         }
-        let tick = self.put(at, group, key, Content::Fields(fields), 0);
+        let tick = self.put(at, group, key, EntryContent::Fields(fields), 0);
         if is_taken { Stored::Yes(tick) } else { Stored::Refused(tick) }
     }
 
@@ -347,7 +348,7 @@ impl StoredSite {
         let at = self.find(group, key);
         let was_there = self.live(at, now).is_some();
         let is_only_change = self.changed(at, group) <= as_of;
-        Deleted { was_there, is_only_change, tick: self.put(at, group, key, Content::Nothing, 0) }
+        Deleted { was_there, is_only_change, tick: self.put(at, group, key, EntryContent::Nothing, 0) }
     }
 
     pub fn get(&mut self, group: &[u8], key: &[u8], now: u64) -> Option<(u64, Object)> {
@@ -385,7 +386,7 @@ impl StoredSite {
         let at = self.find(group, key);
         let content = at.map(|at| &self.entries[at as usize].content);
         let shown = match content {
-            Some(Content::Fields(fields)) => fields.snapshot(),
+            Some(EntryContent::Fields(fields)) => fields.snapshot(),
             other => format!("{other:?}"),
         };
         format!("{shown} {}", self.changed(at, group))
