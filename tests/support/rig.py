@@ -159,7 +159,7 @@ class Millrace(Process):
         if ini:
             command += ["--php-ini", ini]
         # Scripts of tests leave marks beside the site.
-        for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", "php.folders": folder, **(settings or {})}.items():
+        for name, value in {"admin.listen": f"unix:{self.admin}", "cache.dir": "off", "object_cache.dir": folder / "objects", "php.folders": folder, **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
         for setting in os.environ.get("SETTINGS", "").split():
             command += ["--set", setting]

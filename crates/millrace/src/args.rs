@@ -56,6 +56,9 @@ pub enum Command {
     /// The server itself fetches the pages, only while PHP workers are idle. Ctrl-C stops the warm-up; pages cached so
     /// far stay cached.
     Warm(WarmArgs),
+    /// Turn the object cache of a WordPress on or off: the server keeps what WordPress has read from its database
+    #[command(subcommand)]
+    ObjectCache(ObjectCache),
     /// Load-test a server: constant or rising load, in concurrent users or arrivals per second, up to its breaking
     /// point
     Load(Box<LoadArgs>),
@@ -228,6 +231,32 @@ pub enum Hooks {
 pub struct SiteArgs {
     /// Folder of the WordPress: the site's document root
     pub site_dir: PathBuf,
+}
+
+/// `millrace object-cache`
+#[derive(Debug, Subcommand)]
+pub enum ObjectCache {
+    /// Write the drop-in wp-content/object-cache.php, through which WordPress, WP-CLI and cron use the server's memory
+    ///
+    /// Another drop-in is never overwritten.
+    Enable(ObjectCacheArgs),
+    /// Remove the drop-in, if it is Millrace's
+    Disable(ObjectCacheArgs),
+    /// Show whether the drop-in is there, and whether the server answers it; exit status 1 if it doesn't
+    Status(ObjectCacheArgs),
+}
+
+/// Which WordPress, and which server.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ObjectCacheArgs {
+    /// Root directory of the site
+    pub site_dir: PathBuf,
+    /// Content directory of the site, if it is not SITE_DIR/wp-content
+    #[arg(long, value_name = "DIR")]
+    pub content_dir: Option<PathBuf>,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
 }
 
 /// Applications that `millrace new` installs.

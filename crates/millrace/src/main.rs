@@ -10,6 +10,7 @@ mod failure;
 mod hooks;
 mod http;
 mod load;
+mod object_cache;
 mod purge;
 mod serve;
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod testing;
 mod warm;
 mod wordpress;
 
-use args::{Arguments, Cache, Command, Hooks, New};
+use args::{Arguments, Cache, Command, Hooks, New, ObjectCache};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
             Ok(has_errors) => return if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS },
             Err(failure) => Err(failure),
         },
+        Command::ObjectCache(ObjectCache::Enable(args)) => object_cache::enable(&args),
+        Command::ObjectCache(ObjectCache::Disable(args)) => object_cache::disable(&args),
+        Command::ObjectCache(ObjectCache::Status(args)) => object_cache::status(&args),
         Command::Status { json, admin } => admin::status(&admin, json),
     };
     match result {

@@ -35,6 +35,9 @@ fn share_of(sites: &mut [Site], environment: &Environment<'_>, of: impl Fn(&mut 
 
 fn add_site(folders: &mut Vec<Folder>, site: &Site, environment: &Environment<'_>) {
     add(folders, &site.root, true);
+    if let Some(objects) = site.objects.as_ref().filter(|_| site.profile == Profile::WordPress) {
+        add(folders, &objects.lost, true);
+    }
     for path in &site.sendfile_roots {
         add(folders, path, true);
     }
@@ -127,8 +130,12 @@ mod tests {
         assert_eq!(of(site, &[]), [["/srv/p/web"]]);
         assert_eq!(of(site, &["/srv/p/composer.json"]), [["/srv/p/web", "/srv/p"]]);
         let wordpress = format!("{site}profile = \"wordpress\"\n");
-        assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", "/srv/p (read)"]]);
-        assert_eq!(of(&wordpress, &["/srv/p/wp-config.php", "/srv/p/wp-settings.php"]), [["/srv/p/web"]]);
+        let lost = "/run/user/1000/millrace-objects/web-55f9bf1b4c98c303.lost";
+        assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", lost, "/srv/p (read)"]]);
+        assert_eq!(
+            of(&wordpress, &["/srv/p/wp-config.php", "/srv/p/wp-settings.php"]),
+            [["/srv/p/web", lost]]
+        );
         assert_eq!(of(site, &["/srv/p/wp-config.php"]), [["/srv/p/web"]], "not WordPress");
         assert_eq!(
             of("[[site]]\nroot = \"/srv/a\"\n", &["/srv/composer.json"]),

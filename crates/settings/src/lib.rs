@@ -21,6 +21,7 @@ mod folders;
 mod load;
 mod memory;
 mod network;
+mod object_cache;
 mod overrides;
 mod problem;
 mod public;

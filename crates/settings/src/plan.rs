@@ -23,6 +23,8 @@ pub struct Plan {
     pub files: Files,
     /// `[cache]`: the page cache settings that all sites share.
     pub cache: Cache,
+    /// `[object_cache]`: the object cache settings that all sites share.
+    pub object_cache: ObjectCache,
     /// `[log]`: access log and error log.
     pub log: Log,
     /// `[admin]`: where metrics and status are served.
@@ -252,6 +254,28 @@ pub struct Cache {
     pub purge_token: Option<Secret>,
 }
 
+/// `[object_cache]`: the settings that all sites share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectCache {
+    /// Maximum memory for the objects of all sites, bytes.
+    pub memory: usize,
+    /// Maximum size of an object, bytes.
+    pub value_bytes: usize,
+    /// Directory of the sockets.
+    pub dir: PathBuf,
+}
+
+/// The object cache of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteObjects {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The file in which a process notes that it could not report a change.
+    pub lost: PathBuf,
+    /// Another user that may use it.
+    pub user: Option<String>,
+}
+
 /// A secret. Its debug form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
@@ -427,6 +451,8 @@ pub struct Site {
     pub internal: Vec<(String, PathBuf)>,
     /// How to cache its pages.
     pub cache: SiteCache,
+    /// Its object cache, which only [`Profile::WordPress`] uses; `None`: off.
+    pub objects: Option<SiteObjects>,
     /// The page that visitors get with a 503 when no PHP worker is free.
     pub overload_page: Option<PathBuf>,
     /// Whether browsers that must wait for a worker get a place in the waiting room.

@@ -10,6 +10,7 @@ use crate::application;
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::memory::Shares;
+use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
     Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
@@ -40,6 +41,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
         acme: acme(&view),
         files: files(&view),
         cache: cache(&view),
+        object_cache: object_cache::shared(&view),
         log: log(&view),
         admin: admin(&view),
         sites,
@@ -259,6 +261,7 @@ fn site(view: &View<'_>) -> Site {
         sendfile_roots: view.folders("site.sendfile_roots"),
         internal: view.pairs("site.internal").into_iter().map(|(at, folder)| (at, folder.into())).collect(),
         cache: site_cache(view),
+        objects: object_cache::of_site(view),
         overload_page: view.path("php.overload_page"),
         waiting_room: view.switch("php.waiting_room"),
         waiting_page: view.path("php.waiting_page"),

@@ -18,6 +18,7 @@ mod process;
 mod schedule;
 mod shared;
 mod signals;
+mod users;
 
 pub use child::give_descriptors;
 pub use descriptors::{own_descriptor_table, own_descriptor_table_of};
@@ -28,3 +29,4 @@ pub use process::{Process, Signal};
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;
 pub use signals::block_signals;
+pub use users::{Account, group_id, user};

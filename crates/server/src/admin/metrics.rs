@@ -5,7 +5,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use super::http::AdminResponse;
 use super::machine::Machine;
 use super::pages::CacheFigures;
-use super::{AdminState, VERSION, certificates, rewind};
+use super::{AdminState, VERSION, certificates, objects, rewind};
 use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
@@ -13,6 +13,7 @@ pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     let mut out = Exposition::default();
     measured(&mut out, state);
     CacheFigures::gather(&state.process, now).expose(&mut out);
+    objects::expose(&mut out, &objects::gather(&state.process.setup().plan, &state.objects));
     certificates::expose(&mut out, &state.process.acme.standing());
     let php = (state.pools)();
     pools(&mut out, &php);

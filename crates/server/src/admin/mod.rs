@@ -22,6 +22,7 @@ mod insight;
 mod listener;
 mod machine;
 mod metrics;
+mod objects;
 mod pages;
 mod php;
 mod rewind;
@@ -44,6 +45,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
+use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::warm::{Fetched, WarmRequest};
@@ -63,6 +65,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct AdminState {
     /// The process that it serves.
     pub process: Arc<Service>,
+    /// Figures of the object cache.
+    pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
     pub started: SystemTime,
     /// Reads the current state of the PHP pools.
@@ -257,6 +261,7 @@ mod tests {
         };
         AdminState {
             process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
+            objects: Arc::default(),
             started: SystemTime::now() - Duration::from_secs(100),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),

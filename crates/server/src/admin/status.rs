@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::backends;
 use super::connections::Connections;
 use super::machine::Machine;
+use super::objects::{self, SiteObjects};
 use super::pages::CacheFigures;
 use super::php;
 use super::{AdminState, VERSION, certificates, uploads};
@@ -78,6 +79,7 @@ pub struct Status {
     answers: [Summary; ResponseClass::ALL.len()],
     first_bytes: [Summary; ResponseClass::ALL.len()],
     pages: CacheFigures,
+    objects: Vec<SiteObjects>,
     pools: Vec<PhpStatus>,
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
@@ -101,6 +103,7 @@ pub fn gather(state: &AdminState, rates: &Rates) -> Status {
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
         first_bytes: ResponseClass::ALL.map(|class| stats.first_byte(class)),
         pages: CacheFigures::gather(&state.process, Instant::now()),
+        objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
         setup,
         uploads: state.process.uploads.running(),
@@ -139,6 +142,7 @@ impl Status {
             "descriptor_limit": self.machine.descriptor_limit,
             "cache": self.pages.json(&|counter| self.value(counter)),
             "visitors": self.pages.visitors_json(),
+            "object_cache": objects::json(&self.objects),
             "php": self.pools.iter().map(php::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
             "sites": self.setup.plan.sites.iter().map(site_json).collect::<Value>(),
@@ -158,6 +162,7 @@ impl Status {
             let _ = self.pages.write(&mut text, &|counter| self.value(counter));
         }
         let _ = self.write_php(&mut text);
+        let _ = objects::write(&mut text, &self.objects);
         let _ = certificates::write(&mut text, &self.certificates, SystemTime::now());
         let _ = self.write_sites(&mut text);
         text

@@ -22,6 +22,7 @@ use crate::connection::{ConnectionLimits, Most};
 use crate::context::log::Log;
 use crate::context::stats::Registry;
 use crate::context::{Process, ProcessStage, Swapped};
+use crate::objects::Objects;
 use crate::serve::explain::Question;
 use crate::serve::{self, Service, Setup};
 use crate::tls::{self, Terms};
@@ -87,6 +88,8 @@ struct Server {
     /// Setups that were in force. A crowd loop must not be the last to drop one, because it would close the wrong
     /// descriptors.
     retired: Vec<Arc<Setup>>,
+    /// The object cache.
+    objects: Arc<Objects>,
     started: SystemTime,
     /// Present until it is served.
     admin: Option<admin::AdminListener>,
@@ -116,6 +119,7 @@ impl Server {
         let terms = terms(&plan, None, &log)?;
         let process = Process::new(stats, log, plan.server.connection_memory);
         let (policy_of, port) = (policies(&terms), port(&terms));
+        let objects = Arc::new(Objects::start(&plan, &process));
         let process = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
         drop(policy_of);
         let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
@@ -138,6 +142,7 @@ impl Server {
             listeners,
             descriptors,
             retired: Vec::new(),
+            objects,
             started,
             admin,
             admin_task: None,
@@ -260,6 +265,7 @@ impl Server {
             let ask_loop = send.clone();
             let state = admin::AdminState {
                 process: self.process.clone(),
+                objects: self.objects.board.clone(),
                 started: self.started,
                 pools: Box::new(move || process.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
@@ -337,6 +343,7 @@ impl Server {
             bound.push((address.clone(), new));
         }
         let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
+        let objects = self.objects.prepare(&plan, &self.process.log);
         let (policy_of, port) = (policies(&new_terms), port(&new_terms));
         let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
             .map_err(StartError::Php)?;
@@ -350,6 +357,7 @@ impl Server {
         self.process.log.reopen(&setup.plan.log);
         self.terms.replace(Arc::new(new_terms));
         self.process.replace_setup(setup.clone());
+        self.objects.serve(objects);
         acme::attend(&self.concern(), false);
         self.renew_certificates();
         built.commit();
@@ -411,12 +419,14 @@ impl Server {
         }
         self.process.setup().stop_pools(Instant::now());
         self.remove_sockets();
+        self.objects.stop();
         self.process.log.close();
         std::process::exit(1);
     }
 
     fn end(&mut self) {
         self.remove_sockets();
+        self.objects.stop();
         self.process.cache.disk().close();
         self.process.log.info(format_args!("shut down"));
         self.process.log.close();

@@ -11,6 +11,7 @@ mod http2;
 mod https;
 mod listening;
 mod logs;
+mod object_cache;
 mod overload;
 mod php;
 mod php_fpm;
@@ -82,6 +83,7 @@ pub(super) static PAGES: &[&Page] = &[
     &cache::PAGE,
     &cache_storage::PAGE,
     &cache_keys::PAGE,
+    &object_cache::PAGE,
     &files::PAGE,
     &compression::PAGE,
     &logs::PAGE,
@@ -121,6 +123,7 @@ pub(super) static GROUPS: &[Group] = &[
         "The page cache: stores responses of PHP and sends them again. For every site; `[site.cache]` overrides \
          most of its settings for one.",
     ),
+    group("object_cache", "[object_cache]", "The object cache of WordPress: see `docs/object-cache.md`."),
     group("log", "[log]", "Access log and error log."),
     group("admin", "[admin]", "Where to serve `millrace status`, `millrace reload` and metrics."),
     group("site", "[[site]]", "A site: its names, its directory, its application."),

@@ -1,0 +1,85 @@
+//! Figures of the object cache: written by its thread, read by the status and the metrics.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::protocol::Outcome;
+use super::store::ObjectUsage;
+
+/// Figures of a site, since its socket was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SiteFigures {
+    /// Open connections.
+    pub connections: u64,
+    /// Connections refused: another user's, or too many.
+    pub refused_connections: u64,
+    /// Frames of operations.
+    pub frames: u64,
+    /// Lookups.
+    pub lookups: u64,
+    /// Lookups that found an object.
+    pub hits: u64,
+    /// Objects stored.
+    pub stored: u64,
+    /// Objects refused because their key had changed since the client read it.
+    pub refused: u64,
+    /// Deletions.
+    pub deleted: u64,
+    /// Flushes, of the site or of a group.
+    pub flushes: u64,
+    /// How often all objects were forgotten because a client could not report a change.
+    pub lost: u64,
+    /// Objects now.
+    pub objects: u64,
+    /// Their memory, bytes.
+    pub bytes: u64,
+    /// Objects evicted to make room.
+    pub evicted: u64,
+}
+
+impl SiteFigures {
+    /// Adds what a frame has done.
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        self.frames += 1;
+        self.lookups += outcome.lookups;
+        self.hits += outcome.hits;
+        self.stored += outcome.stored;
+        self.refused += outcome.refused;
+        self.deleted += outcome.deleted;
+        self.flushes += outcome.flushed.len() as u64;
+    }
+
+    /// Takes over the store's figures.
+    pub(super) fn set(&mut self, usage: ObjectUsage) {
+        (self.objects, self.bytes, self.evicted) = (usage.objects, usage.bytes, usage.evicted);
+    }
+}
+
+/// The figures of all sites, by socket.
+#[derive(Debug, Default)]
+pub struct ObjectBoard {
+    sites: Mutex<BTreeMap<PathBuf, SiteFigures>>,
+}
+
+impl ObjectBoard {
+    /// A copy of all figures.
+    pub fn read(&self) -> BTreeMap<PathBuf, SiteFigures> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The figures behind this socket.
+    pub fn of(&self, socket: &Path) -> Option<SiteFigures> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(socket).copied()
+    }
+
+    /// Replaces the figures of a site.
+    pub(super) fn write(&self, socket: &Path, figures: SiteFigures) {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).insert(socket.to_owned(), figures);
+    }
+
+    /// Forgets a site.
+    pub(super) fn forget(&self, socket: &Path) {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).remove(socket);
+    }
+}
