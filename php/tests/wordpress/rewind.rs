@@ -289,6 +289,31 @@ fn a_session_that_is_looked_at_is_in_the_key() {
     }
 }
 
+/// Rows of the boot that are compared: the timeout of a transient may be another one, as long as neither is over.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn timeouts_of_transients_are_no_change() {
+    let plugin = r#"add_action('parse_request', function () {
+        $one = "SELECT option_value FROM wp_options WHERE option_name = '_transient_timeout_a' LIMIT 1";
+        $two = "SELECT option_name, option_value FROM wp_options WHERE option_name IN ('_transient_a', '_transient_timeout_a')";
+        $other = "SELECT option_value FROM wp_options WHERE option_name = 'a' LIMIT 1";
+        [$soon, $later, $over] = [(string) (time() + 100), (string) (time() + 200), (string) (time() - 100)];
+        $name = '_transient_timeout_a';
+        $cases = [
+            [$one, [[$soon]], [[$later]]], [$two, [['_transient_a', 'x'], [$name, $soon]], [['_transient_a', 'x'], [$name, $later]]],
+            [$one, [[$soon]], [[$over]]], [$one, [[$soon]], []], [$other, [[$soon]], [[$later]]],
+            [$two, [['_transient_a', $soon], [$name, $soon]], [['_transient_a', $later], [$name, $soon]]],
+            [$two, [[$name, $soon]], [['_transient_timeout_b', $later]]], [$two, [[$name, $soon]], [[$name, $over]]],
+        ];
+        if (!class_exists('Millrace\WordPress\Rewind', false)) { return; }
+        $agree = new ReflectionMethod('Millrace\WordPress\Rewind', 'agree');
+        header('X-Agree: ' . implode(' ', array_map(fn ($case) => (int) $agree->invoke(null, ...$case), $cases)));
+    }, 1);"#;
+    let mut both = Both::start(plugin);
+    let answer = both.rewound(&both.site.ask_page("/"));
+    assert_eq!(answer.values("X-Agree"), ["1 1 0 0 0 0 0 0"]);
+}
+
 /// Other processes change the site: the very next request is right.
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
