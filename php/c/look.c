@@ -23,23 +23,27 @@ static const char *const questions[] = {
 	" : ['opcache_enabled' => false]])",
 };
 
+/* After a fatal error there is no answer. */
+static void ask(const char *question, zval *found)
+{
+	ZVAL_UNDEF(found);
+	zend_try {
+		zend_eval_string(question, found, "millrace");
+	} zend_end_try();
+	if (EG(exception)) {
+		zend_clear_exception();
+	}
+}
+
 /* Appends the answer to a question and a newline; returns the new length. */
 static size_t answer(const char *question, char *text, size_t length, size_t room)
 {
 	zval found;
-	ZVAL_UNDEF(&found);
-	zend_try {
-		if (zend_eval_string(question, &found, "millrace") == SUCCESS && Z_TYPE(found) == IS_STRING
-			&& Z_STRLEN(found) + 1 < room - length) {
-			memcpy(text + length, Z_STRVAL(found), Z_STRLEN(found));
-			length += Z_STRLEN(found);
-			text[length++] = '\n';
-		}
-	} zend_catch {
-		/* A fatal error: this answer is left out. */
-	} zend_end_try();
-	if (EG(exception)) {
-		zend_clear_exception();
+	ask(question, &found);
+	if (Z_TYPE(found) == IS_STRING && Z_STRLEN(found) + 1 < room - length) {
+		memcpy(text + length, Z_STRVAL(found), Z_STRLEN(found));
+		length += Z_STRLEN(found);
+		text[length++] = '\n';
 	}
 	return length;
 }
