@@ -19,6 +19,7 @@ EVERYWHERE = [
     (r"(#\?secret=|data-secret=(?:\W|&\w+;){1,2})\w{10}", r"\1SECRET", "an embedded post and its frame know each other by a random word"),
     (r"\b(overdue by )?\d+ (second|min|minute)s?( ago)?\b", "N", "how long ago something was, while the test runs"),
     (r'("generated_in"|"memory"):[\d.]+', r"\1:N", "what a request has cost"),
+    (r"\bt_[0-9a-f]{30}\.[0-9a-f]{32}\b", "t_TOKEN", "the shop's random name for a guest, with a keyed hash of it: a Cart-Token"),
 ]
 # For clients with a session: each site has made its own, with another random name.
 OWN = [
