@@ -33,7 +33,7 @@ use crate::site::{Script, Site};
 /// Pause after the first comparison; each further one that finds no difference doubles it, up to [`PAUSE_MOST`].
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
-/// A difference has to be found so many times in a row: what is drawn from few values may agree in both ordinary runs by chance.
+/// A difference has to be found in so many rewound runs: what is drawn from few values may agree in the ordinary runs by chance.
 const CONFIRMATIONS: usize = 5;
 /// How often a request is sent until it begins in an image.
 const ATTEMPTS: usize = 6;
@@ -144,6 +144,13 @@ pub fn begin(
     });
 }
 
+/// Responses to one request.
+#[derive(Default)]
+struct ComparedRuns {
+    ordinary: Vec<Vec<u8>>,
+    rewound: Vec<Vec<u8>>,
+}
+
 /// A request that is being compared.
 struct ComparedRequest {
     thread: Rc<PhpThread>,
@@ -156,12 +163,15 @@ struct ComparedRequest {
 impl ComparedRequest {
     /// Compares it with itself; switches images of this class off if they make a difference. `None`: that was not possible.
     async fn judge(&self) -> Option<Verdict> {
-        let (mut verdict, mut class) = self.compare().await?;
+        let mut runs = ComparedRuns::default();
+        let mut class = self.run_once_more(&mut runs).await?;
+        let mut verdict = compare(&runs.ordinary, &runs.rewound);
         for _ in 1..CONFIRMATIONS {
             if !matches!(verdict, Verdict::Differs(_)) {
                 break;
             }
-            (verdict, class) = self.compare().await?;
+            class = self.run_once_more(&mut runs).await?;
+            verdict = compare(&runs.ordinary, &runs.rewound);
         }
         if let Verdict::Differs(difference) = &verdict {
             let target = String::from_utf8_lossy(self.request.head.path_query()).into_owned();
@@ -180,12 +190,14 @@ impl ComparedRequest {
         Some(verdict)
     }
 
-    /// The verdict, and the class of the image.
-    async fn compare(&self) -> Option<(Verdict, u64)> {
+    /// Runs it the ordinary way, in an image, and the ordinary way again; the class of the image.
+    async fn run_once_more(&self, runs: &mut ComparedRuns) -> Option<u64> {
         let (before, _) = self.run(true).await?;
         let (rewound, end) = self.run_rewound().await?;
         let (after, _) = self.run(true).await?;
-        Some((compare(&before, &rewound, &after), end.class))
+        runs.ordinary.extend([before, after]);
+        runs.rewound.push(rewound);
+        Some(end.class)
     }
 
     /// A worker whose image was thrown away makes another one first.
