@@ -138,8 +138,8 @@ function millrace_handle_request(callable $handler): bool {}
 function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
 
 /**
- * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too, and
- * so do their queries.
+ * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too.
+ * Their queries are compared as all others are.
  *
  * @param string[] $functions `name` or `class::name`, as they are written where they are declared; 32 at most
  * @param string[] $classes classes of the objects in which these functions keep what they have read, with their parents; 8 at most

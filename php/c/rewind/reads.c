@@ -384,12 +384,6 @@ bool reads_were_used(void)
 	return used;
 }
 
-/* Whether one of these functions is running. */
-bool reads_are_repeated(void)
-{
-	return noting && running_repeat(EG(current_execute_data));
-}
-
 void reads_end(void)
 {
 	noting = false;

@@ -124,7 +124,6 @@ void reads_watch_files(void);
 void reads_begin(void);
 void reads_announce(HashTable *functions, HashTable *of_objects);
 bool reads_were_used(void);
-bool reads_are_repeated(void);
 void reads_note_random(const char *of);
 void reads_end(void);
 const char *reads_leave_out(HashTable *redone);

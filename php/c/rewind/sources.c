@@ -142,10 +142,6 @@ static void note_query(zend_string *sql, zval *result)
 	static const char *const settings[] = { "SET", "USE" };
 	const char *text = skip_to_sql(ZSTR_VAL(sql));
 	zval rows, one, copy;
-	/* The query is sent again, too. */
-	if (reads_are_repeated()) {
-		return;
-	}
 	if (Z_TYPE_P(result) != IS_OBJECT) {
 		boot.incomparable |= !begins_with(text, settings, sizeof settings / sizeof *settings);
 		return;
@@ -212,7 +208,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	bool is_query = one->kind == QUERY && sql && ZEND_NUM_ARGS() == one->argument;
 	if (noting && is_query && !EG(exception)) {
 		note_query(sql, return_value);
-	} else if (noting && !reads_are_repeated()) {
+	} else if (noting) {
 		boot.incomparable = true;
 	}
 	if (sql) {
