@@ -530,6 +530,16 @@ static void grow_heap(void)
 	state->used = zend_memory_usage(true);
 }
 
+/*
+ * The boot's values that may be part of a cycle are looked at once, here. Otherwise each request inherits them, soon has 10,001 of them
+ * (GC_THRESHOLD_DEFAULT in Zend/zend_gc.c), and walks through all that the boot has made, writing marks to every page of it.
+ */
+static const char *collect_garbage(void)
+{
+	gc_collect_cycles();
+	return EG(exception) ? "a destructor has thrown an exception" : NULL;
+}
+
 /* Random bytes that are in memory. PHP's functions seed again. */
 static void renew_random(void)
 {
@@ -887,6 +897,9 @@ PHP_FUNCTION(millrace_rewind_point)
 	if (!why) {
 		state->class = class_of_boot();
 		why = is_off() ? "answers from such images have differed from ordinary ones (millrace status)" : call_before(&before, &cache);
+	}
+	if (!why) {
+		why = collect_garbage();
 	}
 	if (!why) {
 		why = changed_superglobal();
