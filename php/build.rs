@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 37] = [
+const SOURCES: [&str; 38] = [
     "main.c",
     "host.c",
     "check.c",
@@ -45,6 +45,7 @@ const SOURCES: [&str; 37] = [
     "rewind/room.c",
     "rewind/image.c",
     "rewind/maps.c",
+    "rewind/chunks.c",
     "rewind/shadow.c",
     "rewind/kernel.c",
     "rewind/figures.c",

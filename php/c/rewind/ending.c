@@ -56,6 +56,47 @@ static void free_objects(void)
 	}
 }
 
+static bool has_destructor(const zend_object *object)
+{
+	return IS_OBJ_VALID(object) && !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)
+		&& (object->handlers->dtor_obj != zend_objects_destroy_object || object->ce->destructor);
+}
+
+static bool is_any_destructor_left(void)
+{
+	for (uint32_t handle = EG(objects_store).top; handle-- > 1;) {
+		if (has_destructor(EG(objects_store).object_buckets[handle])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int is_last_reference(zval *value)
+{
+	if (Z_TYPE_P(value) == IS_INDIRECT) {
+		value = Z_INDIRECT_P(value);
+	}
+	return Z_TYPE_P(value) == IS_OBJECT && Z_REFCOUNT_P(value) == 1 ? ZEND_HASH_APPLY_REMOVE : ZEND_HASH_APPLY_KEEP;
+}
+
+/*
+ * zend_call_destructors. It frees what global variables alone refer to, and marks each object, those of the boot, too: all these pages
+ * would have to be put back. Where no object has a destructor, the variables are only removed: output callbacks do not see them.
+ */
+static void call_destructors(void)
+{
+	if (is_any_destructor_left()) {
+		zend_call_destructors();
+		return;
+	}
+	dtor_func_t free_value = EG(symbol_table).pDestructor;
+	EG(symbol_table).pDestructor = NULL;
+	zend_hash_reverse_apply(&EG(symbol_table), is_last_reference);
+	EG(symbol_table).pDestructor = free_value;
+	EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
+}
+
 /* Ends the request, with the answer's END. */
 void ending_run(void)
 {
@@ -63,7 +104,7 @@ void ending_run(void)
 	EG(current_execute_data) = NULL;
 	php_call_shutdown_functions();
 	zend_try {
-		zend_call_destructors();
+		call_destructors();
 	} zend_end_try();
 	zend_try {
 		php_output_end_all();

@@ -23,6 +23,8 @@
 
 #define PROTECT_EVERY 64u
 #define BATCH 512u
+/* A range of so few pages is compared: that takes less time than to ask the kernel. Libraries have a hundred such ranges. */
+#define COMPARED_PAGES 4u
 
 /* include/uapi/linux/fs.h and userfaultfd.h of Linux 6.7; the distribution's headers may be older than its kernel. */
 struct scan {
@@ -87,6 +89,12 @@ static bool tracks(void)
 static size_t pages_of(const struct range *range)
 {
 	return (range->end - range->start) / PAGE;
+}
+
+/* Whether the kernel is asked which of its pages were written. */
+static bool is_tracked(const struct range *range)
+{
+	return tracks() && pages_of(range) > COMPARED_PAGES;
 }
 
 /* ---- the image is made ---- */
@@ -190,6 +198,7 @@ const char *image_take(void)
 {
 	image->pages = image->puts = 0;
 	image->brk = (uintptr_t)syscall(SYS_brk, 0);
+	chunks_remember();
 	if (!maps_read(&image->then) || !make_room() || !shadow_take(&image->then)) {
 		return "there is no memory for the image";
 	}
@@ -201,8 +210,8 @@ const char *image_take(void)
 			why = save(range, image->index + image->first[i]);
 		}
 	}
-	for (size_t i = 0; i < image->then.count && !why && tracks(); i++) {
-		if (is_saved(&image->then.all[i]) && !watch(&image->then.all[i])) {
+	for (size_t i = 0; i < image->then.count && !why; i++) {
+		if (is_saved(&image->then.all[i]) && is_tracked(&image->then.all[i]) && !watch(&image->then.all[i])) {
 			why = "the kernel cannot watch all memory";
 		}
 	}
@@ -227,7 +236,7 @@ static const char *map_again(struct range *then, size_t place, uintptr_t start, 
 	}
 	struct range again = { .start = start, .end = end };
 	image->fresh[place] = true;
-	return tracks() && !watch(&again) ? "memory cannot be watched again" : NULL;
+	return is_tracked(then) && !watch(&again) ? "memory cannot be watched again" : NULL;
 }
 
 /* What is in both: it has to be the same. */
@@ -368,16 +377,17 @@ const char *image_put(void)
 			continue;
 		}
 		const uint32_t *index = image->index + image->first[i];
-		if (!tracks() || image->fresh[i]) {
+		if (!is_tracked(range) || image->fresh[i]) {
 			put_compared(range, index);
 			image->fresh[i] = false;
 		} else if (!put_written(range, index)) {
 			why = "the kernel does not tell which pages were written";
 		}
-		if (again && tracks()) {
+		if (again && is_tracked(range)) {
 			protect(range);
 		}
 	}
+	chunks_put();
 	shadow_put(&image->then);
 	return why;
 }

@@ -53,9 +53,6 @@
 #define KEY_BYTES (64u << 10)
 /* Of the names in a key, these are its class. */
 #define CLASS_BYTES 4096
-/* ZEND_MM_CHUNK_SIZE; and the most of them that an image has ready. */
-#define CHUNK_BYTES (2u << 20)
-#define CHUNKS_MOST 8
 
 /* Shared by the workers of a host. */
 static struct shared {
@@ -79,8 +76,6 @@ static struct state {
 	bool compares;          /* the image is compared with what its boot has read */
 	uint64_t made_ms, generation, boot_generation;
 	uint64_t compared_ms;   /* when; `generation` is of that time */
-	size_t used;            /* memory of the Zend heap at the point, bytes */
-	size_t chunks;          /* that requests have needed beside it */
 	uint64_t served, missed; /* requests that this image has served, and that have another key */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	struct script {
@@ -187,7 +182,7 @@ void rewind_startup(void)
 /* In a worker that begins, before its sandbox closes. Without all that it needs, the worker serves the ordinary way. */
 void rewind_open(void)
 {
-	if (!options.rewind || !room_open() || !shadow_open() || !maps_open() || !image_open() || !kernel_open()) {
+	if (!options.rewind || !room_open() || !shadow_open() || !maps_open() || !chunks_open() || !image_open() || !kernel_open()) {
 		return;
 	}
 	struct state *made = room_take(sizeof *made);
@@ -316,6 +311,7 @@ static void drop(void)
 	}
 	choose_point();
 	state->images = false;
+	chunks_end();
 	figures_dropped(state->shown);
 	if (worker->request.ordinary) {
 		state->waited = state->wait; /* it says nothing of the image's worth */
@@ -444,8 +440,6 @@ void rewind_end(void)
 	ending_run();
 	state->inside = false;
 	state->served++;
-	size_t peak = zend_memory_peak_usage(true);
-	state->chunks = MIN(state->chunks + (MAX(peak, state->used) - state->used) / CHUNK_BYTES, CHUNKS_MOST);
 	end_changes();
 	figures_end();
 	loop_finished();
@@ -511,23 +505,6 @@ static void stir_openssl(void)
 	if (add && getrandom(bytes, sizeof bytes, 0) == sizeof bytes) {
 		add(bytes, sizeof bytes, sizeof bytes);
 	}
-}
-
-/*
- * Has the Zend heap take the chunks that requests have needed behind the point, and keep them, as far as it keeps chunks (avg_chunks_count in
- * Zend/zend_alloc.c). Otherwise each request maps them, and unmaps them at its end.
- */
-static void grow_heap(void)
-{
-	void *blocks[CHUNKS_MOST];
-	size_t used = zend_memory_usage(true), limit = (size_t)PG(memory_limit), count = 0;
-	while (count < state->chunks && used + (count + 2) * CHUNK_BYTES < limit) {
-		blocks[count++] = emalloc(CHUNK_BYTES - CHUNK_BYTES / 4);
-	}
-	while (count > 0) {
-		efree(blocks[--count]);
-	}
-	state->used = zend_memory_usage(true);
 }
 
 /*
@@ -917,7 +894,6 @@ PHP_FUNCTION(millrace_rewind_point)
 	bool compares = sources_take() && ZEND_FCI_INITIALIZED(compare) && asks_opcache();
 	look_at_files();
 	stir_openssl();
-	grow_heap();
 	maps_prepare();
 	ending_remember();
 	remember(compares);
@@ -926,6 +902,7 @@ PHP_FUNCTION(millrace_rewind_point)
 	/* From here on, once a request. */
 	if (why) {
 		state->images = false;
+		chunks_end();
 		state->wait = WAIT_MOST;
 		say(why);
 		RETURN_FALSE;

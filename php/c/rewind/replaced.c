@@ -42,6 +42,10 @@ static void note(const void *start, size_t length)
 
 void *mmap(void *start, size_t length, int protection, int flags, int descriptor, off_t offset)
 {
+	void *lent = start ? NULL : chunks_lend(length, protection, flags);
+	if (lent) {
+		return lent;
+	}
 	void *mapped = (void *)syscall(SYS_mmap, start, length, protection, flags, descriptor, offset);
 	if (flags & MAP_FIXED) {
 		maps_changes.others = true;
@@ -58,6 +62,9 @@ void *mmap64(void *start, size_t length, int protection, int flags, int descript
 
 int munmap(void *start, size_t length)
 {
+	if (chunks_take_back(start, length)) {
+		return 0;
+	}
 	struct mapping *one = find(start, length);
 	if (one) {
 		one->start = 0;

@@ -3,6 +3,7 @@
 #define MILLRACE_REPLACED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MAPPINGS_MOST 16u
@@ -14,5 +15,9 @@ extern struct maps_changes {
 		uintptr_t start, end; /* start: 0: a free place */
 	} made[MAPPINGS_MOST];
 } maps_changes;
+
+/* chunks.c */
+void *chunks_lend(size_t length, int protection, int flags);
+bool chunks_take_back(const void *start, size_t length);
 
 #endif

@@ -8,6 +8,7 @@
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
  *   maps.c     which memory the process has; replaced.c: mmap() and others, which note what they change
+ *   chunks.c   the Zend heap of requests
  *   shadow.c   what AddressSanitizer knows about the memory, in builds that have it
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process
  *   figures.c  counters and texts for the status
@@ -77,6 +78,13 @@ bool image_open(void);
 const char *image_take(void);
 const char *image_put(void);
 uint64_t image_pages_put(void);
+
+/* ---- chunks.c ---- */
+
+bool chunks_open(void);
+void chunks_remember(void);
+void chunks_put(void);
+void chunks_end(void);
 
 /* ---- shadow.c ---- */
 
