@@ -236,6 +236,51 @@ fn the_end_of_a_request_is_php_s_own() {
     assert_eq!(finished.text(), "first");
 }
 
+/// As in PHP, they run when objects that only a global variable refers to have gone, and whether any object has a destructor or not.
+#[test]
+fn output_callbacks_do_not_see_objects_that_have_gone() {
+    let callback = "$last = new stdClass; $first = $second = new stdClass;
+        ob_start(fn ($text) => $text . (isset($GLOBALS['last']) ? 'there' : 'gone') . (isset($GLOBALS['first']) ? 'there' : 'gone'));";
+    let mut stage = Stage::new();
+    assert_eq!(stage.rewound(&format!("{callback} echo 'x';")).text(), "xgonethere");
+    let with = format!("{callback} class D {{ function __destruct() {{ echo 'D'; }} }} $d = new D; echo 'x';");
+    assert_eq!(stage.rewound(&with).text(), "xDgonethere");
+    let generator = "$generator = (function () { try { yield 1; } finally { echo 'finally'; } })(); $generator->current(); echo 'x';";
+    assert_eq!(stage.rewound(generator).text(), "xfinally");
+}
+
+/// More than the worker lends to requests, and less; a boot that has needed much itself; and the boot of the next image.
+#[test]
+fn memory_that_requests_take_is_taken_again() {
+    let boot = SITE.replace("$boot =", "$large = range(1, 300000); $boot =");
+    let mut stage = Stage::with("memory_limit=256M\n", &boot);
+    let code = "$list = []; for ($n = 0; $n < $_GET['n']; $n++) { $list[] = str_repeat(chr(97 + $n % 26), 1 << 20); }
+        echo array_sum($large), ' ', md5(implode('', $list));";
+    let mut rewound = 0;
+    for n in (0..60).map(|n| n * 37 % 61) {
+        let ask = stage.ask(code).set("QUERY_STRING", &format!("n={n}"));
+        let ordinary = stage.ask("echo 'ordinary';").set("REQUEST_METHOD", "POST");
+        let answer = stage.worker.run(&ask);
+        let expected = stage.worker.run(&ask);
+        assert_eq!(answer.text(), expected.text(), "{n}");
+        assert!(answer.text().starts_with("45000150000 "), "{}", answer.text());
+        rewound += u32::from(expected.values("X-Rewound") == ["1"]);
+        if n % 7 == 0 {
+            assert_eq!(stage.worker.run(&ordinary).text(), "ordinary");
+        }
+    }
+    assert!(rewound >= 20, "{rewound} requests began at the point");
+}
+
+/// What the boot may have left of cycles is no burden to requests: they would run the garbage collector over all that the boot has made.
+#[test]
+fn the_boot_leaves_no_possible_cycles() {
+    let boot = "for ($n = 0; $n < 9000; $n++) { $kept[$n] = new Counter; $again = $kept[$n]; } $boot =";
+    let mut stage = Stage::with("", &SITE.replace("$boot =", boot));
+    let roots: u32 = stage.rewound("echo gc_status()['roots'];").text().parse().unwrap();
+    assert!(roots < 1000, "{roots}");
+}
+
 /// An image lives for a second, and until something may have changed.
 #[test]
 fn images_are_not_old() {
