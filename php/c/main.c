@@ -104,6 +104,7 @@ static const char usage[] =
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
 	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
 	"  --rewind              let requests begin behind the boot of an application: millrace_rewind_point() (experimental)\n"
+	"  --rewind-methods      the same, and notice who calls methods of the classes that millrace_rewind_repeats() is given: all calls take longer\n"
 	"  --rewind-compare      the same, as on kernels before 6.7: compare all memory to find what has changed\n"
 	"  --temp-base DIR       create the workers' own temporary folder in this folder\n"
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
@@ -187,6 +188,7 @@ static bool read_options(int argc, char **argv)
 		{ "sandbox", no_argument, NULL, 'S' },
 		{ "keep-database-connections", no_argument, NULL, 'K' },
 		{ "rewind", no_argument, NULL, 'w' },
+		{ "rewind-methods", no_argument, NULL, 'M' },
 		{ "rewind-compare", no_argument, NULL, 'C' },
 		{ "folder", required_argument, NULL, 'F' },
 		{ "read-folder", required_argument, NULL, 'O' },
@@ -217,6 +219,7 @@ static bool read_options(int argc, char **argv)
 			case 'S': options.sandbox = true; break;
 			case 'K': options.keep_database_connections = true; break;
 			case 'w': options.rewind = true; break;
+			case 'M': options.rewind = options.rewind_methods = true; break;
 			case 'C': options.rewind = options.rewind_compare = true; break;
 			case 'F': case 'O': good = add_folder(optarg, option == 'F'); break;
 			case 'T': options.temp_base = optarg; break;

@@ -97,6 +97,7 @@ struct options {
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
 	bool rewind;         /* requests begin at a point behind the boot */
+	bool rewind_methods; /* calls of methods are noticed */
 	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
 	const char *disable_functions, *temp_base, *open_basedir;
 	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */

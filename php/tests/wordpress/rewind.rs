@@ -21,7 +21,7 @@ struct Both {
 impl Both {
     fn start(plugin: &str) -> Both {
         let site = Site::start(&format!("{PLUGIN} {plugin}"));
-        let mut host = Host::start(INI, &["--rewind"]);
+        let mut host = Host::start(INI, &["--rewind-methods"]);
         let worker = host.worker(0);
         Both { site, worker, boots: BTreeMap::new(), log: Vec::new(), _host: host }
     }

@@ -297,6 +297,11 @@ fn rewinds(settings: &plan::Php) -> bool {
     settings.rewind != Rewind::Off && settings.worker.is_none()
 }
 
+/// Whether a site has WooCommerce, whose session is loaded again for each rewound request (php/inject/wordpress/rewound-shop.php).
+fn has_shop(settings: &plan::Php) -> bool {
+    settings.folders.iter().any(|folder| folder.path.join("wp-content/plugins/woocommerce").is_dir())
+}
+
 /// Restrictions of its workers: options of php/c/main.c.
 fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
@@ -317,7 +322,7 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
         arguments.push("--keep-database-connections".into());
     }
     if rewinds(settings) {
-        arguments.push("--rewind".into());
+        arguments.push(if has_shop(settings) { "--rewind-methods" } else { "--rewind" }.into());
     }
     let when = match settings.open_basedir {
         OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),
