@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 5u
+#define MR_PROTOCOL 6u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -110,7 +110,7 @@
 /* First word of the scoreboard. */
 #define MR_SCOREBOARD_MAGIC 1297240898u
 /* Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots. */
-#define MR_SCOREBOARD_HEAD 64u
+#define MR_SCOREBOARD_HEAD 128u
 /* u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun to end for another to boot in its place; 0 when one has booted. They take turns. */
 #define MR_SCOREBOARD_TURN 16u
 /* u64 in the scoreboard's head: offset of the figures of rewound workers, FIGURES_BYTES a slot, behind the slots; 0: there are none. */
@@ -119,6 +119,8 @@
 #define MR_SCOREBOARD_OFF 32u
 /* Number of SCOREBOARD_OFF. */
 #define MR_SCOREBOARD_OFF_MOST 4u
+/* u64 in the scoreboard's head, written by the server before it sends a request: number of orders to purge pages, by anyone. With a higher one, something that an image has read may have changed. */
+#define MR_SCOREBOARD_PURGES 64u
 /* In SCOREBOARD_OFF: images of any class are not to be used. */
 #define MR_SCOREBOARD_OFF_ALL 18446744073709551615u
 /* Bytes of a slot. */

@@ -6,6 +6,7 @@ raises `Wrong`, by `check` or `same`, if something is not as it should be. The l
 
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -118,6 +119,13 @@ def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
     with Wire(server.address, timeout) as wire:
         wire.send(data)
         return wire.answer(method)
+
+
+def command(server, *words):
+    """A command of Millrace's, for this server; its status, output and errors."""
+    line = [rig.program("millrace"), *words, "--admin", f"unix:{server.admin}"]
+    done = subprocess.run([str(word) for word in line], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
 def admin(server, target="/status.json", method="GET"):

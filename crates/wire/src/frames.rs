@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 5;
+    PROTOCOL: u32 = 6;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -160,7 +160,7 @@ constants! {
     /// First word of the scoreboard.
     SCOREBOARD_MAGIC: u32 = 0x4d52_5342;
     /// Bytes of the scoreboard's head: u32 magic, u32 PROTOCOL, u32 bytes a slot, u32 slots.
-    SCOREBOARD_HEAD: usize = 64;
+    SCOREBOARD_HEAD: usize = 128;
     /// u64 in the scoreboard's head, written by workers: CLOCK_MONOTONIC in milliseconds when a persistent worker has begun
     /// to end for another to boot in its place; 0 when one has booted. They take turns.
     SCOREBOARD_TURN: usize = 16;
@@ -171,6 +171,9 @@ constants! {
     SCOREBOARD_OFF: usize = 32;
     /// Number of SCOREBOARD_OFF.
     SCOREBOARD_OFF_MOST: usize = 4;
+    /// u64 in the scoreboard's head, written by the server before it sends a request: number of orders to purge pages, by anyone. With a
+    /// higher one, something that an image has read may have changed.
+    SCOREBOARD_PURGES: usize = 64;
     /// In SCOREBOARD_OFF: images of any class are not to be used.
     SCOREBOARD_OFF_ALL: u64 = u64::MAX;
     /// Bytes of a slot.
@@ -420,7 +423,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 // The head of the scoreboard has room for all of it.
 const _: () = assert!(
-    SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8 && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_HEAD
+    SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8 && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_PURGES && SCOREBOARD_PURGES + 8 <= SCOREBOARD_HEAD
 );
 
 #[cfg(test)]

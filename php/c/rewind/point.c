@@ -264,9 +264,15 @@ void rewind_written(void)
 	}
 }
 
+/* Of what may have been changed: by a request to this host, or by anyone who purges pages. */
+static uint64_t generation(void)
+{
+	return __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE) + board_get64(worker->scoreboard, MR_SCOREBOARD_PURGES);
+}
+
 static bool has_changes(void)
 {
-	return state->generation != __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	return state->generation != generation();
 }
 
 static uint64_t lifetime_ms(void)
@@ -359,7 +365,7 @@ static void prepare_boot(void)
 	if (is_pointless(script)) {
 		figures_say(MR_REASON_NO_POINT);
 	} else if (script == before && ++state->waited > state->wait) {
-		state->boot_generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+		state->boot_generation = generation();
 		reads_begin();
 		sources_begin();
 	}
@@ -719,8 +725,8 @@ static void next_request(void)
 /* Whether what the boot has read is the same, as far as that is known or has to be: then the image is as good as a new one. */
 static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 {
-	uint64_t now = now_ms(), generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
-	bool is_due = state->compares && (generation != state->generation || now - state->compared_ms >= AGE_MS);
+	uint64_t now = now_ms(), at = generation();
+	bool is_due = state->compares && (at != state->generation || now - state->compared_ms >= AGE_MS);
 	if ((is_due || files_are_never_trusted()) && !files_are_same()) {
 		return false;
 	}
@@ -738,7 +744,7 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 		zval_ptr_dtor(&result);
 		return EG(exception) != NULL;
 	}
-	state->generation = generation;
+	state->generation = at;
 	state->compared_ms = now;
 	return true;
 }

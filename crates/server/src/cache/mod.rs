@@ -107,8 +107,10 @@ pub struct PageCache {
     outliving: Outliving,
     /// What PHP said lately.
     lately: Lately,
-    /// Number of purges.
+    /// Number of purges that are complete.
     purges: AtomicU64,
+    /// Number of purges that have begun.
+    orders: Arc<AtomicU64>,
     /// When the cache was created, on the monotonic and on the real-time clock.
     started: (Instant, Millis),
 }
@@ -143,7 +145,7 @@ impl PageCache {
         let outliving = Outliving::new(disk);
         let (sites, lately, purges) = (Mutex::default(), Lately::default(), AtomicU64::new(0));
         let compressor = Compressor::start();
-        Arc::new(PageCache { shards, compressor, sites, outliving, lately, purges, started })
+        Arc::new(PageCache { shards, compressor, sites, outliving, lately, purges, orders: Arc::default(), started })
     }
 
     /// Changes its limits: memory - the excess is evicted at once -, variants per page, and disk space.
@@ -157,6 +159,7 @@ impl PageCache {
 
     /// Applies purges, here and on disk. Returns roughly the number of pages they cover.
     pub fn purge(&self, purges: &[(Purge, Hardness)]) -> usize {
+        self.orders.fetch_add(1, Ordering::AcqRel);
         let pages = self.disk().purge(purges, || {
             let mut pages = 0;
             self.each(|shard| {
@@ -167,6 +170,11 @@ impl PageCache {
         // Earlier notes of threads may come from a shard that had not been purged yet.
         self.purges.fetch_add(1, Ordering::Release);
         pages
+    }
+
+    /// Number of purges that have begun.
+    pub fn orders(&self) -> Arc<AtomicU64> {
+        self.orders.clone()
     }
 
     /// Number of purges that are complete in all shards.

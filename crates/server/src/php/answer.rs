@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use millrace_pages::Note;
 use millrace_pages::judge::is_ours;
@@ -29,9 +30,14 @@ pub struct PhpResponse {
     pub early: Vec<u8>,
 }
 
-/// Called at once when a script purges from the page cache.
+/// The purges of the page cache.
 #[derive(Clone)]
-pub struct OnPurge(pub Arc<PurgeFn>);
+pub struct OnPurge {
+    /// Called at once when a script purges.
+    pub by_script: Arc<PurgeFn>,
+    /// Number of orders to purge, by anyone. Counted before pages are purged, so a request that makes a page anew is sent with the higher one.
+    pub orders: Arc<AtomicU64>,
+}
 
 /// Gets the site's own name, the host that the script runs for, and what to purge, in the grammar of the field
 /// `Millrace-Purge`.
@@ -117,7 +123,7 @@ impl FrameSink for Unheard<'_> {
                     let task = self.handle.task();
                     (task.site.clone(), task.host.clone())
                 };
-                (self.on_purge.0)(&site, &host, text);
+                (self.on_purge.by_script)(&site, &host, text);
             }
             Frame::Note { kind: NoteKind::Visitor, text } => {
                 let visit = self.handle.task().visit.clone();

@@ -323,6 +323,7 @@ async fn send(
     }
     if shared.settings.rewind != Rewind::Off {
         worker.boot = job.boot();
+        shared.tell_purges(&worker.handle);
     }
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();

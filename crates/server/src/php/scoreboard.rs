@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     FIGURES_BYTES, FIGURES_IMAGES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD, SCOREBOARD_MAGIC,
-    SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
+    SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES, SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT,
     SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK,
     SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
     STATE_EXITING, STATE_FREE, STATE_STARTING,
@@ -151,6 +151,11 @@ impl Scoreboard {
             Some(at) => word(at).store(class, Ordering::Release),
             None => word(0).store(SCOREBOARD_OFF_ALL, Ordering::Release),
         }
+    }
+
+    /// Tells rewound workers how often pages have been purged.
+    pub fn set_purges(&self, orders: u64) {
+        self.words.u64_at(SCOREBOARD_PURGES).fetch_max(orders, Ordering::AcqRel);
     }
 
     /// Clears a free slot, for a worker that is about to be forked.

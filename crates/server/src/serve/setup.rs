@@ -62,9 +62,11 @@ pub fn build(
 fn on_purge(process: &Process, cache: &Arc<PageCache>) -> OnPurge {
     let cache = cache.clone();
     let (log, stats) = (process.log.clone(), process.stats.clone());
-    OnPurge(Arc::new(move |site: &str, host: &str, what: &[u8]| {
+    let orders = cache.orders();
+    let by_script = Arc::new(move |site: &str, host: &str, what: &[u8]| {
         let pages = cache.purge_as_told(site, host, what);
         let said = &what[..what.len().min(200)];
         purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);
-    }))
+    });
+    OnPurge { by_script, orders }
 }

@@ -38,6 +38,7 @@ pub mod waiters;
 use std::cell::RefCell;
 use std::mem::swap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -202,6 +203,11 @@ pub struct WorkersShared {
 }
 
 impl WorkersShared {
+    /// Tells a rewound worker, before it gets a request, how often pages have been purged.
+    pub fn tell_purges(&self, handle: &WorkerHandle) {
+        handle.scoreboard.set_purges(self.on_purge.orders.load(Ordering::Acquire));
+    }
+
     /// Receives the frames that a worker sends beside its response.
     pub fn unheard<'a>(&'a self, handle: &'a WorkerHandle) -> Unheard<'a> {
         Unheard { log: &self.log, on_purge: &self.on_purge, handle }
@@ -350,6 +356,7 @@ impl WorkersShared {
         mut waiter: Waiter<oneshot::Sender<Lease>>,
         now: u64,
     ) {
+        self.tell_purges(&worker.handle);
         state.begin(&mut worker, pool, waiter.turn.line.rank());
         state.pools.get_mut(pool).figures.wait_is_over(waiter.since, now);
         FRAMES.with_borrow_mut(|frames| {
