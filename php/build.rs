@@ -51,8 +51,19 @@ const SOURCES: [&str; 38] = [
     "rewind/figures.c",
 ];
 
-/// Functions of the C library that take ours instead, in all libraries (c/rewind/replaced.c).
-const REPLACED: [&str; 5] = ["mmap", "mmap64", "munmap", "mremap", "mprotect"];
+/// Functions of the C library that ours replace, in all libraries (c/rewind/replaced.c and random.c).
+const REPLACED: [&str; 10] = [
+    "mmap",
+    "mmap64",
+    "munmap",
+    "mremap",
+    "mprotect",
+    "getrandom",
+    "getentropy",
+    "arc4random",
+    "arc4random_buf",
+    "arc4random_uniform",
+];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(with_php)");
@@ -156,7 +167,7 @@ fn compile(php: &Php) {
 /// Links our functions in place of the C library's into the programs; tests have no worker.
 fn replace_functions() {
     let mut build = cc::Build::new();
-    build.file("c/rewind/replaced.c").std("gnu11").define("_GNU_SOURCE", None);
+    build.files(["c/rewind/replaced.c", "c/rewind/random.c"]).std("gnu11").define("_GNU_SOURCE", None);
     build.warnings(true).extra_warnings(true).warnings_into_errors(true);
     for object in build.compile_intermediates() {
         println!("cargo::rustc-link-arg-bins={}", object.display());

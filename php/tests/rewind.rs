@@ -243,7 +243,8 @@ fn output_callbacks_do_not_see_objects_that_have_gone() {
         ob_start(fn ($text) => $text . (isset($GLOBALS['last']) ? 'there' : 'gone') . (isset($GLOBALS['first']) ? 'there' : 'gone'));";
     let mut stage = Stage::new();
     assert_eq!(stage.rewound(&format!("{callback} echo 'x';")).text(), "xgonethere");
-    let with = format!("{callback} class D {{ function __destruct() {{ echo 'D'; }} }} $d = new D; echo 'x';");
+    let with =
+        format!("{callback} class D {{ function __destruct() {{ echo 'D'; }} }} $d = new D; echo 'x';");
     assert_eq!(stage.rewound(&with).text(), "xDgonethere");
     let generator = "$generator = (function () { try { yield 1; } finally { echo 'finally'; } })(); $generator->current(); echo 'x';";
     assert_eq!(stage.rewound(generator).text(), "xfinally");

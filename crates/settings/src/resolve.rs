@@ -304,6 +304,16 @@ pub(crate) fn worker_script(view: &View<'_>) -> Option<WorkerScript> {
     Some(WorkerScript { file: inside, name: written, root })
 }
 
+fn rewind(view: &View<'_>) -> Rewind {
+    let keeps = view.switch("php.keep_database_connections");
+    match view.choice("php.rewind") {
+        "on" => Rewind::On,
+        "auto" => Rewind::Auto,
+        "wordpress" if view.profile() == Profile::WordPress && !keeps => Rewind::Auto,
+        _ => Rewind::Off,
+    }
+}
+
 fn php(view: &View<'_>) -> Php {
     let mut php = Php {
         program: view.path("php.program"),
@@ -346,11 +356,7 @@ fn php(view: &View<'_>) -> Php {
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
         keep_database_connections: view.switch("php.keep_database_connections"),
-        rewind: match view.choice("php.rewind") {
-            "on" => Rewind::On,
-            "auto" => Rewind::Auto,
-            _ => Rewind::Off,
-        },
+        rewind: rewind(view),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,

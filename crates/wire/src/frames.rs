@@ -423,7 +423,9 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 // The head of the scoreboard has room for all of it.
 const _: () = assert!(
-    SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8 && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_PURGES && SCOREBOARD_PURGES + 8 <= SCOREBOARD_HEAD
+    SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8
+        && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_PURGES
+        && SCOREBOARD_PURGES + 8 <= SCOREBOARD_HEAD
 );
 
 #[cfg(test)]

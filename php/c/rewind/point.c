@@ -29,7 +29,6 @@
 #include <errno.h>
 #include <ext/session/php_session.h>
 #include <ext/standard/basic_functions.h>
-#include <gnu/libc-version.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -103,14 +102,6 @@ static uint64_t now_ms(void)
 
 /* ---- start ---- */
 
-/* From glibc 2.41 on random bytes come from memory of the process: two requests from one image would get the same. */
-static bool has_random_of_its_own(void)
-{
-	unsigned major = 0, minor = 0;
-	sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor);
-	return major > 2 || minor >= 41;
-}
-
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, before, IS_CALLABLE, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
@@ -162,12 +153,6 @@ void rewind_startup(void)
 	}
 	/* No connection may be open at the point. */
 	options.keep_database_connections = false;
-	static const char why[] = "php.rewind: off, because this C library keeps random bytes in the process's memory (glibc 2.41)";
-	options.rewind = !has_random_of_its_own();
-	if (!options.rewind) {
-		host_log(LOG_WARNING, why, sizeof why - 1);
-		return;
-	}
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	options.rewind = shared != MAP_FAILED;
 	if (options.rewind) {

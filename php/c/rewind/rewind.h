@@ -8,6 +8,7 @@
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
  *   maps.c     which memory the process has; replaced.c: mmap() and others, which note what they change
+ *   random.c   getrandom() and others, which have no memory of their own
  *   chunks.c   the Zend heap of requests
  *   shadow.c   what AddressSanitizer knows about the memory, in builds that have it
  *   kernel.c   descriptors, directory, signals, timers, children: what the kernel keeps for the process

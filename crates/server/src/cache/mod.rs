@@ -145,7 +145,16 @@ impl PageCache {
         let outliving = Outliving::new(disk);
         let (sites, lately, purges) = (Mutex::default(), Lately::default(), AtomicU64::new(0));
         let compressor = Compressor::start();
-        Arc::new(PageCache { shards, compressor, sites, outliving, lately, purges, orders: Arc::default(), started })
+        Arc::new(PageCache {
+            shards,
+            compressor,
+            sites,
+            outliving,
+            lately,
+            purges,
+            orders: Arc::default(),
+            started,
+        })
     }
 
     /// Changes its limits: memory - the excess is evicted at once -, variants per page, and disk space.

@@ -7,7 +7,7 @@ use super::{SITE, disk, disk_with, load, plan};
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
 use crate::load::{Source, load_on};
-use crate::plan::{Address, Backend, CacheMode, Network, Profile, Symlinks, Www};
+use crate::plan::{Address, Backend, CacheMode, Network, Profile, Rewind, Symlinks, Www};
 
 fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
@@ -27,6 +27,32 @@ fn a_folder_alone_is_the_one_default_site() {
     assert_eq!(site.front_controller.as_deref(), Some("/index.php"));
     assert_eq!(plan.server.listen, [tcp("127.0.0.1:8080")]);
     assert_eq!(plan.admin.listen, Some(Address::Unix("/run/user/1000/millrace/admin.sock".into())));
+}
+
+#[test]
+fn requests_of_wordpress_begin_in_an_image() {
+    let rewind = |text: &str| {
+        let disk = FakeDisk::with(&[
+            ("/tmp/x", ""),
+            ("/var/tmp/x", ""),
+            ("/srv/a/wp-includes/version.php", ""),
+            ("/srv/b/index.php", ""),
+            ("/etc/m.toml", text),
+        ]);
+        let source = Source { config: Some("/etc/m.toml".into()), ..Source::default() };
+        let (plan, _) = load_on(&source, &disk.machine()).unwrap();
+        plan.sites.iter().map(|site| site.php.as_ref().unwrap().rewind).collect::<Vec<_>>()
+    };
+    let (a, b) = (
+        "[[site]]\nnames = \"a.test\"\nroot = \"/srv/a\"\n",
+        "[[site]]\nnames = \"b.test\"\nroot = \"/srv/b\"\n",
+    );
+    assert_eq!(rewind(a), [Rewind::Auto]);
+    assert_eq!(rewind(b), [Rewind::Off]);
+    assert_eq!(rewind(&format!("{a}{b}")), [Rewind::Auto, Rewind::Off]);
+    assert_eq!(rewind(&format!("[php]\nrewind = \"off\"\n{a}")), [Rewind::Off]);
+    assert_eq!(rewind(&format!("[php]\nrewind = \"on\"\n{b}")), [Rewind::On]);
+    assert_eq!(rewind(&format!("[php]\nkeep_database_connections = true\n{a}")), [Rewind::Off]);
 }
 
 #[test]

@@ -98,8 +98,13 @@ impl Rig {
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));
-        let service = PhpService::start_with(&php, &log, OnPurge { by_script: Arc::new(|_, _, _| ()), orders: Arc::default() }, TIMES)
-            .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
+        let service = PhpService::start_with(
+            &php,
+            &log,
+            OnPurge { by_script: Arc::new(|_, _, _| ()), orders: Arc::default() },
+            TIMES,
+        )
+        .inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))?;
         let process = Process::new(stats, log, plan.server.connection_memory);
         let site = SiteWorkers { site: Site::new(0, site), service: Some(service), persistent: None };
         Ok(Rig { dir, process, plan: plan.into(), site: Arc::new(site) })

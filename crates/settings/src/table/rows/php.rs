@@ -143,6 +143,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.rewind",
         kind: Kind::Choice(&[
+            ("wordpress", "`auto` for WordPress without `keep_database_connections`, otherwise `off`"),
             ("off", "every request starts its script from the beginning"),
             (
                 "auto",
@@ -150,9 +151,9 @@ static ROWS: &[Setting] = &[
             ),
             ("on", "from millrace_rewind_point(), where it can"),
         ]),
-        default: Default::Fixed("off"),
+        default: Default::Fixed("wordpress"),
         line: "Whether requests begin where the boot of their application has ended: after each request a worker \
-               puts its memory back. Experimental.",
+               puts its memory back.",
         reason: "Most of what an application does before it looks at its request is the same each time. It \
                  needs an application that calls millrace_rewind_point(), as WordPress does here by itself. \
                  It disables opcache's JIT and `keep_database_connections`.",
