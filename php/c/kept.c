@@ -18,6 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Of a session's save handler (ext/session/php_session.h): PHP 8.4 has no PS_NUM_APIS. */
+#define SAVE_FUNCTIONS (sizeof ((php_ps_globals *)NULL)->mod_user_names / sizeof(zval))
+
 /* All of it lives in the memory of the script's one long request of PHP, or in malloc's, until the process ends. */
 static struct {
 	HashTable ini;         /* name to value of each entry that the boot has changed */
@@ -28,7 +31,7 @@ static struct {
 	char *time_zone;       /* of date_default_timezone_set(), or NULL */
 	zend_date_globals *date;
 	struct {
-		zval functions[PS_NUM_APIS];
+		zval functions[SAVE_FUNCTIONS];
 		zend_string *class_name;
 		bool set;
 	} session;
@@ -176,16 +179,15 @@ static void restore_process(void)
 static void remember_session(const zend_module_entry *module)
 {
 	const php_ps_globals *session = module ? module->globals_ptr : NULL;
-	for (int i = 0; i < PS_NUM_APIS; i++) {
+	for (size_t i = 0; i < SAVE_FUNCTIONS; i++) {
 		ZVAL_UNDEF(&kept.session.functions[i]);
 	}
 	if (!session) {
 		return;
 	}
-	zval functions[PS_NUM_APIS];
-	_Static_assert(sizeof session->mod_user_names == sizeof functions, "functions of a session's save handler");
+	zval functions[SAVE_FUNCTIONS];
 	memcpy(functions, &session->mod_user_names, sizeof functions);
-	for (int i = 0; i < PS_NUM_APIS; i++) {
+	for (size_t i = 0; i < SAVE_FUNCTIONS; i++) {
 		if (!Z_ISUNDEF(functions[i])) {
 			ZVAL_COPY(&kept.session.functions[i], &functions[i]);
 			kept.session.set = true;
@@ -201,9 +203,9 @@ static void restore_session(const zend_module_entry *module)
 	if (!session || !kept.session.set) {
 		return;
 	}
-	zval functions[PS_NUM_APIS];
+	zval functions[SAVE_FUNCTIONS];
 	memcpy(functions, kept.session.functions, sizeof functions);
-	for (int i = 0; i < PS_NUM_APIS; i++) {
+	for (size_t i = 0; i < SAVE_FUNCTIONS; i++) {
 		Z_TRY_ADDREF(functions[i]);
 	}
 	memcpy(&session->mod_user_names, functions, sizeof functions);
