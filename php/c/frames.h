@@ -55,6 +55,8 @@
 #define MR_FLAG_OFFERED 4u
 /* REQUEST: the script starts from its beginning, not in an image of its boot (php.rewind). */
 #define MR_FLAG_ORDINARY 8u
+/* REQUEST: it is run again to compare its responses: the worker ends it before it changes anything, with FLAG_ABORTED. */
+#define MR_FLAG_AGAIN 16u
 /* END: the worker takes the next request now. */
 #define MR_FLAG_READY 1u
 /* END, READY: the worker ends now and takes no request any more. */

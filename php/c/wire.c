@@ -170,6 +170,7 @@ static bool parse_request(const struct frame *frame)
 	memcpy(&variables_bytes, payload + 20, 4);
 	payload += MR_REQUEST_BYTES;
 	request->ordinary = frame->flags & MR_FLAG_ORDINARY;
+	request->again = frame->flags & MR_FLAG_AGAIN;
 	if (variables_bytes > (size_t)(end - payload)
 		|| !parse_variables(request, payload, payload + variables_bytes, count)) {
 		return false;

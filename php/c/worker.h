@@ -41,6 +41,7 @@ struct request {
 	uint64_t body_length;
 	uint64_t body_read;
 	bool ordinary;      /* not in an image of its boot */
+	bool again;         /* to be compared: it must not change anything */
 	bool head;          /* the method is HEAD: only the start of the content is sent */
 	size_t written;     /* content that was sent in answer to HEAD */
 	const char *body;   /* inline body, or NULL */

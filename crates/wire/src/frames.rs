@@ -100,6 +100,8 @@ constants! {
     FLAG_OFFERED: u8 = 4;
     /// REQUEST: the script starts from its beginning, not in an image of its boot (php.rewind).
     FLAG_ORDINARY: u8 = 8;
+    /// REQUEST: it is run again to compare its responses: the worker ends it before it changes anything, with FLAG_ABORTED.
+    FLAG_AGAIN: u8 = 16;
     /// END: the worker takes the next request now.
     FLAG_READY: u8 = 1;
     /// END, READY: the worker ends now and takes no request any more.

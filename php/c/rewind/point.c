@@ -213,6 +213,23 @@ static bool is_plain(void)
 	return method && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) && worker->request.body_length == 0;
 }
 
+/* A request that is run again to be compared ends here, aborted: it is about to change something. */
+static void refrain(void)
+{
+	if (worker->request.again) {
+		PG(connection_status) |= PHP_CONNECTION_ABORTED;
+		zend_bailout();
+	}
+}
+
+/* The running request is about to write, in a way that shows when it has committed or ended. */
+void rewind_writes(void)
+{
+	if (state) {
+		refrain();
+	}
+}
+
 /* The running request has written, or will have when it commits or ends. */
 void rewind_wrote(void)
 {
@@ -222,10 +239,11 @@ void rewind_wrote(void)
 	}
 }
 
-/* The running request has done something outside of its process that must not be done twice. */
+/* The running request is about to do something outside of its process that must not be done twice. */
 void rewind_acted(void)
 {
 	if (state) {
+		refrain();
 		state->acted = true;
 	}
 }
@@ -941,6 +959,7 @@ PHP_FUNCTION(millrace_rewind_leave)
 PHP_FUNCTION(millrace_rewind_changed)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
+	rewind_writes();
 	rewind_wrote();
 }
 

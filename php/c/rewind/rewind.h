@@ -33,6 +33,7 @@
 
 /* The running request has written to a database. */
 void rewind_wrote(void);
+void rewind_writes(void);
 
 /* FNV-1a: a digest of what `digest` stands for and of these bytes. */
 #define MIX_START UINT64_C(0xcbf29ce484222325)

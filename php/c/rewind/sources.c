@@ -198,6 +198,8 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	bool commits = one->kind == COMMIT || (text && strncasecmp(text, "COMMIT", 6) == 0);
 	if (one->kind == FOREIGN) {
 		rewind_acted();
+	} else if (writes) {
+		rewind_writes();
 	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (writes) {

@@ -37,6 +37,9 @@ pub fn write<'b>(
     if request.run.as_ref().is_some_and(|run| run.ordinary) {
         frame.ordinary();
     }
+    if request.run.as_ref().is_some_and(|run| run.again) {
+        frame.again();
+    }
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
     frame.variable(b"REDIRECT_STATUS", b"200");

@@ -1,7 +1,7 @@
 //! REQUEST: what the server asks a worker to run.
 
 use super::{
-    FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FLAG_ORDINARY, FrameError, FrameHeader,
+    FLAG_AGAIN, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FLAG_ORDINARY, FrameError, FrameHeader,
     HEADER_BYTES, INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES, RequestTooLong, VARIABLE_BYTES,
     VARIABLES_MAX, u16_at, u32_at, u64_at,
 };
@@ -35,6 +35,7 @@ pub struct RequestFrame<'b> {
     /// A name or value does not fit into its length field.
     too_long: bool,
     ordinary: bool,
+    again: bool,
 }
 
 impl<'b> RequestFrame<'b> {
@@ -43,12 +44,17 @@ impl<'b> RequestFrame<'b> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES + REQUEST_BYTES]);
         out[start + HEADER_BYTES..start + HEADER_BYTES + 8].copy_from_slice(&sequence.to_ne_bytes());
-        RequestFrame { out, start, variables: 0, too_long: false, ordinary: false }
+        RequestFrame { out, start, variables: 0, too_long: false, ordinary: false, again: false }
     }
 
     /// The script is to start from its beginning ([`FLAG_ORDINARY`]).
     pub fn ordinary(&mut self) {
         self.ordinary = true;
+    }
+
+    /// It is run again, and must not change anything ([`FLAG_AGAIN`]).
+    pub fn again(&mut self) {
+        self.again = true;
     }
 
     /// Adds a variable of `$_SERVER`. Neither name nor value may contain NUL: the worker drops such a variable.
@@ -85,6 +91,7 @@ impl<'b> RequestFrame<'b> {
             Body::Descriptor(length) => (FLAG_BODY_DESCRIPTOR, length),
         };
         let flags = if self.ordinary { flags | FLAG_ORDINARY } else { flags };
+        let flags = if self.again { flags | FLAG_AGAIN } else { flags };
         let inline = if let Body::Inline(bytes) = body { bytes } else { &[] };
         if self.too_long || variables_bytes > VARIABLES_MAX || inline.len() > INLINE_BODY_MAX {
             self.out.truncate(self.start);
@@ -145,6 +152,8 @@ pub struct ParsedFrame<'a> {
     pub offered: bool,
     /// The script starts from its beginning ([`FLAG_ORDINARY`]).
     pub ordinary: bool,
+    /// It is run again, and must not change anything ([`FLAG_AGAIN`]).
+    pub again: bool,
     /// Names and values in the order sent.
     pub variables: Vec<(&'a [u8], &'a [u8])>,
     /// Where the body is.
@@ -195,6 +204,7 @@ impl<'a> ParsedFrame<'a> {
             sequence,
             offered: flags & FLAG_OFFERED != 0,
             ordinary: flags & FLAG_ORDINARY != 0,
+            again: flags & FLAG_AGAIN != 0,
             variables,
             body,
         })
@@ -210,7 +220,7 @@ mod tests {
         #[test]
         fn there_and_back(
             sequence in any::<u64>(),
-            ordinary in any::<bool>(),
+            (ordinary, again) in any::<(bool, bool)>(),
             variables in prop::collection::vec(("[A-Z_]{1,20}", prop::collection::vec(1u8.., 0..50)), 0..20),
             body in prop::collection::vec(any::<u8>(), 0..100),
         ) {
@@ -219,13 +229,16 @@ mod tests {
             if ordinary {
                 request.ordinary();
             }
+            if again {
+                request.again();
+            }
             for (name, value) in &variables {
                 request.variable(name.as_bytes(), value);
             }
             request.finish(Body::Inline(&body)).unwrap();
             let (parsed, used) = ParsedFrame::decode(&out[6..]).unwrap().unwrap();
             prop_assert_eq!(used, out.len() - 6);
-            prop_assert_eq!((parsed.sequence, parsed.offered, parsed.ordinary), (sequence, false, ordinary));
+            prop_assert_eq!((parsed.sequence, parsed.offered, parsed.ordinary, parsed.again), (sequence, false, ordinary, again));
             prop_assert_eq!(parsed.body, Body::Inline(&body));
             let expected: Vec<(&[u8], &[u8])> = variables.iter().map(|(n, v)| (n.as_bytes(), &v[..])).collect();
             prop_assert_eq!(parsed.variables, expected);

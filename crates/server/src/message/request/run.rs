@@ -10,6 +10,8 @@ use millrace_wire::frames::EndFrame;
 pub struct AsRun {
     /// The script starts from its beginning, not in an image of its boot.
     pub ordinary: bool,
+    /// It has run before: it ends, aborted, before it changes anything.
+    pub again: bool,
     /// Learns how it has ended.
     pub end: Arc<dyn RunEnd>,
 }

@@ -1,5 +1,6 @@
 //! `php.rewind = "auto"` checks itself: now and then a request that began in an image, and has changed nothing, is run again, both
-//! in an image and the ordinary way, while workers are idle. If the responses differ by more than two ordinary ones do, images of that
+//! in an image and the ordinary way, while workers are idle. A run that would change something now - a notice has come for this visitor, and would be
+//! shown and removed - ends before it does, and nothing is compared. If the responses differ by more than two ordinary ones do, images of that
 //! class are switched off until PHP is reloaded.
 //!
 //! ```text
@@ -124,7 +125,7 @@ pub fn begin(
     if request.run.is_some() || !workers.comparisons.begin(now) {
         return;
     }
-    let (run, ended) = watched(false);
+    let (run, ended) = watched(false, false);
     let comparison = ComparedRequest {
         thread: thread.clone(),
         workers: workers.clone(),
@@ -215,14 +216,15 @@ impl ComparedRequest {
     async fn run(&self, ordinary: bool) -> Option<(Vec<u8>, EndFrame)> {
         self.wait_for_leisure().await?;
         let mut request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
-        let (run, ended) = watched(ordinary);
+        let (run, ended) = watched(ordinary, true);
         request.run = Some(run);
         let dispatcher = Dispatcher::new(&self.thread, &self.workers);
         let reply = Box::pin(dispatcher.run(&self.site, &mut request, &self.script, pending())).await?;
         let response = whole(reply).await?;
         drop(request);
         let end = timeout(PATIENCE, ended).await.ok()?.ok()?;
-        (end.ready && !end.failed && (end.repeatable || !end.rewound)).then_some((response, end))
+        (end.ready && !end.failed && !end.aborted && (end.repeatable || !end.rewound))
+            .then_some((response, end))
     }
 
     async fn wait_for_leisure(&self) -> Option<()> {
@@ -238,9 +240,9 @@ impl ComparedRequest {
 }
 
 /// How a request is to run, and who learns how it has ended.
-fn watched(ordinary: bool) -> (AsRun, oneshot::Receiver<EndFrame>) {
+fn watched(ordinary: bool, again: bool) -> (AsRun, oneshot::Receiver<EndFrame>) {
     let (sender, ended) = oneshot::channel();
-    (AsRun { ordinary, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
+    (AsRun { ordinary, again, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
 }
 
 #[derive(Debug)]
