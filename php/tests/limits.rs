@@ -234,7 +234,8 @@ fn a_trace_names_frames_and_what_is_waited_for() {
          #3 Deep::down() in {root}/inner.php:6\n#4 Deep::down() in {root}/inner.php:6\n\
          #5 {{closure}}() in {root}/inner.php:9\n#6 include in {root}/inner.php:9\n#7 {{main}} in {root}/x.php:3"
     );
-    assert_eq!(text, expected);
+    // PHP 8.4 names the place of a closure, too.
+    assert_eq!(text.replace(&format!("{{closure:{root}/inner.php:8}}"), "{closure}"), expected);
     // The sleep was not disturbed.
     assert!(!worker.speaks_within(Duration::from_millis(200)));
 }
@@ -313,7 +314,8 @@ fn a_crash_leaves_its_place() {
 
 #[test]
 fn a_stack_that_is_used_up() {
-    let (mut host, mut worker) = start("memory_limit=-1\n");
+    // PHP 8.3 would throw an error before the stack ends.
+    let (mut host, mut worker) = start("memory_limit=-1\nzend.max_allowed_stack_size=-1\n");
     begin(
         &host,
         &mut worker,
