@@ -25,6 +25,7 @@ mod tls;
 mod serve;
 
 mod acme;
+mod sql;
 mod warm;
 
 mod cache;

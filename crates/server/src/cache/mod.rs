@@ -38,6 +38,7 @@ mod serve;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -64,6 +65,7 @@ use millrace_pages::{
 };
 use millrace_settings::plan;
 use outlive::Outliving;
+use written::Written;
 
 use crate::context::Context;
 use crate::message::{Reply, Request};
@@ -107,6 +109,8 @@ pub struct PageCache {
     outliving: Outliving,
     /// What PHP said lately.
     lately: Lately,
+    /// What PHP has written to databases.
+    pub written: Written,
     /// Number of purges.
     purges: AtomicU64,
     /// When the cache was created, on the monotonic and on the real-time clock.
@@ -142,8 +146,8 @@ impl PageCache {
         let started = (Instant::now(), wall.as_millis() as Millis);
         let outliving = Outliving::new(disk);
         let (sites, lately, purges) = (Mutex::default(), Lately::default(), AtomicU64::new(0));
-        let compressor = Compressor::start();
-        Arc::new(PageCache { shards, compressor, sites, outliving, lately, purges, started })
+        let (compressor, written) = (Compressor::start(), Written::default());
+        Arc::new(PageCache { shards, compressor, sites, outliving, lately, written, purges, started })
     }
 
     /// Changes its limits: memory - the excess is evicted at once -, variants per page, and disk space.

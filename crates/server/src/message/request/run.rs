@@ -10,6 +10,8 @@ use millrace_wire::frames::EndFrame;
 pub struct AsRun {
     /// The script starts from its beginning, not in an image of its boot.
     pub ordinary: bool,
+    /// Millrace's own request about the database of a WordPress (`php/inject/wordpress/sql.php`).
+    pub sql: Option<Box<str>>,
     /// Learns how it has ended.
     pub end: Arc<dyn RunEnd>,
 }

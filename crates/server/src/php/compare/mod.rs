@@ -240,7 +240,7 @@ impl ComparedRequest {
 /// How a request is to run, and who learns how it has ended.
 fn watched(ordinary: bool) -> (AsRun, oneshot::Receiver<EndFrame>) {
     let (sender, ended) = oneshot::channel();
-    (AsRun { ordinary, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
+    (AsRun { ordinary, sql: None, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
 }
 
 #[derive(Debug)]
