@@ -44,16 +44,23 @@ final class Sql
         if (self::$order[0] === 'look') {
             define('SHORTINIT', true);
         }
+        // What a plugin or PHP itself prints before is not for the server.
+        ob_start();
         register_shutdown_function(self::class . '::run');
         return true;
     }
 
+    /** Also if WordPress has given up: then what it says is for the log. */
     public static function run(): void
     {
         global $wpdb;
-        if (!isset($wpdb)) {
+        if (empty($wpdb->ready) || (self::$order[0] === 'purge' && !did_action('wp_loaded'))) {
             return;
         }
+        while (ob_get_level()) {
+            ob_end_clean();
+        }
+        ini_set('display_errors', '0');
         $why = self::unsupported($wpdb);
         if ($why) {
             echo "unsupported $why\n";
@@ -71,7 +78,7 @@ final class Sql
         return ($wpdb->dbh ?? null) instanceof \mysqli ? '' : 'the database is not MariaDB or MySQL';
     }
 
-    /** Lines: the times of the tables; then each part that may have changed, with its rows: what it is, its key, a digest. */
+    /** Lines: the times of the tables; then each part that may have changed, with its rows. */
     private static function look(object $wpdb): void
     {
         parse_str(strtr(self::$order[1], ';', '&'), $known);
@@ -155,7 +162,7 @@ final class Sql
             if (!is_numeric($row[0]) && Options::is_noise($row[0])) {
                 continue;
             }
-            echo rawurlencode($row[0]), ' ', implode(' ', array_slice($row, 1)), "\n";
+            echo '= ', rawurlencode($row[0]), ' ', implode(' ', array_slice($row, 1)), "\n";
         }
     }
 

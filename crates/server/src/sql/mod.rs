@@ -53,7 +53,7 @@ const SHOWN: usize = 5;
 struct Watched {
     site: Arc<SiteWorkers>,
     script: Script,
-    state: RefCell<State>,
+    state: Rc<RefCell<State>>,
 }
 
 #[derive(Default)]
@@ -101,11 +101,11 @@ fn watched(thread: &ServeThread, setup: &SharedSetup, older: Vec<Rc<Watched>>) -
         let same =
             |old: &&Rc<Watched>| old.site.name() == site.name() && old.script.filename == script.filename;
         let state = match older.iter().find(same) {
-            // One that is being looked at begins anew.
-            Some(old) if !old.state.borrow().is_busy => old.state.take(),
-            _ => State::default(),
+            Some(old) => old.state.clone(),
+            None => Rc::default(),
         };
-        sites.push(Rc::new(Watched { site: site.clone(), script, state: RefCell::new(state) }));
+        state.borrow_mut().is_off = false;
+        sites.push(Rc::new(Watched { site: site.clone(), script, state }));
     }
     sites
 }

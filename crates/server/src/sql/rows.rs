@@ -135,12 +135,13 @@ impl Look {
                     part = second.split('+').collect();
                     look.kinds.extend(part.iter().map(|kind| (Box::from(*kind), Digests::new())));
                 }
-                key => {
-                    for (kind, digest) in part.iter().zip([second].into_iter().chain(words)) {
+                "=" => {
+                    for (kind, digest) in part.iter().zip(words) {
                         let digest = digest.parse().map_err(|_| incomplete())?;
-                        look.kinds.get_mut(*kind).ok_or_else(incomplete)?.insert(Box::from(key), digest);
+                        look.kinds.get_mut(*kind).ok_or_else(incomplete)?.insert(Box::from(second), digest);
                     }
                 }
+                _ => return Err(incomplete()),
             }
         }
         Err(incomplete())
@@ -236,16 +237,15 @@ mod tests {
     #[test]
     fn rows_that_differ_are_found() {
         let mut rows = Rows::default();
-        let first =
-            "time posts 1%202\ntime options -\npart post+place\n1 10 11\n2 20 21\npart option\na%20b 5\n";
+        let first = "time posts 1%202\ntime options -\npart post+place\n= 1 10 11\n= 2 20 21\npart option\n= a%20b 5\n";
         assert!(rows.take(look(first)).is_empty(), "nothing to compare with");
         assert_eq!(rows.times(), "options=-;posts=1%202");
         assert!(rows.take(look(first)).is_empty());
-        let changes = rows.take(look("time posts 3\npart post+place\n1 10 12\n3 20 21\n"));
+        let changes = rows.take(look("time posts 3\npart post+place\n= 1 10 12\n= 3 20 21\n"));
         assert_eq!(shown(&changes), ["+ place 3", "+ post 3", "- place 2", "- post 2", "~ place 1"]);
         let place = changes.iter().find(|change| change.how == How::Changed).unwrap();
         assert_eq!(place.row(), ("post", "1"));
-        assert_eq!(shown(&rows.take(look("part option\na%20b 6\n"))), ["~ option a%20b"]);
+        assert_eq!(shown(&rows.take(look("part option\n= a%20b 6\n"))), ["~ option a%20b"]);
         assert_eq!(shown(&rows.take(look("part option\n"))), ["- option a%20b"]);
         assert!(!look("time posts 3\n").has_rows() && look("part option\n").has_rows());
     }
@@ -253,9 +253,12 @@ mod tests {
     #[test]
     fn anything_else_is_no_look() {
         let incomplete = |text: &str| matches!(Look::read(text), Err(LookProblem::Incomplete(_)));
-        assert!(incomplete("") && incomplete("time posts 1\n") && incomplete("part post\n1 2\n"), "cut off");
+        assert!(
+            incomplete("") && incomplete("time posts 1\n") && incomplete("part post\n= 1 2\n"),
+            "cut off"
+        );
         assert!(incomplete("<p>Error establishing a database connection</p>\nend\n"));
-        assert!(incomplete("part post\n1 x\nend\n") && incomplete("time posts\nend\n"));
+        assert!(incomplete("part post\n= 1 x\nend\n") && incomplete("time posts\nend\n"));
         let unsupported = Look::read("unsupported a network of sites\n");
         assert_eq!(unsupported, Err(LookProblem::Unsupported("a network of sites".to_owned())));
     }
