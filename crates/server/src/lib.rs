@@ -25,7 +25,6 @@ mod tls;
 mod serve;
 
 mod acme;
-mod sql;
 mod warm;
 
 mod cache;

@@ -6,7 +6,7 @@ namespace Millrace\WordPress;
  * request with the variable MILLRACE_SQL:
  *
  * - `look TABLE=TIME;...`: WordPress is loaded as far as its database (SHORTINIT). Printed are digests of the rows that pages show, of
- *   those parts whose tables have changed since these times; the server compares them with those of its last look (crates/server/src/sql).
+ *   those parts whose tables have changed since these times; the server compares them with those of its last look (crates/server/src/serve/sql).
  * - `purge CHANGE;...`: WordPress is loaded whole; each of these rows purges what it would purge if an administrator had changed it.
  *
  * Times are those of information_schema. An update of one second may be followed by another in the same second: until that is over,

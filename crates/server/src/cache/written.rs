@@ -1,5 +1,5 @@
 //! What PHP has written to a site's database, as its hooks say (`php/inject/wordpress/written.php`): rows whose change needs no
-//! purge, because the hooks have judged it. The room `sql` asks for it, when it has found rows that have changed.
+//! purge, because the hooks have judged it. `serve/sql` asks for it, when it has found rows that have changed.
 //!
 //! A report belongs to the look that sees the write: it comes after the one before has begun, and before this one is judged.
 //!

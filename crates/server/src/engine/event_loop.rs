@@ -14,8 +14,7 @@ use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
 use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
 use crate::context::Swapped;
-use crate::serve::{Service, explain};
-use crate::sql;
+use crate::serve::{Service, explain, sql};
 use crate::tls::Terms;
 use crate::warm;
 

@@ -28,8 +28,8 @@ use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
-use crate::php;
-use crate::serve::{ServeThread, SharedSetup, SiteWorkers};
+use crate::php::{self, SiteWorkers};
+use crate::serve::{ServeThread, SharedSetup};
 use crate::site::{Script, WorkerKind};
 
 /// How often it is decided which sites are looked at.
