@@ -44,7 +44,7 @@ require __DIR__ . '/wordpress/bar.php';
 require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
 if (Sql::begin()) {
-    // The server's own request: nothing of it is a page, and nothing that it does is a change.
+    // The server's own request: nothing of it is a page.
     return;
 }
 if (function_exists('millrace_rewind_point')) {

@@ -43,6 +43,9 @@ final class Sql
         define('DOING_CRON', true);
         if (self::$order[0] === 'look') {
             define('SHORTINIT', true);
+        } else {
+            // A plugin may write something whenever WordPress is loaded.
+            Hooks::put([Written::class]);
         }
         // What a plugin or PHP itself prints before is not for the server.
         ob_start();
@@ -66,7 +69,13 @@ final class Sql
             echo "unsupported $why\n";
             return;
         }
-        self::$order[0] === 'look' ? self::look($wpdb) : self::purge(explode(';', self::$order[1]));
+        if (self::$order[0] === 'look') {
+            self::look($wpdb);
+        } else {
+            Changes::$is_by_sql = true;
+            self::purge(explode(';', self::$order[1]));
+            Changes::$is_by_sql = false;
+        }
         echo "end\n";
     }
 
@@ -169,7 +178,6 @@ final class Sql
     /** Changes: `+`, `-` or `~`, what it is, and its key. */
     private static function purge(array $changes): void
     {
-        Changes::$is_by_sql = true;
         if ($changes === ['all'] || defined('LSCWP_V')) {
             wp_cache_flush();
             Changes::gone();

@@ -5,36 +5,61 @@ namespace Millrace\WordPress;
  * What PHP writes by WordPress's functions, whether or not a page shows it. When the server finds that a row has changed (Sql), it
  * must know whether a purge is still to come: not for a row that this class has named, because the other classes have judged it.
  *
- * Each hook runs after its write. The worker says all of it again when the request ends: a transaction may show a write only then.
+ * Said before a write where there is a hook for that: a busy machine may stop this process between the write and the hook behind it. And
+ * after the write, when a new row has a number; the worker says all of it again when the request ends: a transaction may show it only then.
  */
 final class Written
 {
     public const HOOKS = [
-        'clean_post_cache' => ['post', 1, 10],
-        'added_post_meta' => ['post_field', 2, 10],
-        'updated_post_meta' => ['post_field', 2, 10],
-        'deleted_post_meta' => ['post_field', 2, 10],
-        'added_term_relationship' => ['post', 1, 10],
-        'deleted_term_relationships' => ['post', 1, 10],
-        // WooCommerce writes both by SQL of its own.
-        'woocommerce_updated_product_stock' => ['post', 1, 10],
-        'woocommerce_product_set_stock' => ['product', 1, 10],
-        'woocommerce_variation_set_stock' => ['product', 1, 10],
-        'added_option' => ['option', 1, 10],
-        'updated_option' => ['option', 1, 10],
-        'deleted_option' => ['option', 1, 10],
-        'clean_term_cache' => ['terms', 1, 10],
-        'added_term_meta' => ['term_field', 2, 10],
-        'updated_term_meta' => ['term_field', 2, 10],
-        'deleted_term_meta' => ['term_field', 2, 10],
-        'wp_insert_comment' => ['comment', 2, 10],
-        'edit_comment' => ['comment', 1, 10],
-        'delete_comment' => ['comment', 2, 10],
-        'transition_comment_status' => ['judged', 3, 10],
-        'clean_user_cache' => ['user', 1, 10],
-        'added_user_meta' => ['user_field', 2, 10],
-        'updated_user_meta' => ['user_field', 2, 10],
-        'deleted_user_meta' => ['user_field', 2, 10],
+        // Before.
+        'pre_post_update' => ['post', 1, \PHP_INT_MIN],
+        'before_delete_post' => ['post', 1, \PHP_INT_MIN],
+        'delete_attachment' => ['post', 1, \PHP_INT_MIN],
+        'add_post_meta' => ['post', 1, \PHP_INT_MAX],
+        'update_post_meta' => ['post_field', 2, \PHP_INT_MAX],
+        'delete_post_meta' => ['post_field', 2, \PHP_INT_MAX],
+        'add_term_relationship' => ['post', 1, \PHP_INT_MAX],
+        'delete_term_relationships' => ['post', 1, \PHP_INT_MAX],
+        'woocommerce_update_product_stock_query' => ['stock', 2, \PHP_INT_MAX],
+        'add_option' => ['option', 1, \PHP_INT_MAX],
+        'update_option' => ['option', 1, \PHP_INT_MAX],
+        'delete_option' => ['option', 1, \PHP_INT_MAX],
+        'edit_terms' => ['term', 1, \PHP_INT_MAX],
+        'pre_delete_term' => ['term', 1, \PHP_INT_MAX],
+        'add_term_meta' => ['term', 1, \PHP_INT_MAX],
+        'update_term_meta' => ['term_field', 2, \PHP_INT_MAX],
+        'delete_term_meta' => ['term_field', 2, \PHP_INT_MAX],
+        'delete_comment' => ['comment', 2, \PHP_INT_MAX],
+        'wp_update_comment_data' => ['comment_data', 2, \PHP_INT_MAX],
+        'wp_pre_insert_user_data' => ['user_data', 3, \PHP_INT_MAX],
+        'add_user_meta' => ['user', 1, \PHP_INT_MAX],
+        'update_user_meta' => ['user_field', 2, \PHP_INT_MAX],
+        'delete_user_meta' => ['user_field', 2, \PHP_INT_MAX],
+        // After.
+        'clean_post_cache' => ['post', 1, 0],
+        'added_post_meta' => ['post_field', 2, 0],
+        'updated_post_meta' => ['post_field', 2, 0],
+        'deleted_post_meta' => ['post_field', 2, 0],
+        'added_term_relationship' => ['post', 1, 0],
+        'deleted_term_relationships' => ['post', 1, 0],
+        // WooCommerce writes them by SQL of its own.
+        'woocommerce_updated_product_stock' => ['post', 1, 0],
+        'woocommerce_product_set_stock' => ['product', 1, 0],
+        'woocommerce_variation_set_stock' => ['product', 1, 0],
+        'added_option' => ['option', 1, 0],
+        'updated_option' => ['option', 1, 0],
+        'deleted_option' => ['option', 1, 0],
+        'clean_term_cache' => ['terms', 1, 0],
+        'added_term_meta' => ['term_field', 2, 0],
+        'updated_term_meta' => ['term_field', 2, 0],
+        'deleted_term_meta' => ['term_field', 2, 0],
+        'wp_insert_comment' => ['comment', 2, 0],
+        'edit_comment' => ['comment', 1, 0],
+        'transition_comment_status' => ['judged', 3, 0],
+        'clean_user_cache' => ['user', 1, 0],
+        'added_user_meta' => ['user_field', 2, 0],
+        'updated_user_meta' => ['user_field', 2, 0],
+        'deleted_user_meta' => ['user_field', 2, 0],
     ];
 
     /** Nanoseconds in which the same row is named once. */
@@ -61,6 +86,13 @@ final class Written
         is_object($product) && self::say('post', (int) $product->get_id());
     }
 
+    /** Filters the query by which WooCommerce changes a stock. */
+    public static function stock($query, $id)
+    {
+        self::say('post', (int) $id);
+        return $query;
+    }
+
     public static function option($name): void
     {
         Options::is_noise((string) $name) || self::say('option', rawurlencode((string) $name));
@@ -71,6 +103,11 @@ final class Written
         foreach ((array) $ids as $id) {
             self::say('term', (int) $id);
         }
+    }
+
+    public static function term($id): void
+    {
+        self::say('term', (int) $id);
     }
 
     public static function term_field($meta, $id): void
@@ -84,6 +121,13 @@ final class Written
         self::say('comments', (int) ($comment->comment_post_ID ?? 0));
     }
 
+    /** Filters the columns of a comment that is about to change. */
+    public static function comment_data($data, $comment)
+    {
+        self::say('comments', (int) ((array) $comment)['comment_post_ID']);
+        return $data;
+    }
+
     public static function judged($new, $old, $comment): void
     {
         self::comment(0, $comment);
@@ -94,6 +138,13 @@ final class Written
         self::say('user', (int) $id);
     }
 
+    /** Filters the columns of a user; a new one has no number yet. */
+    public static function user_data($data, $update, $id)
+    {
+        $id && self::say('user', (int) $id);
+        return $data;
+    }
+
     public static function user_field($meta, $id): void
     {
         self::say('user', (int) $id);
@@ -102,7 +153,8 @@ final class Written
     /** 0: WordPress doesn't say which rows; those of the whole family, then. */
     private static function say(string $family, int|string $key): void
     {
-        if (is_multisite()) {
+        // What Sql takes out of caches is not written.
+        if (is_multisite() || Changes::$is_by_sql) {
             return;
         }
         $now = hrtime(true);

@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// A site without requests for so long, in seconds, is not looked at.
 const IDLE: u64 = 60;
 /// Time for the report of a PHP process that has written what a look has seen.
-const REPORT: Duration = Duration::from_millis(100);
+const REPORT: Duration = Duration::from_millis(150);
 /// A look that has read rows is followed by a pause of so many times its duration: it uses a tenth of a core at most.
 const SHARE: Millis = 9;
 /// Pause after a look that has failed.
