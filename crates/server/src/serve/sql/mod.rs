@@ -40,7 +40,7 @@ const IDLE: u64 = 60;
 const REPORT: Duration = Duration::from_millis(150);
 /// A look that has read rows is followed by a pause of so many times its duration: it uses a tenth of a core at most.
 const SHARE: Millis = 9;
-/// Pause after a look that has failed.
+/// Longest pause: after a look that has failed, or waited for PHP.
 const TROUBLE: Millis = 10_000;
 /// Maximum time for PHP.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -157,7 +157,7 @@ impl Watched {
         let look = Look::read(&self.ask(thread, format!("look {times}")).await?)?;
         thread.stats.add(Counter::SqlLooks, 1);
         thread.clock.read();
-        let pause = if look.has_rows() { SHARE * (thread.clock.ticks() - began) } else { 0 };
+        let took = if look.has_rows() { thread.clock.ticks() - began } else { 0 };
         let mut changes = self.state.borrow_mut().rows.take(look);
         if !changes.is_empty() {
             sleep(REPORT).await;
@@ -169,17 +169,14 @@ impl Watched {
         if !due.is_empty() {
             self.purge(thread, due).await?;
         }
-        Ok(pause)
+        Ok((SHARE * took).min(TROUBLE))
     }
 
     async fn purge(&self, thread: &Rc<ServeThread>, changes: Vec<Change>) -> Result<(), LookProblem> {
-        let done = self.ask(thread, format!("purge {}", order(&changes))).await;
-        let done =
-            done.and_then(
-                |text| {
-                    if text.ends_with("end\n") { Ok(()) } else { Err(LookProblem::incomplete(&text)) }
-                },
-            );
+        let done = match self.ask(thread, format!("purge {}", order(&changes))).await {
+            Ok(text) if !text.ends_with("end\n") => Err(LookProblem::incomplete(&text)),
+            other => other.map(drop),
+        };
         if done.is_err() {
             self.state.borrow_mut().rows.hold(changes);
             return done;
@@ -234,7 +231,7 @@ impl Watched {
                 thread.service.cache.written.forget(self.site.name().unwrap_or(""));
                 let log = &thread.process.log;
                 log.message(
-                    Level::Debug,
+                    Level::Info,
                     format_args!("changes by plain SQL purge nothing on {}: {why}", self.shown()),
                 );
             }
