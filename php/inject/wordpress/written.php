@@ -83,7 +83,7 @@ final class Written
 
     public static function product($product): void
     {
-        is_object($product) && self::say('post', (int) $product->get_id());
+        is_object($product) && is_callable([$product, 'get_id']) && self::say('post', (int) $product->get_id());
     }
 
     /** Filters the query by which WooCommerce changes a stock. */
@@ -124,7 +124,7 @@ final class Written
     /** Filters the columns of a comment that is about to change. */
     public static function comment_data($data, $comment)
     {
-        self::say('comments', (int) ((array) $comment)['comment_post_ID']);
+        self::say('comments', (int) (((array) $comment)['comment_post_ID'] ?? 0));
         return $data;
     }
 
