@@ -14,6 +14,7 @@
  * - Cart: which pages visitors with a cart may have from the cache;
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
+ * - Written: what PHP has written; Sql: what has changed without that;
  * - Bar: the menu in the admin bar; Others: page caches of other plugins, in Site Health;
  * - Visitor: who asks, for those who go first;
  * - Rewind: where requests begin if PHP is rewound after each; RewoundShop: WooCommerce's session in them.
@@ -34,12 +35,18 @@ require __DIR__ . '/wordpress/people.php';
 require __DIR__ . '/wordpress/site.php';
 require __DIR__ . '/wordpress/options.php';
 require __DIR__ . '/wordpress/shop.php';
+require __DIR__ . '/wordpress/written.php';
+require __DIR__ . '/wordpress/sql.php';
 require __DIR__ . '/wordpress/cart.php';
 require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
 require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
+if (Sql::begin()) {
+    // The server's own request: nothing of it is a page.
+    return;
+}
 if (function_exists('millrace_rewind_point')) {
     require __DIR__ . '/wordpress/rewind.php';
     require __DIR__ . '/wordpress/rewound-shop.php';

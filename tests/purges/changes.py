@@ -5,13 +5,13 @@ most that many of the 40. A text that begins with `!` is gone afterwards.
 
 Ways: `admin` PHP code of an administrator's request, as pages of wp-admin and plugins run it; `form` a form of wp-admin; `REST`; `XML-RPC`; `cron`;
 `command line` a PHP process outside of Millrace; `visitor` a request without a log-in. `{way}` in code and text is the way, so that each has a
-text of its own."""
+text of its own. `SQL` is a plain SQL client: the code is SQL, and the change is seen soon, not at once."""
 
 import dataclasses
 from typing import Callable, Union
 
 ALL, NONE = "all", 0
-CLI, ADMIN, CRON, VISITOR, REST, XMLRPC, FORM = "command line", "admin", "cron", "visitor", "REST", "XML-RPC", "form"
+CLI, ADMIN, CRON, VISITOR, REST, XMLRPC, FORM, SQL = "command line", "admin", "cron", "visitor", "REST", "XML-RPC", "form", "SQL"
 
 
 @dataclasses.dataclass
@@ -33,6 +33,16 @@ def post(name, kind="post"):
 
 def edit(name, fields, kind="post"):
     return f'wp_update_post(["ID" => {post(name, kind)}, {fields}]);'
+
+
+def row_of(name, kind="post"):
+    """The condition of a post in SQL."""
+    return f"post_name = '{name}' AND post_type = '{kind}'"
+
+
+def field_of(name, key, kind="post"):
+    """The condition of a field of a post in SQL."""
+    return f"meta_key = '{key}' AND post_id = (SELECT ID FROM wp_posts WHERE {row_of(name, kind)})"
 
 
 def option(name, value):
@@ -64,6 +74,11 @@ def rows():
         R("option that is not autoloaded", (ADMIN, CLI), option("test_quiet", '"QUIET-{way}"'), "/post-4/", "QUIET-{way}", ALL),
         R("bookkeeping of a plugin", (CRON, VISITOR), option("test_count_last_run", "uniqid()"), "/post-4/", "", NONE),
         R("transient", (CRON, VISITOR, CLI), 'set_transient("x", uniqid());', "/post-4/", "", NONE),
+        R("title of the site", (SQL,), "UPDATE wp_options SET option_value = 'NAME-sql' WHERE option_name = 'blogname'", "/post-1/", "NAME-sql", ALL),
+        R("option of a plugin", (SQL,), "UPDATE wp_options SET option_value = 'PLUGIN-sql' WHERE option_name = 'test_plugin'", "/post-4/", "PLUGIN-sql", ALL),
+        R("option that is not autoloaded", (SQL,), "UPDATE wp_options SET option_value = 'QUIET-sql' WHERE option_name = 'test_quiet'", "/post-4/", "QUIET-sql", ALL),
+        R("bookkeeping of a plugin", (SQL,), "UPDATE wp_options SET option_value = UUID() WHERE option_name = 'test_count_last_run'", "/post-4/", "", NONE),
+        R("transient", (SQL,), "INSERT INTO wp_options (option_name, option_value) VALUES ('_transient_sql', UUID())", "/post-4/", "", NONE),
         # Design.
         R("theme mod", (CLI, ADMIN), 'set_theme_mod("motto", "MOTTO-{way}");', "/post-5/", "MOTTO-{way}", ALL),
         R("customizer", (ADMIN,), 'require_once ABSPATH . "wp-includes/class-wp-customize-manager.php"; $GLOBALS["wp_customize"] = $c = new WP_Customize_Manager(["changeset_uuid" => wp_generate_uuid4()]);'
@@ -74,7 +89,9 @@ def rows():
         R("menu: item removed", (CLI,), 'wp_delete_post(get_posts(["post_type" => "nav_menu_item", "title" => "ITEM-rest", "post_status" => "any"])[0]->ID, true);', "/about/", "!ITEM-rest", ALL),
         R("widget: text", (CLI, ADMIN), option("widget_text", '[2 => ["title" => "WIDGET-{way}", "text" => "x"], "_multiwidget" => 1]'), "/post-6/", "WIDGET-{way}", 39),
         R("widget: text", (REST,), lambda w: w.rest("widgets/text-2", {"sidebar": "side", "instance": {"raw": {"title": "WIDGET-rest", "text": "x"}}}, method="PUT"), "/post-6/", "WIDGET-rest", 39),
-        R("widget: moved away", (CLI,), 'wp_set_sidebars_widgets(["side" => [], "wp_inactive_widgets" => ["text-2"]]);', "/post-6/", "!WIDGET-rest", 39, undo='wp_set_sidebars_widgets(["side" => ["text-2"], "wp_inactive_widgets" => []]);'),
+        R("menu: item renamed", (SQL,), "UPDATE wp_posts SET post_title = 'ITEM-sql' WHERE post_type = 'nav_menu_item' AND post_title = 'To About'", "/post-6/", "ITEM-sql", ALL),
+        R("widget: text", (SQL,), """UPDATE wp_options SET option_value = 'a:2:{i:2;a:2:{s:5:"title";s:10:"WIDGET-sql";s:4:"text";s:1:"x";}s:12:"_multiwidget";i:1;}' WHERE option_name = 'widget_text'""", "/post-6/", "WIDGET-sql", 39),
+        R("widget: moved away", (CLI,), 'wp_set_sidebars_widgets(["side" => [], "wp_inactive_widgets" => ["text-2"]]);', "/post-6/", "!WIDGET-sql", 39, undo='wp_set_sidebars_widgets(["side" => ["text-2"], "wp_inactive_widgets" => []]);'),
         R("block template", (CLI,), 'wp_insert_post(["post_type" => "wp_template", "post_name" => "t-{way}", "post_title" => "T", "post_content" => "x", "post_status" => "publish"]);', "/", "", ALL),
         R("global styles", (ADMIN,), 'wp_insert_post(["post_type" => "wp_global_styles", "post_name" => "s", "post_title" => "S", "post_content" => "{}", "post_status" => "publish"]);', "/", "", ALL),
         R("reusable block", (CLI,), edit("reused", '"post_content" => "REUSED-{way}"', "wp_block"), "/contact/", "REUSED-{way}", ALL),
@@ -98,6 +115,14 @@ def rows():
         R("picture: replaced", (CLI,), f'$a = get_post_thumbnail_id({post("post-5")}); update_attached_file($a, "2026/01/PIC-B.png"); wp_update_attachment_metadata($a, ["width" => 8, "height" => 8, "file" => "2026/01/PIC-B.png"]);', "/post-5/", "PIC-B.png", 8),
         R("picture: alternative text", (CLI,), f'update_post_meta(get_post_thumbnail_id({post("post-5")}), "_wp_attachment_image_alt", "ALT-{{way}}");', "/post-5/", "ALT-{way}", 8),
         R("picture: deleted", (CLI,), f'wp_delete_attachment(get_post_thumbnail_id({post("post-5")}), true);', "/post-5/", "!PIC-B.png", 8),
+        R("post: title", (SQL,), f"UPDATE wp_posts SET post_title = 'TITLE-sql' WHERE {row_of('post-11')}", "/category/stones/", "TITLE-sql", 14),
+        R("post: text", (SQL,), f"UPDATE wp_posts SET post_content = 'TEXT-sql' WHERE {row_of('post-11')}", "/post-11/", "TEXT-sql", 14),
+        R("post: excerpt", (SQL,), f"UPDATE wp_posts SET post_excerpt = 'EXCERPT-sql' WHERE {row_of('post-11')}", "/", "EXCERPT-sql", 14),
+        R("post: field", (SQL,), f"UPDATE wp_postmeta SET meta_value = 'COLOR-sql' WHERE {field_of('post-5', 'color')}", "/post-5/", "COLOR-sql", 8),
+        R("post: lock of an editor", (SQL,), "INSERT INTO wp_postmeta (post_id, meta_key, meta_value) SELECT ID, '_edit_lock', UUID() FROM wp_posts WHERE post_name = 'post-5'", "/post-5/", "", NONE),
+        R("post: author", (SQL,), f"UPDATE wp_posts SET post_author = 1 WHERE {row_of('post-5')}", "/post-5/", "by Keeper", ALL),
+        R("post: unpublished", (SQL,), f"UPDATE wp_posts SET post_status = 'draft' WHERE {row_of('post-12')}", "/category/wheels/", "!Title 12<", 20),
+        R("post: published again", (SQL,), f"UPDATE wp_posts SET post_status = 'publish' WHERE {row_of('post-12')}", "/category/wheels/", "Title 12<", 30),
         R("post: sticky", (REST,), lambda w: w.rest(f"posts/{w.id_of('post-2')}", {"sticky": True}), "/", "STICKY", 30),
         R("post: sticky no more", (CLI,), f'unstick_post({post("post-2")});', "/", "!STICKY", 30),
         R("post: author", (CLI,), edit("post-7", '"post_author" => get_user_by("login", "leaver")->ID'), "/author/leaver/", "Title 7", 20),
@@ -119,16 +144,21 @@ def rows():
         R("category: counter of visits", (VISITOR, CRON), 'update_term_meta(get_category_by_slug("stones")->term_id, "visits", uniqid());', "/category/stones/", "", NONE),
         R("category: new", (CLI,), 'wp_insert_term("CAT-{way}", "category");', "/", "", 8),
         R("category: given to a post", (CLI,), f'wp_set_post_terms({post("post-4")}, [get_category_by_slug("stones")->term_id], "category", true);', "/post-4/", "STONES-rest", 20),
-        R("category: deleted", (CLI,), 'wp_delete_term(get_category_by_slug("stones")->term_id, "category");', "/post-1/", "!STONES-rest", 20),
+        R("category: name", (SQL,), "UPDATE wp_terms SET name = 'STONES-sql' WHERE slug = 'stones'", "/post-11/", "STONES-sql", 20),
+        R("category: taken from a post", (SQL,), f"DELETE FROM wp_term_relationships WHERE object_id = (SELECT ID FROM wp_posts WHERE {row_of('post-6')})", "/post-6/", "!in <a", ALL),
+        R("category: deleted", (CLI,), 'wp_delete_term(get_category_by_slug("stones")->term_id, "category");', "/post-1/", "!STONES-sql", 20),
         R("comment: approved", (REST,), lambda w: w.rest(f"comments/{w.ask_cli(GET_COMMENT)}", {"status": "approved"}), "/post-3/", "COMMENT-WAITS", 8),
         R("comment: edited", (CLI,), 'wp_update_comment(["comment_ID" => get_comments(["search" => "COMMENT-WAITS"])[0]->comment_ID, "comment_content" => "COMMENT-{way}"]);', "/post-3/", "COMMENT-{way}", 8),
         R("comment: stars", (CLI, ADMIN), 'update_comment_meta(get_comments(["search" => "COMMENT-"])[0]->comment_ID, "rating", "RATED-{way}");', "/post-3/", "RATED-{way}", 8),
+        R("comment: edited", (SQL,), "UPDATE wp_comments SET comment_content = 'COMMENT-sql' WHERE comment_approved = '1' AND comment_post_ID = (SELECT ID FROM wp_posts WHERE post_name = 'post-3') LIMIT 1", "/post-3/", "COMMENT-sql", 6),
         R("comment: a visitor likes it", (VISITOR,), 'update_comment_meta(get_comments(["search" => "COMMENT-"])[0]->comment_ID, "likes", uniqid());', "/post-3/", "", NONE),
         R("comment: spam", (CLI,), 'wp_spam_comment(get_comments(["search" => "COMMENT-"])[0]->comment_ID);', "/post-3/", "!COMMENT-", 8),
         R("comment: by a visitor", (VISITOR,), lambda w: w.comment("post-6", "COMMENT-visitor"), "/post-6/", "COMMENT-visitor", 8),
         R("comment: deleted", (ADMIN,), 'wp_delete_comment(get_comments(["search" => "COMMENT-visitor"])[0]->comment_ID, true);', "/post-6/", "!COMMENT-visitor", 8),
         R("user: display name", (REST,), lambda w: w.rest(f"users/{w.ask_cli(GET_WRITER)}", {"name": "WRITER-rest"}), "/post-4/", "WRITER-rest", 20),
         R("user: display name", (CLI,), 'wp_update_user(["ID" => get_user_by("login", "writer")->ID, "display_name" => "WRITER-{way}"]);', "/author/writer/", "WRITER-{way}", 20),
+        R("user: display name", (SQL,), "UPDATE wp_users SET display_name = 'WRITER-sql' WHERE user_login = 'writer'", "/post-1/", "WRITER-sql", 20),
+        R("user: biography", (SQL,), "UPDATE wp_usermeta SET meta_value = 'BIO-sql' WHERE meta_key = 'description' AND user_id = (SELECT ID FROM wp_users WHERE user_login = 'writer')", "/post-1/", "BIO-sql", 20),
         R("user: biography", (CLI,), 'update_user_meta(get_user_by("login", "writer")->ID, "description", "BIO-{way}");', "/post-4/", "BIO-{way}", 20),
         R("user: picture of a plugin", (ADMIN, CLI), 'update_user_meta(get_user_by("login", "writer")->ID, "avatar_file", "AVATAR-{way}");', "/post-4/", "AVATAR-{way}", 20),
         R("user: logs in", (ADMIN,), 'update_user_meta(1, "session_tokens", [uniqid() => 1]); update_user_meta(1, "last_login", uniqid());', "/post-1/", "", NONE),
@@ -154,6 +184,11 @@ def rows():
         R("product: new", (CLI,), 'wp_insert_post(["post_type" => "product", "post_status" => "publish", "post_title" => "AAA-PRODUCT"]);', "/shop/", "61 products", 40),
         R("product: category renamed", (CLI,), 'wp_update_term(get_term_by("name", "Wheels", "product_cat")->term_id, "product_cat", ["name" => "WHEELS-{way}"]);', "/product/thing-4/", "WHEELS-{way}", 40),
         R("product: attribute", (ADMIN,), 'do_action("woocommerce_attribute_updated", 1, [], "x");', "/", "", ALL),
+        R("product: price", (SQL,), f"UPDATE wp_postmeta SET meta_value = '4455' WHERE {field_of('thing-3', '_price', 'product')}", "/product/thing-3/", "price: 4455", 30),
+        R("product: stock", (SQL,), f"UPDATE wp_postmeta SET meta_value = '3344' WHERE {field_of('thing-7', '_stock', 'product')}", "/product/thing-7/", "stock: 3344", 30),
+        R("product: name", (SQL,), f"UPDATE wp_posts SET post_title = 'PRODUCT-sql' WHERE {row_of('thing-9', 'product')}", "/product/thing-9/", "PRODUCT-sql", 40),
+        R("product: sales", (SQL,), f"UPDATE wp_postmeta SET meta_value = meta_value + 1 WHERE {field_of('thing-7', 'total_sales', 'product')}", "/product/thing-7/", "", NONE),
+        R("shop: currency", (SQL,), "UPDATE wp_options SET option_value = 'CUR-sql' WHERE option_name = 'woocommerce_currency'", "/product/thing-1/", "CUR-sql", ALL),
         R("order: product whose stock is managed", (VISITOR, CLI), 'test_order("thing-11", {len});', "/product/thing-11/", "", 8),
         R("order: product whose stock is not managed", (VISITOR,), 'test_order("thing-12");', "/product/thing-12/", "", NONE),
         R("shop: stock is not shown", (CLI,), option("woocommerce_stock_format", '"no_amount"'), "/", "", ALL),

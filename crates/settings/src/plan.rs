@@ -338,6 +338,8 @@ pub struct SiteCache {
     pub anonymous_time: Duration,
     /// How long a visitor with a cart gets public pages until PHP looks at the cart again; zero: never.
     pub cart_time: Duration,
+    /// How often to look for changes by plain SQL; zero: never.
+    pub sql_interval: Duration,
 }
 
 /// What decides whether a page is cached.

@@ -202,6 +202,7 @@ fn site_cache(view: &View<'_>) -> SiteCache {
         visitor_time: view.duration("cache.visitor_time"),
         anonymous_time: view.duration("cache.anonymous_time"),
         cart_time: view.duration("cache.cart_time"),
+        sql_interval: view.duration("cache.sql_interval"),
     }
 }
 

@@ -10,16 +10,19 @@ namespace Millrace\WordPress;
  */
 final class Changes
 {
+    /** What has changed was found in the database (Sql). */
+    public static bool $is_by_sql = false;
+
     /** Nanoseconds. An import that runs for minutes may change the same post again. */
     private const ONE_CHANGE = 10000000;
     /** Tags that were purged in one change, which began then: whether hard. */
     private static array $said = [];
     private static int $since = 0;
 
-    /** A person at a command line, such as WP-CLI, may do everything. */
+    /** A person at a command line, such as WP-CLI, may do everything; so may one who writes to the database. */
     public static function may(string $capability, ...$of): bool
     {
-        return (\PHP_SAPI === 'cli' && !wp_doing_cron()) || current_user_can($capability, ...$of);
+        return self::$is_by_sql || (\PHP_SAPI === 'cli' && !wp_doing_cron()) || current_user_can($capability, ...$of);
     }
 
     public static function soft(string ...$tags): void

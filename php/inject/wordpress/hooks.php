@@ -16,7 +16,13 @@ final class Hooks
         $filters = ['got_url_rewrite' => [10 => [['function' => '__return_true', 'accepted_args' => 0]]]];
         $filters['plugins_loaded'][\PHP_INT_MIN][] = ['function' => self::class . '::yield', 'accepted_args' => 0];
         $rewind = class_exists(Rewind::class, false) ? [Rewind::class, RewoundShop::class] : [];
-        foreach ([...self::OF, Visitor::class, Others::class, ...$rewind] as $class) {
+        self::put([...self::OF, Written::class, Visitor::class, Others::class, ...$rewind], $filters);
+    }
+
+    /** Before WordPress is loaded: the tables of these classes, beside other filters. */
+    public static function put(array $classes, array $filters = []): void
+    {
+        foreach ($classes as $class) {
             foreach ($class::HOOKS as $hook => [$method, $arguments, $priority]) {
                 $filters[$hook][$priority][] = ['function' => "$class::$method", 'accepted_args' => $arguments];
             }

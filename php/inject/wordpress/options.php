@@ -115,14 +115,14 @@ final class Options
     {
         // WordPress caches the hierarchy of the terms of TAXONOMY in TAXONOMY_children.
         $children = substr($name, -9) === '_children' && taxonomy_exists(substr($name, 0, -9));
-        if ($children || preg_match(self::NOISE, $name)) {
+        if ($children || self::is_noise($name)) {
             return false;
         }
         if (preg_match(self::TRADE, $name) || in_array($name, self::SHOWN, true)) {
             return true;
         }
         if (self::is_asked_for()) {
-            $may_poll = wp_doing_ajax() || defined('REST_REQUEST');
+            $may_poll = wp_doing_ajax() || defined('REST_REQUEST') || Changes::$is_by_sql;
             return !$may_poll || self::is_seldom($name, self::MOST_ASKED, \PHP_INT_MAX);
         }
         return !self::is_bookkeeping($name) && $is_loaded() && self::is_seldom($name, self::MOST, self::MOST_OF_ALL);
@@ -131,12 +131,21 @@ final class Options
     /** An administrator requests a change, and does not just view a page or leave it open. */
     private static function is_asked_for(): bool
     {
+        if (Changes::$is_by_sql) {
+            return true;
+        }
         if (!did_action('init') || wp_doing_cron() || (wp_doing_ajax() && ($_REQUEST['action'] ?? '') === 'heartbeat')) {
             return false;
         }
         $safe = in_array($_SERVER['REQUEST_METHOD'] ?? 'GET', ['GET', 'HEAD', 'OPTIONS'], true) && !isset($_GET['_wpnonce']);
         return \PHP_SAPI === 'cli' || !$safe && (current_user_can('manage_options') || current_user_can('manage_woocommerce')
             || current_user_can('edit_theme_options'));
+    }
+
+    /** State that no page shows. */
+    public static function is_noise(string $name): bool
+    {
+        return (bool) preg_match(self::NOISE, $name);
     }
 
     /** A name that plugins give to state of their own. */

@@ -255,7 +255,7 @@ final class Posts
      * Types that have no pages of their own. Those that all pages are made of purge all; so do those that somebody edits by
      * hand, such as forms and tables, which may be on any page; what programs keep in posts purges nothing.
      */
-    private static function is_hidden(\WP_Post $post): bool
+    public static function is_hidden(\WP_Post $post): bool
     {
         if (isset(Shown::BUILDING[$post->post_type])) {
             Changes::all();

@@ -22,6 +22,39 @@ fn with<'a>(list: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
+fn what_is_written_is_named_whether_or_not_it_purges() {
+    let mut site = Site::start("");
+    let post = site.value(B);
+    let named = |site: &mut Site, code: &str, row: &str| {
+        let purges = site.anonymous(code);
+        assert!(purges.wrote.contains(row), "{code}: {purges:?}");
+        purges
+    };
+    assert!(
+        named(&mut site, &format!("update_post_meta({post}, 'views', 17)"), &format!("post-{post}"))
+            .nothing()
+    );
+    assert!(named(&mut site, "update_option('last_run', uniqid())", "option-last_run").nothing());
+    named(
+        &mut site,
+        &format!("wp_update_post(['ID' => {post}, 'post_title' => 'x'])"),
+        &format!("post-{post}"),
+    );
+    named(&mut site, "wp_update_term(1, 'category', ['name' => 'x'])", "term-1");
+    named(&mut site, "wp_update_user(['ID' => 1, 'display_name' => 'x'])", "user-1");
+    named(
+        &mut site,
+        &format!("wp_insert_comment(['comment_post_ID' => {post}])"),
+        &format!("comments-{post}"),
+    );
+    assert!(site.anonymous("set_transient('x', uniqid())").wrote.is_empty(), "no page shows it");
+    let many = "for ($i = 0; $i < 400; $i++) update_post_meta(1000 + $i, 'views', 1)";
+    let purges = named(&mut site, many, "post-*");
+    assert!(purges.nothing() && purges.wrote.len() < 200, "{purges:?}");
+}
+
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
 fn posts() {
     let mut site = Site::start("");
     let kept = site.pages(&[]);

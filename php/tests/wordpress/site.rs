@@ -69,6 +69,8 @@ pub struct Page {
 pub struct Purges {
     pub soft: BTreeSet<String>,
     pub hard: BTreeSet<String>,
+    /// Rows that were written, whether or not a page shows them.
+    pub wrote: BTreeSet<String>,
 }
 
 /// Pages that a cache had, by their addresses.
@@ -207,7 +209,11 @@ impl Purges {
         let mut purges = Purges::default();
         for (_, text) in answer.notes.iter().filter(|note| note.0 == NoteKind::Purge) {
             let (how, items) = text.split_once(", ").unwrap();
-            let list = if how == "hard" { &mut purges.hard } else { &mut purges.soft };
+            let list = match how {
+                "hard" => &mut purges.hard,
+                "wrote" => &mut purges.wrote,
+                _ => &mut purges.soft,
+            };
             list.extend(items.split(", ").map(str::to_owned));
         }
         purges

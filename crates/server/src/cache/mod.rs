@@ -38,6 +38,7 @@ mod serve;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -64,6 +65,7 @@ use millrace_pages::{
 };
 use millrace_settings::plan;
 use outlive::Outliving;
+use written::Written;
 
 use crate::context::Context;
 use crate::message::{Reply, Request};
@@ -107,6 +109,8 @@ pub struct PageCache {
     outliving: Outliving,
     /// What PHP said lately.
     lately: Lately,
+    /// What PHP has written to databases.
+    pub written: Written,
     /// Number of purges that are complete.
     purges: AtomicU64,
     /// Number of purges that have begun.
@@ -144,13 +148,14 @@ impl PageCache {
         let started = (Instant::now(), wall.as_millis() as Millis);
         let outliving = Outliving::new(disk);
         let (sites, lately, purges) = (Mutex::default(), Lately::default(), AtomicU64::new(0));
-        let compressor = Compressor::start();
+        let (compressor, written) = (Compressor::start(), Written::default());
         Arc::new(PageCache {
             shards,
             compressor,
             sites,
             outliving,
             lately,
+            written,
             purges,
             orders: Arc::default(),
             started,

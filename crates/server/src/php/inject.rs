@@ -38,8 +38,10 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/shop.php"
     "wordpress/shown.php"
     "wordpress/site.php"
+    "wordpress/sql.php"
     "wordpress/tags.php"
     "wordpress/visitor.php"
+    "wordpress/written.php"
 ];
 const PREFIX: &str = "millrace-php-";
 

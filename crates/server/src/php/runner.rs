@@ -44,6 +44,11 @@ impl SiteWorkers {
         self.persistent.as_ref().or(self.service.as_ref())
     }
 
+    /// Whether Millrace's own workers run its scripts, not php-fpm.
+    pub fn runs_own_workers(&self) -> bool {
+        matches!(self.service.as_deref(), Some(PhpService::Workers(_)))
+    }
+
     /// The service with its workers of this kind; `None`: it has none.
     pub fn service_of(&self, kind: WorkerKind) -> Option<&PhpService> {
         match kind {

@@ -52,6 +52,9 @@ pub fn write<'b>(
             // For the hooks: the response is no visitor's own.
             frame.variable(b"MILLRACE_SHARED", b"1");
         }
+        if let Some(order) = request.run.as_ref().and_then(|run| run.sql.as_deref()) {
+            frame.variable(b"MILLRACE_SQL", order.as_bytes());
+        }
     }
     fields(&mut frame, request);
     frame

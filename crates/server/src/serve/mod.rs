@@ -23,6 +23,7 @@ mod respond;
 mod rules;
 mod service;
 mod setup;
+pub mod sql;
 
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};

@@ -36,6 +36,7 @@ pub fn respond(
     site: &Arc<SiteWorkers>,
     request: &Request,
 ) -> (ResponseClass, Response) {
+    site.note_request(thread.clock.unix_time().as_secs());
     match decide(thread, site, request) {
         (class, Response::Ready(reply)) => (class, Response::Ready(leave(site, reply))),
         other => other,

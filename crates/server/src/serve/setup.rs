@@ -64,6 +64,9 @@ fn on_purge(process: &Process, cache: &Arc<PageCache>) -> OnPurge {
     let (log, stats) = (process.log.clone(), process.stats.clone());
     let orders = cache.orders();
     let by_script = Arc::new(move |site: &str, host: &str, what: &[u8]| {
+        if cache.written.hear(site, what) {
+            return;
+        }
         let pages = cache.purge_as_told(site, host, what);
         let said = &what[..what.len().min(200)];
         purge::note(&stats, &log, &format_args!("a script of {host}"), &said.escape_ascii(), pages);

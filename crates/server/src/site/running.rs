@@ -1,6 +1,7 @@
 //! A site as it runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_pages::Rules;
 use millrace_pages::rules::Paths;
@@ -47,6 +48,8 @@ pub struct Site {
     pub https_port: Box<str>,
     /// A number for its configuration, as far as stored pages depend on it.
     pub origin: u64,
+    /// When the last request arrived, in seconds since 1970.
+    asked: AtomicU64,
 }
 
 impl Site {
@@ -88,11 +91,24 @@ impl Site {
             overload_page,
             waiting_page,
             origin,
+            asked: AtomicU64::new(0),
             plan,
             header_lines,
             policy,
             https_port: https_port.into(),
         })
+    }
+
+    /// Notes a request in this second since 1970. Threads share the note, so it changes once a second.
+    pub fn note_request(&self, now: u64) {
+        if self.asked.load(Ordering::Relaxed) != now {
+            self.asked.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a request has arrived in this second since 1970, or later.
+    pub fn was_asked_since(&self, then: u64) -> bool {
+        self.asked.load(Ordering::Relaxed) >= then
     }
 
     /// The response to a request without a PHP worker, because others go before it. The page cache sends a stale page

@@ -111,6 +111,8 @@ table! {
     VisitorsWithCart    Counter "visitors_with_cart_total"   "Requests of visitors with a cart that the page cache answered with the public page."
     CartPagesSame       Counter "cart_pages_same_total"      "Pages that PHP made for visitors with a cart and that were the same as the public page, but for what the browser fills in."
     CartPagesDiffer     Counter "cart_pages_differ_total"    "Pages that PHP made for visitors with a cart and that differed from the public page: this kind of page goes to PHP."
+    SqlLooks            Counter "sql_looks_total"            "Looks at the databases of WordPress sites for changes by plain SQL."
+    SqlChanges          Counter "sql_changes_total"          "Rows that plain SQL has changed, and that have purged pages."
     CacheRefills        Counter "cache_refills_total"        "Popular pages refreshed before a visitor requested them."
     CacheWaitTimeouts   Counter "cache_wait_timeouts_total"  "Requests that timed out while they waited for a page to be generated."
     PhpRequests         Counter "php_requests_total"         "Requests passed to PHP."

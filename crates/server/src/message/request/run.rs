@@ -12,6 +12,8 @@ pub struct AsRun {
     pub ordinary: bool,
     /// It has run before: it ends, aborted, before it changes anything.
     pub again: bool,
+    /// Millrace's own request about the database of a WordPress (`php/inject/wordpress/sql.php`).
+    pub sql: Option<Box<str>>,
     /// Learns how it has ended.
     pub end: Arc<dyn RunEnd>,
 }

@@ -242,7 +242,7 @@ impl ComparedRequest {
 /// How a request is to run, and who learns how it has ended.
 fn watched(ordinary: bool, again: bool) -> (AsRun, oneshot::Receiver<EndFrame>) {
     let (sender, ended) = oneshot::channel();
-    (AsRun { ordinary, again, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
+    (AsRun { ordinary, again, sql: None, end: Arc::new(Told(Mutex::new(Some(sender)))) }, ended)
 }
 
 #[derive(Debug)]
