@@ -127,7 +127,7 @@ pub const DIRECTIVES: &[Directive] = &[
         reader.rules.cache_lookup = Some(word.as_deref() != Some("off"));
         Ok(())
     }),
-    row("CacheKeyModify", "`-qs:NAME`: an argument that is not part of a page's key (LiteSpeed)", cache_key_modify),
+    row("CacheKeyModify", "nothing: `cache.ignore_arguments` names the arguments that are not part of a page's key (LiteSpeed)", cache_key_modify),
     row("Options", "nothing: folders are never listed, and links are followed as `files.symlinks` says", nothing),
     row("AddOutputFilterByType", "nothing: Millrace compresses by itself", nothing),
     row("AddOutputFilter", "nothing: Millrace compresses by itself", nothing),
@@ -640,9 +640,11 @@ fn php_value(reader: &mut Reader<'_>) -> Read {
 
 fn cache_key_modify(reader: &mut Reader<'_>) -> Read {
     for word in &reader.words {
-        match word.strip_prefix("-qs:") {
-            Some(name) if !name.is_empty() => reader.rules.cache_drops.push(name.to_owned()),
-            _ => return unsupported(format!("CacheKeyModify {word} is not supported: only -qs:NAME is")),
+        let name = word.strip_prefix("-qs:").unwrap_or(word);
+        // Arguments of advertisements are not part of a page's key anyway.
+        let usual = ["fbclid", "gclid", "_ga"].contains(&name) || name.starts_with("utm");
+        if !usual {
+            return unsupported(format!("CacheKeyModify {word}: write cache.ignore_arguments = [\"{name}\"] in millrace.toml"));
         }
     }
     Ok(())

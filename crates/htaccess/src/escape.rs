@@ -7,11 +7,6 @@ pub fn path(text: &[u8]) -> Vec<u8> {
     encode(text, b"$-_.+!*'(),:@&=/~;")
 }
 
-/// Encodes what a query can't contain and leaves its escapes, so that nothing is encoded twice.
-pub fn query(text: &[u8]) -> Vec<u8> {
-    encode(text, b"$-_.+!*'(),:@&=/~;?%[]#")
-}
-
 fn encode(text: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut out = String::with_capacity(text.len());
     for byte in text {
@@ -41,9 +36,4 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(out)
-}
-
-/// As [`path`], but a fragment stays one.
-pub fn path_and_fragment(text: &[u8]) -> Vec<u8> {
-    path(text)
 }

@@ -67,7 +67,7 @@ pub fn for_error(
     pass.environment.set(b"REDIRECT_STATUS", status.to_string().into_bytes());
     pass.redirected_from = Some((failed.path.clone(), failed.query.clone()));
     pass.passes = 1;
-    pass.run()
+    Verdict { status: Some(status), ..pass.run() }
 }
 
 /// A path without empty, `.` and `..` segments.
@@ -239,9 +239,6 @@ impl<'a, W: World> Pass<'a, W> {
         };
         let php = !self.php_off && self.layers.iter().rev().find_map(|l| l.rules().php).unwrap_or(true);
         let mut cache = std::mem::take(&mut self.cache);
-        for layer in &self.layers {
-            cache.drops.extend_from_slice(&layer.rules().cache_drops);
-        }
         let lookup = self.layers.iter().rev().find_map(|layer| layer.rules().cache_lookup);
         cache.bypass |= lookup == Some(false);
         Verdict {
@@ -259,6 +256,7 @@ impl<'a, W: World> Pass<'a, W> {
             media_type: self.media_type,
             php,
             cache,
+            status: None,
             active: self.layers.into_iter().map(|applied| (applied.folder, applied.layer)).collect(),
         }
     }

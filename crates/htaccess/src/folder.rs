@@ -92,8 +92,6 @@ pub struct Rules {
     pub php: Option<bool>,
     /// CacheLookup
     pub cache_lookup: Option<bool>,
-    /// CacheKeyModify -qs: names of arguments; a star at the end stands for any rest.
-    pub cache_drops: Vec<String>,
 }
 
 /// What an ErrorDocument sends.

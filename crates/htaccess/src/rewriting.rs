@@ -374,7 +374,7 @@ impl<W: World> Run<'_, '_, W> {
         let mut location = host;
         match changed {
             Changed::Unescaped => location.extend(path),
-            _ => location.extend(escape::path_and_fragment(&path)),
+            _ => location.extend(escape::path(&path)),
         }
         if let Some(query) = &self.pass.query {
             location.push(b'?');

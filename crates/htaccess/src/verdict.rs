@@ -59,6 +59,8 @@ pub struct Verdict {
     pub php: bool,
     /// What rules say to the page cache.
     pub cache: CacheWord,
+    /// The status of the response, if it is an error document.
+    pub status: Option<u16>,
     /// The layers whose conditions hold, in the order in which they are merged.
     pub active: Vec<Active>,
 }
@@ -70,8 +72,6 @@ pub struct CacheWord {
     pub bypass: bool,
     /// Names of cookies whose values are part of the key.
     pub vary_cookies: Vec<String>,
-    /// Names of arguments that are not part of the key; a star at the end stands for any rest.
-    pub drops: Vec<String>,
 }
 
 /// A response's status and fields, on their way out.

@@ -29,6 +29,7 @@ mod warm;
 
 mod cache;
 mod files;
+mod htaccess;
 mod objects;
 mod php;
 mod route;
