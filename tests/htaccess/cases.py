@@ -92,6 +92,7 @@ case("internal-loop", ON + "RewriteRule ^(.*)$ sub/$1 [L]", "x.html")
 case("loop-guarded", ON + "RewriteCond %{ENV:REDIRECT_STATUS} ^$\nRewriteRule ^(.*)$ sub/$1 [L]", "b.html", "zz")
 case("path-info", ON + "RewriteRule ^none/(.*)$ show.php?p=$1 [L]\nRewriteRule ^show\\.php/(.*)$ - [E=XI:$1]", "none/a/b", "show.php/x/y", "none")
 case("encoded", ON + "RewriteRule ^(.+)/x$ show.php?v=$1 [L]", "a%20b/x", "%C3%A9/x", "a+b/x", "a%25b/x")
+case("question-mark", ON + "RewriteRule ^a/(.*)$ show.php?v=$1\nRewriteRule ^b/(.*)$ show.php?v=$1 [UnsafeAllow3F]\nRewriteRule ^c/(.*)$ sub/$1", "a/x%3fy", "b/x%3fy", "c/b.html%3fx")
 case("look-around", ON + "RewriteRule ^(?!show|index)([a-z]+)$ show.php?w=$1 [L]\nRewriteRule ^(a+)\\1z$ a.html", "word", "showme", "aaz")
 
 # --- variables
@@ -135,7 +136,7 @@ case("redirect", "Redirect BASE/one http://o.test/two\nRedirect 301 BASE/p BASE/
      "Redirect 410 BASE/six\nRedirect 404 BASE/seven\nRedirect temp BASE/eight /x\nRedirectPermanent BASE/nine /x\nRedirectTemp BASE/ten http://o.test/x?y=1",
      "one", "one/a%20b", "one?x=1", "onemore", "p/q/r", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "ten?z")  # fmt: skip
 case("redirect-match", "RedirectMatch ^BASE/(\\d+)$ http://o.test/n/$1\nRedirectMatch 301 \\.gif$ BASE/x.png\nRedirectMatch 404 secret\nRedirectMatch gone old(er)?$\n"
-     "RedirectMatch 301 /a(.*)b$ http://o.test/$1?q=$1", "12", "x.gif", "secret/x", "older", "a%20b", "12?x=y")  # fmt: skip
+     "RedirectMatch 301 /a(.*)b$ http://o.test/$1?q=$1", "12", "x.gif", "secret/x", "older", "a%25&b", "12?x=y")  # fmt: skip
 case("redirect-invalid", "Redirect 301 nopath http://o.test/", "a.html")
 case("redirect-and-rewrite", ON + "RewriteRule . show.php?u [L]\nRedirect 301 BASE/old http://o.test/new", "old", "other")
 
@@ -307,7 +308,6 @@ DirectorySlash On
 AddOutputFilterByType DEFLATE text/html
 AddOutputFilter DEFLATE css
 SetOutputFilter DEFLATE
-DeflateCompressionLevel 9
 FilterDeclare X
 FilterProvider X DEFLATE "%{CONTENT_TYPE} =~ m#text#"
 FilterProtocol X change=yes

@@ -213,15 +213,13 @@ impl Requirement {
         !matches!(self, Requirement::Not(_) | Requirement::None(_))
     }
 
-    /// Whether a user is asked for somewhere in it.
-    pub fn asks_for_user(&self) -> bool {
+    /// Whether a part of it is for this method: if none is, everybody has access.
+    pub fn is_about(&self, method: &str) -> bool {
         match self {
-            Requirement::Single(test, _) => {
-                matches!(test, Test::ValidUser | Test::Users(_) | Test::Groups(_))
-            }
-            Requirement::Not(inner) => inner.asks_for_user(),
+            Requirement::Single(_, methods) => methods.include(method),
+            Requirement::Not(inner) => inner.is_about(method),
             Requirement::All(list) | Requirement::Any(list) | Requirement::None(list) => {
-                list.iter().any(Requirement::asks_for_user)
+                list.iter().any(|inner| inner.is_about(method))
             }
         }
     }

@@ -113,6 +113,7 @@ pub const DIRECTIVES: &[Directive] = &[
     row("RemoveEncoding", "takes AddEncoding back", |reader| remove(reader, |rules| &mut rules.kinds.codings)),
     row("AddLanguage", "the language of files by extension", |reader| add(reader, |rules| &mut rules.kinds.languages)),
     row("RemoveLanguage", "takes AddLanguage back", |reader| remove(reader, |rules| &mut rules.kinds.languages)),
+    row("DefaultLanguage", "the language of files without one", |r| argument(r, |rules, v| rules.kinds.default_language = Some(v))),
     row("AddDefaultCharset", "the charset of text/html and text/plain that have none", default_charset),
     row("DirectoryIndex", "the files that stand for a folder", directory_index),
     row("ErrorDocument", "the page, text or URL for a status of the server's own", error_document),
@@ -137,7 +138,6 @@ pub const DIRECTIVES: &[Directive] = &[
     row("FilterProvider", "nothing: Millrace compresses by itself", nothing),
     row("FilterChain", "nothing: Millrace compresses by itself", nothing),
     row("FilterProtocol", "nothing: Millrace compresses by itself", nothing),
-    row("DeflateCompressionLevel", "nothing: Millrace compresses by itself", nothing),
     row("ServerSignature", "nothing: error pages name no version", nothing),
     row("DefaultType", "nothing, as in Apache 2.4", nothing),
     row("EnableSendfile", "nothing", nothing),
@@ -145,7 +145,6 @@ pub const DIRECTIVES: &[Directive] = &[
     row("DirectorySlash", "nothing: a folder without its slash is redirected", nothing),
     row("LanguagePriority", "nothing: languages are not negotiated", nothing),
     row("ForceLanguagePriority", "nothing: languages are not negotiated", nothing),
-    row("DefaultLanguage", "nothing", nothing),
     row("IndexOptions", NO_LISTING, nothing),
     row("IndexIgnore", NO_LISTING, nothing),
     row("AddIcon", NO_LISTING, nothing),
@@ -287,7 +286,7 @@ fn redirect(reader: &mut Reader<'_>) -> Read {
 fn plain_redirect(reader: &mut Reader<'_>, status: u16) -> Read {
     let needs_url = (300..400).contains(&status);
     let (from, to) = match &reader.words[..] {
-        [from, to] if needs_url && from.starts_with('/') => (From::Prefix(from.clone()), to.clone()),
+        [from, to] if needs_url => (From::Prefix(from.clone()), to.clone()),
         [to] if needs_url => (From::All, to.clone()),
         [from] if from.starts_with('/') => (From::Prefix(from.clone()), String::new()),
         [] if !needs_url => (From::All, String::new()),
@@ -403,11 +402,9 @@ fn body_limit(reader: &mut Reader<'_>) -> Read {
 }
 
 fn header(reader: &mut Reader<'_>, is_request: bool) -> Read {
-    let mut words = std::mem::take(&mut reader.words);
-    // Before the request is read, and so before these rules: Apache refuses it here.
+    let words = std::mem::take(&mut reader.words);
     if words.last().is_some_and(|word| word.eq_ignore_ascii_case("early")) {
-        words.pop();
-        return invalid("\"early\" is not allowed in a .htaccess file");
+        return unsupported("\"early\" comes before .htaccess files are read: remove the word");
     }
     let change = Change::new(&words, is_request).map_err(typed)?;
     let list = if is_request { &mut reader.rules.request_headers } else { &mut reader.rules.headers };

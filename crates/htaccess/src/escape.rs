@@ -7,6 +7,11 @@ pub fn path(text: &[u8]) -> Vec<u8> {
     encode(text, b"$-_.+!*'(),:@&=/~;")
 }
 
+/// Encodes what no part of a URL can contain: spaces, control characters, and what isn't ASCII.
+pub fn rest(text: &[u8]) -> Vec<u8> {
+    encode(text, b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+}
+
 fn encode(text: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut out = String::with_capacity(text.len());
     for byte in text {

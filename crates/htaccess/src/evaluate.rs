@@ -67,7 +67,8 @@ pub fn for_error(
     pass.environment.set(b"REDIRECT_STATUS", status.to_string().into_bytes());
     pass.redirected_from = Some((failed.path.clone(), failed.query.clone()));
     pass.passes = 1;
-    Verdict { status: Some(status), ..pass.run() }
+    pass.failed = Some(failed);
+    Verdict { status: Some(status), challenge: failed.challenge.clone(), ..pass.run() }
 }
 
 /// A path without empty, `.` and `..` segments.
@@ -127,6 +128,8 @@ pub(crate) struct Pass<'a, W> {
     /// A rule with END has matched.
     pub(crate) ended: bool,
     redirected_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// It is for a page that is sent instead of this request's response.
+    failed: Option<&'a Verdict>,
     passes: usize,
 }
 
@@ -218,6 +221,7 @@ impl<'a, W: World> Pass<'a, W> {
             is_inner: false,
             ended: false,
             redirected_from: None,
+            failed: None,
             passes: 0,
         }
     }
@@ -242,7 +246,6 @@ impl<'a, W: World> Pass<'a, W> {
         let lookup = self.layers.iter().rev().find_map(|layer| layer.rules().cache_lookup);
         cache.bypass |= lookup == Some(false);
         Verdict {
-            outcome,
             path: self.path,
             query: self.query,
             filename: self.filename,
@@ -256,6 +259,11 @@ impl<'a, W: World> Pass<'a, W> {
             media_type: self.media_type,
             php,
             cache,
+            challenge: match &outcome {
+                Outcome::Unauthorized(realm) => Some(realm.clone()),
+                _ => None,
+            },
+            outcome,
             status: None,
             active: self.layers.into_iter().map(|applied| (applied.folder, applied.layer)).collect(),
         }
@@ -284,11 +292,12 @@ impl<'a, W: World> Pass<'a, W> {
         self.check_content()?;
         let rewritten = if self.ended { Rewritten::No } else { rewriting::run(self)? };
         self.redirect()?;
+        self.set_environment();
         if let Rewritten::To(path) = rewritten {
+            self.add_slash()?;
             self.redirected(path)?;
             return Ok(true);
         }
-        self.set_environment();
         self.find_index()
     }
 
@@ -406,6 +415,10 @@ impl<'a, W: World> Pass<'a, W> {
         if !self.request.https && self.layers.iter().any(|layer| layer.rules().requires_https) {
             return refuse(403);
         }
+        if self.failed.take().is_some_and(|failed| self.has_layers_of(failed)) {
+            // The page for an error of the same folder: Apache checks access once for the same directives.
+            return Ok(());
+        }
         let compat = self.layers.iter().rev().find_map(|layer| layer.rules().compat.as_ref());
         let by_address = match compat {
             Some(compat) => compat.allows(&self.scope())?,
@@ -425,6 +438,13 @@ impl<'a, W: World> Pass<'a, W> {
         }
     }
 
+    fn has_layers_of(&self, other: &Verdict) -> bool {
+        let is_same = |(own, (folder, layer)): (&Applied, &(Arc<Folder>, usize))| {
+            Arc::ptr_eq(&own.folder, folder) && own.layer == *layer
+        };
+        self.layers.len() == other.active.len() && self.layers.iter().zip(&other.active).all(is_same)
+    }
+
     fn check_requirements(&mut self, require: &[Requirement]) -> Result<(), Halt> {
         let own;
         // A container alone is the whole tree, so that a negation in it keeps its meaning.
@@ -435,6 +455,9 @@ impl<'a, W: World> Pass<'a, W> {
                 &own
             }
         };
+        if !tree.is_about(self.request.method) {
+            return Ok(());
+        }
         let authentication = self.authentication();
         match tree.result(&self.scope())? {
             Granted::Yes => return Ok(()),
@@ -517,6 +540,20 @@ impl<'a, W: World> Pass<'a, W> {
         Ok(())
     }
 
+    /// A folder without its slash is redirected although rules have rewritten it, with the query that they made.
+    fn add_slash(&self) -> Result<(), Halt> {
+        if self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
+            return Ok(());
+        }
+        let mut target = escape::path(&self.path);
+        target.push(b'/');
+        if let Some(query) = &self.query {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        Err(Halt::With(Outcome::Redirect(301, self.located(&target))))
+    }
+
     /// A location with scheme and host.
     pub(crate) fn located(&self, target: &[u8]) -> String {
         let target = String::from_utf8_lossy(target);
@@ -535,9 +572,24 @@ impl<'a, W: World> Pass<'a, W> {
 
     /// Begins an internal redirect.
     fn redirected(&mut self, path: Vec<u8>) -> Result<(), Halt> {
-        let Some(decoded) = escape::decode(&path) else { return refuse(400) };
+        // What follows a question mark is the query, whatever made it.
+        let (path, more) = match path.iter().position(|byte| *byte == b'?') {
+            Some(at) => (&path[..at], Some(&path[at + 1..])),
+            None => (&path[..], None),
+        };
+        let query_before = self.query.clone();
+        self.query = match (more, self.query.take()) {
+            (Some(more), Some(query)) => Some([more, b"?", &query].concat()),
+            (Some(more), None) => Some(more.to_vec()),
+            (None, query) => query,
+        };
+        let is_bare = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+        if self.query.as_ref().is_some_and(|query| query.iter().any(is_bare)) {
+            return refuse(403);
+        }
+        let Some(decoded) = escape::decode(path) else { return refuse(400) };
         let from = std::mem::replace(&mut self.path, normalised(&decoded));
-        self.redirected_from = Some((from, self.query.clone()));
+        self.redirected_from = Some((from, query_before));
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());
         self.vary.clear();
@@ -567,8 +619,9 @@ impl<'a, W: World> Pass<'a, W> {
         if !self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
             return Ok(false);
         }
-        let names = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
-        let names = names.unwrap_or_else(|| self.request.index.to_vec());
+        let named = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
+        let is_named = named.is_some();
+        let names = named.unwrap_or_else(|| self.request.index.to_vec());
         for name in &names {
             let path = match name.starts_with('/') {
                 true => normalised(name.as_bytes()),
@@ -581,7 +634,8 @@ impl<'a, W: World> Pass<'a, W> {
                 return Ok(true);
             }
         }
-        Ok(false)
+        // No listing, and none of the server's own index files.
+        if is_named { refuse(403) } else { Ok(false) }
     }
 
     /// RequestHeader: the fields that it changes.
@@ -633,7 +687,7 @@ fn substituted(template: &str, groups: &crate::pattern::Captures) -> Vec<u8> {
     while let Some(byte) = bytes.next() {
         match (byte, bytes.peek().copied()) {
             (b'$', Some(digit @ b'0'..=b'9')) => {
-                out.extend(escape::path(groups.group(usize::from(digit - b'0'))));
+                out.extend_from_slice(groups.group(usize::from(digit - b'0')));
                 bytes.next();
             }
             (b'\\', Some(next @ (b'$' | b'\\'))) => {
@@ -643,5 +697,6 @@ fn substituted(template: &str, groups: &crate::pattern::Captures) -> Vec<u8> {
             (byte, _) => out.push(byte),
         }
     }
-    out
+    let mark = out.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(out.len());
+    [escape::path(&out[..mark]), escape::rest(&out[mark..])].concat()
 }

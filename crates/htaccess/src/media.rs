@@ -12,6 +12,8 @@ pub struct Kinds {
     pub codings: Vec<(String, Option<String>)>,
     /// `AddLanguage`
     pub languages: Vec<(String, Option<String>)>,
+    /// `DefaultLanguage`
+    pub default_language: Option<String>,
     /// `ForceType`; `Some(None)`: `None` takes an outer one back.
     pub forced: Option<Option<String>>,
     /// `AddDefaultCharset`; `Some(None)`: `Off`.
@@ -25,6 +27,7 @@ impl Kinds {
         self.charsets.extend_from_slice(&inner.charsets);
         self.codings.extend_from_slice(&inner.codings);
         self.languages.extend_from_slice(&inner.languages);
+        self.default_language = inner.default_language.clone().or(self.default_language.take());
         self.forced = inner.forced.clone().or(self.forced.take());
         self.default_charset = inner.default_charset.clone().or(self.default_charset.take());
     }
@@ -46,13 +49,13 @@ impl Kinds {
 
     /// The language that rules give to a file name.
     pub fn language_of(&self, name: &str) -> Option<&str> {
-        last(&self.languages, name)
+        last(&self.languages, name).or(self.default_language.as_deref())
     }
 
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         let lists = [&self.types, &self.charsets, &self.codings, &self.languages];
-        lists.iter().all(|list| list.is_empty()) && self.forced.is_none() && self.default_charset.is_none()
+        lists.iter().all(|list| list.is_empty()) && self.forced.is_none() && self.default_charset.is_none() && self.default_language.is_none()
     }
 }
 

@@ -88,13 +88,12 @@ fn version_holds(operator: &str, version: &str) -> Result<bool, String> {
         let pattern = Pattern::new(regex.unwrap_or(version), false)?;
         return pattern.matches(text.as_bytes()).map_err(|_| error());
     }
-    let mut parts = Vec::new();
-    for part in version.split('.') {
-        parts.push(part.parse::<u32>().map_err(|_| error())?);
+    let mut parts = [0; VERSION.len()];
+    for (at, text) in version.split('.').enumerate() {
+        let part = parts.get_mut(at).ok_or_else(error)?;
+        *part = text.parse::<u32>().map_err(|_| error())?;
     }
-    // A version without a patch stands for all its patches, except for "less" and "greater" of a whole one.
-    let own = &VERSION[..parts.len().min(3)];
-    let order = own.cmp(&parts[..]);
+    let order = VERSION.cmp(&parts);
     Ok(match operator {
         "=" | "==" => order.is_eq(),
         ">" => order.is_gt(),
@@ -123,7 +122,7 @@ mod tests {
             ("ifmodule", "mod_security.c", false),
             ("ifversion", ">= 2.4", true),
             ("ifversion", "< 2.4", false),
-            ("ifversion", "2.4", true),
+            ("ifversion", "2.4", false),
             ("ifversion", "!2.2", true),
             ("ifversion", "~ ^2\\.4\\.", true),
             ("ifdefine", "!X", true),

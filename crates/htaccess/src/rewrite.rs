@@ -57,6 +57,8 @@ pub struct Flags {
     pub escapes: Option<Option<Vec<u8>>>,
     /// `BNP`: a space becomes `%20`, not `+`.
     pub space_as_percent: bool,
+    /// `UnsafeAllow3F`: a question mark may come from an escape in the URL.
+    pub allows_question_mark: bool,
     /// `DPI`
     pub drops_path_info: bool,
     /// `P`
@@ -318,7 +320,8 @@ impl Flags {
             "R" | "REDIRECT" => self.status = Some(status(value).ok_or_else(invalid)?),
             "S" | "SKIP" => self.skip = value.parse().map_err(|_| invalid())?,
             "T" | "TYPE" => self.media_type = Some(template(value)?),
-            "UNSAFEALLOW3F" | "UNSAFEPREFIXSTAT" | "UNC" => {}
+            "UNSAFEALLOW3F" => self.allows_question_mark = true,
+            "UNSAFEPREFIXSTAT" | "UNC" => {}
             _ => return Err(Unusable::Invalid(format!("RewriteRule: unknown flag \"{flag}\""))),
         }
         Ok(())
@@ -354,7 +357,7 @@ fn status(value: &str) -> Option<u16> {
         "" | "temp" => Some(302),
         "permanent" => Some(301),
         "seeother" => Some(303),
-        _ => value.parse().ok().filter(|status| (300..600).contains(status)),
+        _ => value.parse().ok().filter(|status| (200..600).contains(status)),
     }
 }
 
@@ -455,7 +458,7 @@ mod tests {
         assert_eq!((flags.status, flags.last, flags.skip), (Some(301), true, 3));
         assert_eq!((flags.environment.len(), flags.cookies.len()), (2, 1));
         assert!(flags.appends_query && flags.ignores_case && flags.redirects());
-        for wrong in ["[X]", "[R=200]", "[S=x]"] {
+        for wrong in ["[X]", "[R=100]", "[S=x]"] {
             assert!(Flags::new(wrong).is_err(), "{wrong}");
         }
     }

@@ -186,6 +186,13 @@ impl<W: World> Run<'_, '_, W> {
             return Err(Halt::With(Outcome::Refuse(403)));
         }
         if let Some(result) = result {
+            // An escaped question mark must not begin a query (CVE-2024-38474).
+            let own_mark = rule.substitution.as_ref().is_some_and(Template::has_question_mark);
+            let target = self.pass.request.target.to_ascii_lowercase();
+            let has_mark = result.contains(&b'?') && target.windows(3).any(|part| part == b"%3f");
+            if has_mark && !own_mark && !rule.flags.allows_question_mark {
+                return Err(Halt::With(Outcome::Refuse(403)));
+            }
             self.substitute(result, rule, folder);
         }
         Ok(true)
@@ -324,13 +331,27 @@ impl<W: World> Run<'_, '_, W> {
             if scheme_length(&filename).is_none() {
                 filename = [self.pass.origin().as_bytes(), &filename].concat();
             }
-        } else if let Some(path) = filename.strip_prefix(self.pass.origin().as_bytes())
-            && (path.is_empty() || path.starts_with(b"/"))
-        {
+        } else if let Some(path) = self.own_path(&filename) {
             // A URL of this site is a path of it.
-            filename = if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
+            filename = path;
         }
         self.pass.filename = filename;
+    }
+
+    /// The path of a URL that leads to this site at the port of this connection.
+    fn own_path(&self, url: &[u8]) -> Option<Vec<u8>> {
+        let request = self.pass.request;
+        let (scheme, usual) = if request.https { (&b"https://"[..], 443) } else { (&b"http://"[..], 80) };
+        let rest = url.strip_prefix(scheme)?;
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let authority = std::str::from_utf8(&rest[..end]).ok()?;
+        let parts = |text: &str| match text.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host.to_ascii_lowercase(), port.parse().unwrap_or(0)),
+            _ => (text.to_ascii_lowercase(), usual),
+        };
+        let (host, port) = parts(authority);
+        let is_own = host == parts(request.authority).0 && port == request.port;
+        is_own.then(|| if end == rest.len() { b"/".to_vec() } else { rest[end..].to_vec() })
     }
 
     fn split_query(&mut self, mut filename: Vec<u8>, flags: &Flags) -> Vec<u8> {

@@ -138,6 +138,11 @@ impl Template {
         out
     }
 
+    /// Whether its own text has a question mark.
+    pub fn has_question_mark(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains(&b'?')))
+    }
+
     /// Names of the request's fields in it.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
@@ -249,7 +254,7 @@ impl Moment<'_> {
                 Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => "on",
                 _ => "off",
             }),
-            "API_VERSION" => text("20120211:124"),
+            "API_VERSION" => text("20120211:142"),
             _ => time(name, request.now),
         }
     }

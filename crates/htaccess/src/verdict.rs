@@ -59,6 +59,8 @@ pub struct Verdict {
     pub php: bool,
     /// What rules say to the page cache.
     pub cache: CacheWord,
+    /// The realm of the password that the client has to send.
+    pub challenge: Option<String>,
     /// The status of the response, if it is an error document.
     pub status: Option<u16>,
     /// The layers whose conditions hold, in the order in which they are merged.
@@ -130,6 +132,7 @@ impl Verdict {
         !self.vary.is_empty()
             || !self.cookies.is_empty()
             || self.media_type.is_some()
+            || self.challenge.is_some()
             || self.rules().any(changes)
     }
 
@@ -146,6 +149,10 @@ impl Verdict {
         if !leaving.is_error {
             self.describe(leaving);
             self.expire(request.now, leaving);
+        }
+        if let Some(realm) = &self.challenge {
+            let realm = realm.replace(['"', '\\'], "");
+            leaving.set("WWW-Authenticate", format!("Basic realm=\"{realm}\"").into_bytes());
         }
         for name in &self.vary {
             leaving.fields.push(("Vary".to_owned(), name.clone().into_bytes()));
@@ -176,7 +183,8 @@ impl Verdict {
                 change.apply(&mut leaving.fields, &scope)?;
             }
         }
-        leaving.fields.append(&mut own);
+        own.append(&mut leaving.fields);
+        leaving.fields = own;
         Ok(())
     }
 

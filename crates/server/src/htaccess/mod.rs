@@ -86,11 +86,7 @@ pub fn rule(
         Outcome::Serve => Ruled::On,
         Outcome::Redirect(status, location) => Ruled::Reply(crate::message::reply::redirect(status, &location)),
         Outcome::Refuse(status) => Ruled::Refuse(status),
-        Outcome::Unauthorized(realm) => {
-            let realm = realm.replace(['"', '\\'], "");
-            let reply = plain(401).with("WWW-Authenticate", &format!("Basic realm=\"{realm}\""));
-            Ruled::Reply(reply)
-        }
+        Outcome::Unauthorized(_) => Ruled::Refuse(401),
         Outcome::Wait => match world.into_check() {
             Some(check) => Ruled::Wait(check),
             None => Ruled::Reply(plain(503).with("Retry-After", "5")),

@@ -40,7 +40,7 @@ pub fn write<'b>(
     environment(&mut frame, request);
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
-    frame.variable(b"REDIRECT_STATUS", b"200");
+    redirect_status(&mut frame, request);
     frame.variable(b"SCRIPT_FILENAME", &script.filename);
     frame.variable(b"PATH_INFO", &script.path_info);
     litespeed(&mut frame, site, request);
@@ -80,7 +80,7 @@ pub fn write_params(
     environment(&mut params, request);
     resource(&mut params, request, script, seen);
     connection(&mut params, site, request);
-    params.variable(b"REDIRECT_STATUS", b"200");
+    redirect_status(&mut params, request);
     if script.filename.ends_with(&script.name) {
         params.parts(b"SCRIPT_FILENAME", &[seen.strip_suffix(b"/").unwrap_or(seen), &script.name]);
     } else {
@@ -181,6 +181,12 @@ fn environment(frame: &mut impl Variables, request: &Request) {
             frame.variable(b"REDIRECT_QUERY_STRING", query);
         }
     }
+}
+
+/// `REDIRECT_STATUS`: 200, which php-cgi wants, or the status of the error whose page the script makes.
+fn redirect_status(frame: &mut impl Variables, request: &Request) {
+    let status = request.ruling.as_ref().and_then(|ruling| ruling.verdict.status).unwrap_or(200);
+    number(frame, b"REDIRECT_STATUS", status.into());
 }
 
 /// Whether rules may set a variable: not those by which the server tells PHP what to run and how.
