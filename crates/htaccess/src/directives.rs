@@ -646,3 +646,10 @@ fn cache_key_modify(reader: &mut Reader<'_>) -> Read {
     }
     Ok(())
 }
+
+/// The table of the directives for `docs/htaccess.md`.
+pub fn table() -> String {
+    let row = |directive: &Directive| format!("| `{}` | {} |\n", directive.name, directive.meaning);
+    let rows: String = DIRECTIVES.iter().map(row).collect();
+    format!("| directive | meaning |\n| --- | --- |\n{rows}")
+}

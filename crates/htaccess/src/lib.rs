@@ -28,6 +28,8 @@ pub mod request;
 pub mod rewrite;
 mod rewriting;
 pub mod template;
+#[cfg(test)]
+mod tests;
 pub mod verdict;
 
 pub use evaluate::{evaluate, for_error};

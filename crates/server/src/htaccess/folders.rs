@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millrace_htaccess::folder::LARGEST;
 use millrace_htaccess::{Effect, Folder};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use twox_hash::XxHash3_64;
 
 use crate::context::Context;
 use crate::context::log::Log;
@@ -120,7 +122,17 @@ fn name_of(site: &Site, folder: &[u8]) -> PathBuf {
 /// Compiled files of all event loops.
 #[derive(Debug, Default)]
 pub struct SharedFolders {
-    files: Mutex<HashMap<PathBuf, (Option<Stamp>, Arc<Folder>)>>,
+    files: Mutex<HashMap<PathBuf, Compiled>>,
+}
+
+/// A compiled file.
+#[derive(Debug)]
+struct Compiled {
+    /// `None`: the file may change without another stamp, or can't be read.
+    stamp: Option<Stamp>,
+    /// A hash of its text, so that a file that is read again is neither compiled nor reported again.
+    text: u64,
+    folder: Arc<Folder>,
 }
 
 impl SharedFolders {
@@ -134,10 +146,13 @@ impl SharedFolders {
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
             Ok(_) => return None,
-            Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-                Some(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::NAMETOOLONG) => return None,
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return None,
                 // It can't be known whether there are rules.
-                _ => return Some((None, self.unreadable(&context.process.log, name, &error))),
+                _ => {
+                    let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+                    return Some((None, unreadable(&mut files, &context.process.log, name, &error)));
+                }
             },
         };
         let stamp = Some(Stamp::of(&meta));
@@ -145,43 +160,51 @@ impl SharedFolders {
             return Some(before);
         }
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, folder)) = files.get(name)
-            && *known == stamp
-        {
-            return Some((stamp, folder.clone()));
+        if let Some(known) = files.get(name).filter(|known| known.stamp == stamp) {
+            return Some((stamp, known.folder.clone()));
         }
         let log = &context.process.log;
         let text = match read(name) {
             Ok(text) => text,
-            Err(error) => return Some((None, self.unreadable(log, name, &error))),
+            Err(error) => return Some((None, unreadable(&mut files, log, name, &error))),
         };
-        let folder = Arc::new(Folder::compile(&text));
-        tell(log, name, &folder);
+        let hash = XxHash3_64::oneshot(&text);
+        let folder = match files.get(name).filter(|known| known.text == hash) {
+            Some(known) => known.folder.clone(),
+            None => {
+                let folder = Arc::new(Folder::compile(&text));
+                tell(log, name, &folder);
+                folder
+            }
+        };
         let wall = i128::try_from(context.clock.unix_time().as_nanos()).unwrap_or(i128::MAX);
         let is_fresh = stamp.is_some_and(|stamp| wall - stamp.modified.max(stamp.changed) < FRESH);
         if files.len() >= MOST_FILES {
             files.clear();
         }
-        // A fresh file is read again until its stamp is final; what the log says about it does not change.
-        if is_fresh {
-            return Some((None, folder));
-        }
-        files.insert(name.to_owned(), (stamp, folder.clone()));
+        // A fresh file is read again until its stamp is final.
+        let stamp = stamp.filter(|_| !is_fresh);
+        files.insert(name.to_owned(), Compiled { stamp, text: hash, folder: folder.clone() });
         Some((stamp, folder))
     }
+}
 
-    /// What stands for a file that can't be read: nobody can know what it forbids.
-    fn unreadable(&self, log: &Log, name: &Path, error: &std::io::Error) -> Arc<Folder> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((None, folder)) = files.get(name) {
-            return folder.clone();
-        }
-        let text = format!("can't be read ({error}): let Millrace's user read it");
-        let folder = Arc::new(Folder::shut(403, &text));
-        tell(log, name, &folder);
-        files.insert(name.to_owned(), (None, folder.clone()));
-        folder
+/// What stands for a file that can't be read: it can't be known what it forbids.
+fn unreadable(
+    files: &mut HashMap<PathBuf, Compiled>,
+    log: &Log,
+    name: &Path,
+    error: &std::io::Error,
+) -> Arc<Folder> {
+    let text = format!("can't be read ({error}): let Millrace's user read it");
+    let hash = XxHash3_64::oneshot(text.as_bytes());
+    if let Some(known) = files.get(name).filter(|known| known.text == hash) {
+        return known.folder.clone();
     }
+    let folder = Arc::new(Folder::shut(403, &text));
+    tell(log, name, &folder);
+    files.insert(name.to_owned(), Compiled { stamp: None, text: hash, folder: folder.clone() });
+    folder
 }
 
 /// The file's content; one byte too many if it is too large.
