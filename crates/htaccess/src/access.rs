@@ -58,7 +58,10 @@ impl Network {
             None => given,
             Some(mask) => match (mask.parse::<u32>(), mask.parse::<std::net::Ipv4Addr>()) {
                 (Ok(bits), _) if bits <= most => bits,
-                (_, Ok(mask)) if address.is_ipv4() && u32::from(mask).leading_ones() == u32::from(mask).count_ones() => {
+                (_, Ok(mask))
+                    if address.is_ipv4()
+                        && u32::from(mask).leading_ones() == u32::from(mask).count_ones() =>
+                {
                     u32::from(mask).count_ones()
                 }
                 _ => return Err(error()),
@@ -172,9 +175,11 @@ impl Test {
                 let remote = client.remote();
                 Some(remote.is_some_and(|remote| networks.iter().any(|network| network.contains(remote))))
             }
-            Test::Local => Some(client.remote().is_none_or(|remote| {
-                remote.to_canonical().is_loopback() || Some(remote) == client.local()
-            })),
+            Test::Local => {
+                Some(client.remote().is_none_or(|remote| {
+                    remote.to_canonical().is_loopback() || Some(remote) == client.local()
+                }))
+            }
             Test::Method(methods) => Some(Methods::Only(methods.clone()).include(client.method())),
             Test::Environment(names) => {
                 Some(names.iter().any(|(is_set, name)| client.has_variable(name) == *is_set))
@@ -361,11 +366,15 @@ pub fn from(words: &[String]) -> Result<Test, (String, bool)> {
     if rest.iter().any(|word| word.eq_ignore_ascii_case("all")) {
         return Ok(Test::All(true));
     }
-    if let Some(name) = first.get(..4).filter(|start| start.eq_ignore_ascii_case("env=")).map(|_| &first[4..]) {
+    if let Some(name) = first.get(..4).filter(|start| start.eq_ignore_ascii_case("env=")).map(|_| &first[4..])
+    {
         return Ok(Test::Environment(vec![variable(name)]));
     }
     networks(rest).map(Test::Networks).map_err(|_| {
-        (format!("\"{}\": host names of clients are not looked up: name their addresses", rest.join(" ")), true)
+        (
+            format!("\"{}\": host names of clients are not looked up: name their addresses", rest.join(" ")),
+            true,
+        )
     })
 }
 

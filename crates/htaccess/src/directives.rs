@@ -78,9 +78,15 @@ pub const DIRECTIVES: &[Directive] = &[
     guard("Satisfy", "whether address and user must be right (`All`), or one of them (`Any`)", satisfy),
     guard("Require", "who has access", require),
     guard("AuthType", "`Basic`, or `None`; others are refused", auth_type),
-    guard("AuthName", "the realm that a browser shows", |r| argument(r, |rules, v| rules.authentication.realm = Some(v))),
-    guard("AuthUserFile", "the password file", |r| argument(r, |rules, v| rules.authentication.users = Some(v))),
-    guard("AuthGroupFile", "the group file", |r| argument(r, |rules, v| rules.authentication.groups = Some(v))),
+    guard("AuthName", "the realm that a browser shows", |r| {
+        argument(r, |rules, v| rules.authentication.realm = Some(v))
+    }),
+    guard("AuthUserFile", "the password file", |r| {
+        argument(r, |rules, v| rules.authentication.users = Some(v))
+    }),
+    guard("AuthGroupFile", "the group file", |r| {
+        argument(r, |rules, v| rules.authentication.groups = Some(v))
+    }),
     guard("AuthBasicProvider", "`file`; others are refused", auth_provider),
     guard("AuthBasicAuthoritative", "`On`", |reader| only(reader, "on")),
     guard("AuthMerging", "`Off`: requirements replace those of outer folders", |reader| only(reader, "off")),
@@ -90,10 +96,14 @@ pub const DIRECTIVES: &[Directive] = &[
     }),
     guard("LimitRequestBody", "the longest content of a request, bytes", body_limit),
     row("Header", "changes header fields of responses", |reader| header(reader, false)),
-    row("RequestHeader", "changes header fields of the request, as PHP sees it", |reader| header(reader, true)),
+    row("RequestHeader", "changes header fields of the request, as PHP sees it", |reader| {
+        header(reader, true)
+    }),
     row("SetEnv", "sets a variable for PHP, after the rewrite rules", set_env),
     row("UnsetEnv", "removes a variable that SetEnv has set in an outer folder", unset_env),
-    row("SetEnvIf", "sets variables if a property of the request matches", |reader| set_env_if(reader, false)),
+    row("SetEnvIf", "sets variables if a property of the request matches", |reader| {
+        set_env_if(reader, false)
+    }),
     row("SetEnvIfNoCase", "the same without regard to case", |reader| set_env_if(reader, true)),
     row("SetEnvIfExpr", "sets variables if an expression holds", set_env_if_expression),
     row("BrowserMatch", "`SetEnvIf User-Agent`", |reader| browser_match(reader, false)),
@@ -107,13 +117,25 @@ pub const DIRECTIVES: &[Directive] = &[
     row("AddType", "the media type of files by extension", add_type),
     row("ForceType", "the media type of all files", force_type),
     row("RemoveType", "takes AddType back", |reader| remove(reader, |rules| &mut rules.kinds.types)),
-    row("AddCharset", "the charset of files by extension", |reader| add(reader, |rules| &mut rules.kinds.charsets)),
+    row("AddCharset", "the charset of files by extension", |reader| {
+        add(reader, |rules| &mut rules.kinds.charsets)
+    }),
     row("RemoveCharset", "takes AddCharset back", |reader| remove(reader, |rules| &mut rules.kinds.charsets)),
-    row("AddEncoding", "the content coding of files by extension", |reader| add(reader, |rules| &mut rules.kinds.codings)),
-    row("RemoveEncoding", "takes AddEncoding back", |reader| remove(reader, |rules| &mut rules.kinds.codings)),
-    row("AddLanguage", "the language of files by extension", |reader| add(reader, |rules| &mut rules.kinds.languages)),
-    row("RemoveLanguage", "takes AddLanguage back", |reader| remove(reader, |rules| &mut rules.kinds.languages)),
-    row("DefaultLanguage", "the language of files without one", |r| argument(r, |rules, v| rules.kinds.default_language = Some(v))),
+    row("AddEncoding", "the content coding of files by extension", |reader| {
+        add(reader, |rules| &mut rules.kinds.codings)
+    }),
+    row("RemoveEncoding", "takes AddEncoding back", |reader| {
+        remove(reader, |rules| &mut rules.kinds.codings)
+    }),
+    row("AddLanguage", "the language of files by extension", |reader| {
+        add(reader, |rules| &mut rules.kinds.languages)
+    }),
+    row("RemoveLanguage", "takes AddLanguage back", |reader| {
+        remove(reader, |rules| &mut rules.kinds.languages)
+    }),
+    row("DefaultLanguage", "the language of files without one", |r| {
+        argument(r, |rules, v| rules.kinds.default_language = Some(v))
+    }),
     row("AddDefaultCharset", "the charset of text/html and text/plain that have none", default_charset),
     row("DirectoryIndex", "the files that stand for a folder", directory_index),
     row("ErrorDocument", "the page, text or URL for a status of the server's own", error_document),
@@ -121,15 +143,27 @@ pub const DIRECTIVES: &[Directive] = &[
     row("SetHandler", "a handler other than PHP's turns PHP off", set_handler),
     row("AddHandler", "a handler other than PHP's for `.php` turns PHP off", add_handler),
     row("RemoveHandler", "for `.php`: turns PHP off", add_handler),
-    row("php_flag", "`engine off` turns PHP off; other values belong into `php.ini` of millrace.toml", php_value),
+    row(
+        "php_flag",
+        "`engine off` turns PHP off; other values belong into `php.ini` of millrace.toml",
+        php_value,
+    ),
     row("php_value", "values belong into `php.ini` of millrace.toml", php_value),
     row("CacheLookup", "`off`: requests bypass the page cache (LiteSpeed)", |reader| {
         let word = reader.words.first().map(|word| word.to_ascii_lowercase());
         reader.rules.cache_lookup = Some(word.as_deref() != Some("off"));
         Ok(())
     }),
-    row("CacheKeyModify", "nothing: `cache.ignore_arguments` names the arguments that are not part of a page's key (LiteSpeed)", cache_key_modify),
-    row("Options", "nothing: folders are never listed, and links are followed as `files.symlinks` says", nothing),
+    row(
+        "CacheKeyModify",
+        "nothing: `cache.ignore_arguments` names the arguments that are not part of a page's key (LiteSpeed)",
+        cache_key_modify,
+    ),
+    row(
+        "Options",
+        "nothing: folders are never listed, and links are followed as `files.symlinks` says",
+        nothing,
+    ),
     row("AddOutputFilterByType", "nothing: Millrace compresses by itself", nothing),
     row("AddOutputFilter", "nothing: Millrace compresses by itself", nothing),
     row("SetOutputFilter", "nothing: Millrace compresses by itself", nothing),
@@ -345,11 +379,12 @@ fn allow_or_deny(reader: &mut Reader<'_>, allows: bool) -> Read {
 }
 
 fn satisfy(reader: &mut Reader<'_>) -> Read {
-    reader.rules.satisfy = Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
-        Some("any") => Satisfy::Any,
-        Some("all") => Satisfy::All,
-        _ => return invalid("Satisfy takes Any or All"),
-    });
+    reader.rules.satisfy =
+        Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+            Some("any") => Satisfy::Any,
+            Some("all") => Satisfy::All,
+            _ => return invalid("Satisfy takes Any or All"),
+        });
     Ok(())
 }
 
@@ -493,7 +528,9 @@ fn expires_default(reader: &mut Reader<'_>) -> Read {
 }
 
 fn expires_by_type(reader: &mut Reader<'_>) -> Read {
-    let [kind, rest @ ..] = &reader.words[..] else { return invalid("ExpiresByType takes a type and a time") };
+    let [kind, rest @ ..] = &reader.words[..] else {
+        return invalid("ExpiresByType takes a type and a time");
+    };
     let entry = (kind.clone(), expiry(rest)?);
     reader.rules.expires.by_type.push(entry);
     Ok(())
@@ -628,9 +665,9 @@ fn php_value(reader: &mut Reader<'_>) -> Read {
             reader.rules.php = Some(is_on);
             Ok(())
         }
-        [name, value, ..] => {
-            unsupported(format!("{name}: write ini = {{ {name} = \"{value}\" }} below [php] or [site.php] in millrace.toml"))
-        }
+        [name, value, ..] => unsupported(format!(
+            "{name}: write ini = {{ {name} = \"{value}\" }} below [php] or [site.php] in millrace.toml"
+        )),
         _ => invalid(format!("{} takes a name and a value", reader.line.name)),
     }
 }
@@ -641,7 +678,9 @@ fn cache_key_modify(reader: &mut Reader<'_>) -> Read {
         // Arguments of advertisements are not part of a page's key anyway.
         let usual = ["fbclid", "gclid", "_ga"].contains(&name) || name.starts_with("utm");
         if !usual {
-            return unsupported(format!("CacheKeyModify {word}: write cache.ignore_arguments = [\"{name}\"] in millrace.toml"));
+            return unsupported(format!(
+                "CacheKeyModify {word}: write cache.ignore_arguments = [\"{name}\"] in millrace.toml"
+            ));
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::folder::{Folder, From, Rules};
 use crate::pattern::TooManySteps;
 use crate::request::{Checked, Node, Request, World};
 use crate::rewrite::FileTest;
-use crate::rewriting::{self, Rewritten};
+use crate::rewriting::{self, LONGEST, Rewritten};
 use crate::template::{Environment, Moment, Values, Variable};
 use crate::verdict::{CacheWord, Outcome, Verdict};
 
@@ -403,6 +403,9 @@ impl<'a, W: World> Pass<'a, W> {
                             None => text.push(byte),
                         }
                     }
+                    if text.len() > LONGEST {
+                        return refuse(500);
+                    }
                     self.environment.set(name.as_bytes(), text);
                 }
             }
@@ -566,7 +569,8 @@ impl<'a, W: World> Pass<'a, W> {
     /// `https://host:port` of the request.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.request.https { "https" } else { "http" };
-        let host = if self.request.authority.is_empty() { self.request.server_name } else { self.request.authority };
+        let host =
+            if self.request.authority.is_empty() { self.request.server_name } else { self.request.authority };
         format!("{scheme}://{host}")
     }
 
@@ -605,7 +609,8 @@ impl<'a, W: World> Pass<'a, W> {
 
     /// SetEnv and UnsetEnv, which come after rewriting.
     fn set_environment(&mut self) {
-        let changes: Vec<_> = self.layers.iter().flat_map(|layer| layer.rules().environment.clone()).collect();
+        let changes: Vec<_> =
+            self.layers.iter().flat_map(|layer| layer.rules().environment.clone()).collect();
         for (name, value) in &changes {
             match value {
                 Some(value) => self.environment.set(name.as_bytes(), value.clone().into_bytes()),

@@ -175,7 +175,8 @@ impl Word {
         let mut plain = Vec::new();
         while !rest.is_empty() {
             let end = rest.find('}').filter(|_| rest.starts_with("%{"));
-            let digit = rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
+            let digit =
+                rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
             let (piece, length) = match (end, digit) {
                 (Some(end), _) => (reference(&rest[2..end])?, end + 1),
                 (None, Some(digit)) => (Piece::Group(usize::from(digit - b'0')), 2),

@@ -14,6 +14,9 @@ use crate::{expression, glob};
 /// Maximum size of a file, bytes. The largest known ones - lists of bad robots - have a tenth of that.
 pub const LARGEST: usize = 1 << 20;
 
+/// Maximum number of lines of a file: each may be a regular expression of its own, which takes time and memory.
+const MOST_LINES: usize = 10_000;
+
 /// A compiled file.
 #[derive(Clone, Debug, Default)]
 pub struct Folder {
@@ -157,6 +160,9 @@ impl Folder {
         if text.len() > LARGEST {
             return Folder::shut(500, &format!("the file is larger than {LARGEST} bytes: shorten it"));
         }
+        if text.iter().filter(|byte| **byte == b'\n').count() > MOST_LINES {
+            return Folder::shut(500, &format!("the file has more than {MOST_LINES} lines: shorten it"));
+        }
         let text = String::from_utf8_lossy(text);
         let items = match lines::read(&text) {
             Ok(items) => items,
@@ -221,7 +227,14 @@ impl Folder {
         }
     }
 
-    fn section(&mut self, line: &Line, inner: &[Item], at: usize, methods: &Methods, before: &mut Vec<Scope>) {
+    fn section(
+        &mut self,
+        line: &Line,
+        inner: &[Item],
+        at: usize,
+        methods: &Methods,
+        before: &mut Vec<Scope>,
+    ) {
         let words = lines::words(&line.rest);
         match line.name.as_str() {
             "ifmodule" | "ifversion" | "ifdefine" | "ifdirective" | "ifsection" => {
@@ -232,7 +245,8 @@ impl Folder {
                 }
             }
             "limit" | "limitexcept" if !words.is_empty() => {
-                let limited = if line.name == "limit" { Methods::Only(words) } else { Methods::Except(words) };
+                let limited =
+                    if line.name == "limit" { Methods::Only(words) } else { Methods::Except(words) };
                 self.block(inner, at, &limited);
             }
             "requireall" | "requireany" | "requirenone" => {
@@ -301,9 +315,8 @@ impl Folder {
 
     /// A list of negations alone can grant nothing; Apache refuses such a file.
     fn check_requirements(&mut self) {
-        let is_empty_any = |list: &[Requirement]| {
-            !list.is_empty() && !list.iter().any(Requirement::can_grant)
-        };
+        let is_empty_any =
+            |list: &[Requirement]| !list.is_empty() && !list.iter().any(Requirement::can_grant);
         if self.layers.iter().any(|layer| is_empty_any(&layer.rules.require)) {
             let text = "\"Require not\" alone grants access to nobody: put it into <RequireAll> with \"Require all granted\"";
             self.find(1, Effect::Broken, text.to_owned());
@@ -337,7 +350,8 @@ fn restricts(items: &[Item]) -> bool {
 /// The conditions of a section. `before` has those of the sections to which an `<Else>` belongs.
 fn scopes(line: &Line, words: &[String], before: &mut Vec<Scope>) -> Result<Vec<Scope>, Unusable> {
     let invalid = || Unusable::Invalid(format!("<{}> lacks its argument", line.name));
-    let pattern = |text: &String| Pattern::new(text, false).map(Scope::FilesMatch).map_err(Unusable::Unsupported);
+    let pattern =
+        |text: &String| Pattern::new(text, false).map(Scope::FilesMatch).map_err(Unusable::Unsupported);
     match line.name.as_str() {
         "files" | "filesmatch" => {
             before.clear();

@@ -4,6 +4,9 @@ use crate::expression::{Expression, Scope};
 use crate::pattern::{Pattern, TooManySteps};
 use crate::template::Variable;
 
+/// Longest value that changes may make, bytes.
+const LONGEST: usize = 32 << 10;
+
 /// A change of header fields.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -72,7 +75,9 @@ impl Value {
             }
             let inner = after.strip_prefix('{').and_then(|after| after.split_once('}'));
             let Some((name, after)) = inner.filter(|(_, after)| after.starts_with(['e', 's'])) else {
-                return Err(format!("\"{text}\": of the formats only %%, %{{NAME}}e and %{{NAME}}s are supported"));
+                return Err(format!(
+                    "\"{text}\": of the formats only %%, %{{NAME}}e and %{{NAME}}s are supported"
+                ));
             };
             parts.push(Part::Text(std::mem::take(&mut plain)));
             parts.push(Part::Variable(if after.starts_with('e') {
@@ -118,9 +123,13 @@ impl Change {
             always = first.eq_ignore_ascii_case("always");
             words = rest;
         }
-        let [action, name, rest @ ..] = words else { return Err(invalid("an action and a field are needed")) };
+        let [action, name, rest @ ..] = words else {
+            return Err(invalid("an action and a field are needed"));
+        };
         let name = name.strip_suffix(':').unwrap_or(name);
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b)) {
+        if name.is_empty()
+            || !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
+        {
             return Err((format!("\"{name}\" is no name of a field"), false));
         }
         let takes = match action.to_ascii_lowercase().as_str() {
@@ -199,7 +208,9 @@ impl Change {
                 }
             }
         }
-        Ok(())
+        // Each line could double a value.
+        let is_long = |(_, value): &(String, Vec<u8>)| value.len() > LONGEST;
+        if fields.iter().any(is_long) { Err(TooManySteps) } else { Ok(()) }
     }
 }
 

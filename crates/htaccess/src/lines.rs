@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn lines_continue_and_sections_nest() {
-        let items = read("# c \\\n still c\nA 1 \\\n 2\r\n<IfModule x>\n<Files y>\nB\n</files>\n</IfModule>\n");
+        let items =
+            read("# c \\\n still c\nA 1 \\\n 2\r\n<IfModule x>\n<Files y>\nB\n</files>\n</IfModule>\n");
         let [Item::Directive(a), Item::Section(outer, inner)] = &items.unwrap()[..] else { panic!() };
         assert_eq!((a.number, a.name.as_str(), a.rest.as_str()), (3, "a", "1  2"));
         assert_eq!((outer.name.as_str(), outer.rest.as_str()), ("ifmodule", "x"));
@@ -191,7 +192,10 @@ mod tests {
 
     #[test]
     fn words_are_quoted_as_in_apache() {
-        assert_eq!(words(r#"a "b \"c\" d" 'e "f"' g\\h i\j "k"#), ["a", "b \"c\" d", "e \"f\"", "g\\h", "i\\j", "k"]);
+        assert_eq!(
+            words(r#"a "b \"c\" d" 'e "f"' g\\h i\j "k"#),
+            ["a", "b \"c\" d", "e \"f\"", "g\\h", "i\\j", "k"]
+        );
         assert_eq!(rewrite_arguments(r#""a b" c\ d [R,L] x"#), ["a b", r"c\ d", "[R,L]"]);
         assert_eq!(rewrite_arguments("a\\ "), ["a\\ "]);
     }

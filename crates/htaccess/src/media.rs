@@ -55,7 +55,10 @@ impl Kinds {
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         let lists = [&self.types, &self.charsets, &self.codings, &self.languages];
-        lists.iter().all(|list| list.is_empty()) && self.forced.is_none() && self.default_charset.is_none() && self.default_language.is_none()
+        lists.iter().all(|list| list.is_empty())
+            && self.forced.is_none()
+            && self.default_charset.is_none()
+            && self.default_language.is_none()
     }
 }
 
@@ -147,7 +150,8 @@ fn unit(word: &str) -> Option<i64> {
     let units =
         [("years", 31_536_000), ("months", 2_592_000), ("weeks", 604_800), ("days", 86_400), ("hours", 3600)];
     let units = units.into_iter().chain([("minutes", 60), ("seconds", 1)]);
-    let mut known = units.filter(|(unit, _)| !word.is_empty() && unit.starts_with(&word[..word.len().min(3)]));
+    let mut known =
+        units.filter(|(unit, _)| !word.is_empty() && unit.starts_with(&word[..word.len().min(3)]));
     known.next().map(|(_, seconds)| seconds)
 }
 

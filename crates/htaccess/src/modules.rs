@@ -36,8 +36,17 @@ const MODULES: [&str; 24] = [
 ];
 
 /// Sections of `<IfSection>`.
-const SECTIONS: [&str; 9] =
-    ["files", "filesmatch", "if", "ifmodule", "ifversion", "limit", "limitexcept", "requireall", "requireany"];
+const SECTIONS: [&str; 9] = [
+    "files",
+    "filesmatch",
+    "if",
+    "ifmodule",
+    "ifversion",
+    "limit",
+    "limitexcept",
+    "requireall",
+    "requireany",
+];
 
 /// Whether a section is a condition of this module.
 pub fn is_condition(section: &str) -> bool {

@@ -36,7 +36,8 @@ impl<'a> Hash<'a> {
         let bcrypt = ["$2y$", "$2a$", "$2b$"].iter().find_map(|prefix| text.strip_prefix(prefix));
         if let Some((cost, rest)) = bcrypt.and_then(|rest| rest.split_once('$')) {
             let cost = cost.parse().ok().filter(|cost| (4..=MOST_COST).contains(cost));
-            let cost = cost.ok_or_else(|| format!("its bcrypt cost is not from 4 to {MOST_COST}: {again}"))?;
+            let cost =
+                cost.ok_or_else(|| format!("its bcrypt cost is not from 4 to {MOST_COST}: {again}"))?;
             if rest.len() != 53 || !rest.is_ascii() {
                 return Err("its bcrypt hash is not complete".to_owned());
             }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 const STEPS: usize = 20_000;
 
 /// Maximum size of a compiled expression, bytes.
-const SIZE: usize = 1 << 20;
+const SIZE: usize = 1 << 18;
 
 /// Groups that can be referred to: `$0` to `$9`.
 const GROUPS: usize = 10;

@@ -187,7 +187,8 @@ impl Condition {
             }
         }
         let is_expression = subject.eq_ignore_ascii_case("expr");
-        let subject = Template::new(if is_expression { "" } else { subject }).map_err(Unusable::Unsupported)?;
+        let subject =
+            Template::new(if is_expression { "" } else { subject }).map_err(Unusable::Unsupported)?;
         let (test, negated) = if is_expression {
             let expression = Expression::parse(pattern).map_err(Unusable::Unsupported)?;
             (Test::Expression(Box::new(expression)), false)

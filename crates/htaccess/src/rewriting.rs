@@ -8,8 +8,8 @@ use crate::rewrite::{Condition, Flags, Groups, Inherit, Rewrite, Rule, Test};
 use crate::template::{References, Template};
 use crate::verdict::Outcome;
 
-/// Longest path that rules may make, bytes: they could double it in each round.
-const LONGEST: usize = 16 << 10;
+/// Longest path, query or variable that rules may make, bytes: they could double it with each line.
+pub(crate) const LONGEST: usize = 16 << 10;
 
 /// The result of a run.
 pub(crate) enum Rewritten {
@@ -132,7 +132,7 @@ impl<W: World> Run<'_, '_, W> {
             if let Some(refusal) = flags.status.filter(|_| !flags.redirects()) {
                 return Err(Halt::With(Outcome::Refuse(refusal)));
             }
-            if self.pass.filename.len() > LONGEST {
+            if self.pass.filename.len() + self.pass.query.as_ref().map_or(0, Vec::len) > LONGEST {
                 return Err(Halt::With(Outcome::Refuse(500)));
             }
             if rule.substitution.is_some() {
@@ -180,7 +180,7 @@ impl<W: World> Run<'_, '_, W> {
             }
         }
         let result = rule.substitution.as_ref().map(|template| self.expand(template, &groups, &rule.flags));
-        self.side_effects(rule, &groups);
+        self.side_effects(rule, &groups)?;
         if rule.flags.proxies {
             // As Apache without mod_proxy.
             return Err(Halt::With(Outcome::Refuse(403)));
@@ -263,10 +263,13 @@ impl<W: World> Run<'_, '_, W> {
     }
 
     /// Variables, cookies, media type, handler.
-    fn side_effects(&mut self, rule: &Rule, groups: &Groups) {
+    fn side_effects(&mut self, rule: &Rule, groups: &Groups) -> Result<(), Halt> {
         let flags = &rule.flags;
         for template in &flags.environment {
             let text = self.expand(template, groups, &Flags::default());
+            if text.len() > LONGEST {
+                return Err(Halt::With(Outcome::Refuse(500)));
+            }
             self.set_variable(&text);
         }
         for template in &flags.cookies {
@@ -280,6 +283,7 @@ impl<W: World> Run<'_, '_, W> {
         if let Some(handler) = &flags.handler {
             self.pass.php_off |= !handler.to_ascii_lowercase().contains("php");
         }
+        Ok(())
     }
 
     /// `NAME:value`, `NAME`, `!NAME`; and LiteSpeed's names, which speak to the page cache.
@@ -346,7 +350,9 @@ impl<W: World> Run<'_, '_, W> {
         let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
         let authority = std::str::from_utf8(&rest[..end]).ok()?;
         let parts = |text: &str| match text.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host.to_ascii_lowercase(), port.parse().unwrap_or(0)),
+            Some((host, port)) if !port.contains(']') => {
+                (host.to_ascii_lowercase(), port.parse().unwrap_or(0))
+            }
             _ => (text.to_ascii_lowercase(), usual),
         };
         let (host, port) = parts(authority);
@@ -417,6 +423,7 @@ const SCHEMES: [&[u8]; 8] =
     [b"http://", b"https://", b"ftp://", b"ws://", b"wss://", b"mailto:", b"news:", b"ldap://"];
 
 fn scheme_length(url: &[u8]) -> Option<usize> {
-    let is = |scheme: &&&[u8]| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let is =
+        |scheme: &&&[u8]| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     SCHEMES.iter().find(is).map(|scheme| scheme.len())
 }

@@ -94,9 +94,9 @@ impl Template {
                 (b'$', Some(digit @ b'0'..=b'9')) => Some((Piece::Rule(usize::from(digit - b'0')), 2)),
                 (b'%', Some(digit @ b'0'..=b'9')) => Some((Piece::Condition(usize::from(digit - b'0')), 2)),
                 (b'$', Some(b'{')) => return Err(format!("\"{text}\" uses a RewriteMap")),
-                (b'%', Some(b'{')) => text[at..].find('}').map(|end| {
-                    (Piece::Variable(Variable::new(&text[at + 2..at + end])), end + 1)
-                }),
+                (b'%', Some(b'{')) => text[at..]
+                    .find('}')
+                    .map(|end| (Piece::Variable(Variable::new(&text[at + 2..at + end])), end + 1)),
                 _ => None,
             };
             let Some((piece, length)) = piece else {

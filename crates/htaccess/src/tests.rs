@@ -63,7 +63,10 @@ fn request<'a>(path: &'a [u8], fields: Vec<(&'a str, &'a [u8])>, index: &'a [Str
 }
 
 fn verdict(text: &str, path: &str, fields: &[(&str, &str)]) -> Verdict {
-    let disk = Disk(vec![("/", Arc::new(Folder::compile(text.as_bytes())))], vec!["/a.html", "/index.php", "/s/b.php"]);
+    let disk = Disk(
+        vec![("/", Arc::new(Folder::compile(text.as_bytes())))],
+        vec!["/a.html", "/index.php", "/s/b.php"],
+    );
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     evaluate(&request(path.as_bytes(), fields, &[]), &disk).expect("there are rules")
 }
@@ -98,7 +101,8 @@ fn what_restricts_and_is_not_supported_closes_what_it_covers() {
         "RewriteEngine On\nRewriteCond ${map:x} y\nRewriteRule a - [F]",
         "RewriteEngine On\nRewriteRule ^(?=(a+)+$)(a|aa)+\\1$ - [F]\n",
     ] {
-        let path = if rules.contains("?=") { "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" } else { "/a.html" };
+        let path =
+            if rules.contains("?=") { "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" } else { "/a.html" };
         assert_eq!(verdict(rules, path, &[]).outcome, Outcome::Refuse(403), "{rules}");
     }
     let only_files = "<Files a.html>\nRequire ldap-group staff\n</Files>";
@@ -108,7 +112,13 @@ fn what_restricts_and_is_not_supported_closes_what_it_covers() {
 
 #[test]
 fn what_is_not_supported_and_restricts_nothing_is_ignored() {
-    for rules in ["NoSuchDirective x", "php_value memory_limit 1G", "Header echo X", "RewriteMap2 x", "AddHandler application/x-httpd-php .html"] {
+    for rules in [
+        "NoSuchDirective x",
+        "php_value memory_limit 1G",
+        "Header echo X",
+        "RewriteMap2 x",
+        "AddHandler application/x-httpd-php .html",
+    ] {
         assert_eq!(effects(rules), [Effect::Ignored], "{rules}");
         assert_eq!(verdict(rules, "/a.html", &[]).outcome, Outcome::Serve, "{rules}");
     }
@@ -116,7 +126,14 @@ fn what_is_not_supported_and_restricts_nothing_is_ignored() {
 
 #[test]
 fn malformed_files_answer_500() {
-    for rules in ["<Files x>", "RewriteRule x", "Order sideways", "Require not ip 1.2.3.4", "<Directory />\n</Directory>", "ExpiresDefault never"] {
+    for rules in [
+        "<Files x>",
+        "RewriteRule x",
+        "Order sideways",
+        "Require not ip 1.2.3.4",
+        "<Directory />\n</Directory>",
+        "ExpiresDefault never",
+    ] {
         assert!(effects(rules).contains(&Effect::Broken), "{rules}");
         assert_eq!(verdict(rules, "/a.html", &[]).outcome, Outcome::Refuse(500), "{rules}");
     }
@@ -178,7 +195,8 @@ fn line() -> impl Strategy<Value = String> {
     let argument = prop::collection::vec(words, 0..4).prop_map(|words| words.join(" "));
     prop_oneof![
         (prop::sample::select(names), argument.clone()).prop_map(|(name, rest)| format!("{name} {rest}")),
-        ("(<|</)(Files|FilesMatch|If|Else|IfModule|Limit|RequireAll|IfVersion)", argument).prop_map(|(name, rest)| format!("{name} {rest}>")),
+        ("(<|</)(Files|FilesMatch|If|Else|IfModule|Limit|RequireAll|IfVersion)", argument)
+            .prop_map(|(name, rest)| format!("{name} {rest}>")),
         "[ -~]{0,30}\\\\?",
     ]
 }

@@ -111,6 +111,24 @@ impl Verdict {
         self.active.iter().map(|(folder, layer)| &folder.layers[*layer].rules)
     }
 
+    /// The variables that PHP gets: without those by which rules speak to Apache's own modules: most
+    /// differ by browser, and PHP has no use for them.
+    pub fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        const OF_MODULES: [&[u8]; 9] = [
+            b"no-gzip",
+            b"no-brotli",
+            b"gzip-only-text/html",
+            b"nokeepalive",
+            b"downgrade-1.0",
+            b"force-response-1.0",
+            b"dont-vary",
+            b"force-no-vary",
+            b"redirect-carefully",
+        ];
+        let variables = self.environment.0.iter().map(|(name, value)| (&name[..], &value[..]));
+        variables.filter(|(name, _)| !OF_MODULES.contains(name))
+    }
+
     /// What is sent for a status of the server's own.
     pub fn document(&self, status: u16) -> &Document {
         let documents = self.rules().rev().flat_map(|rules| rules.error_documents.iter().rev());
@@ -173,7 +191,9 @@ impl Verdict {
             is_inner: false,
         };
         let scope = crate::evaluate::Scoped { moment, world, groups_file: None };
-        let changes = |always| self.rules().flat_map(|rules| &rules.headers).filter(move |c: &&Change| c.always == always);
+        let changes = |always| {
+            self.rules().flat_map(|rules| &rules.headers).filter(move |c: &&Change| c.always == always)
+        };
         let mut own = Vec::new();
         for change in changes(true) {
             change.apply(&mut own, &scope)?;
@@ -194,6 +214,11 @@ impl Verdict {
         self.rules().for_each(|rules| kinds.add(&rules.kinds));
         let name = self.filename.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
+        // Parts of a file have a type of their own, and 304 has none.
+        let own = leaving.field("content-type");
+        if own.is_none_or(|own| own.starts_with(b"multipart/byteranges")) {
+            return;
+        }
         let is_file = leaving.modified.is_some();
         if let Some(value) = &self.media_type {
             leaving.set("Content-Type", value.clone());

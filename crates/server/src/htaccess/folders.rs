@@ -1,6 +1,5 @@
 //! The files of folders, as an event loop knows them; and compiled files, which all loops share.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -8,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hashbrown::HashMap;
 use millrace_htaccess::folder::LARGEST;
 use millrace_htaccess::{Effect, Folder};
 use rustix::fs::OFlags;
@@ -226,7 +226,10 @@ fn tell(log: &Log, name: &Path, folder: &Folder) {
                 log.warn(format_args!("{place}: {}; what this line covers is refused (403)", finding.text));
             }
             Effect::Broken => {
-                log.error(format_args!("{place}: {}; the folder answers 500 until this is corrected", finding.text));
+                log.error(format_args!(
+                    "{place}: {}; the folder answers 500 until this is corrected",
+                    finding.text
+                ));
             }
         }
     }

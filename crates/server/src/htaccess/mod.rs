@@ -84,7 +84,9 @@ pub fn rule(
     request.ruling = Some(Arc::new(Ruling { verdict, key }));
     match outcome {
         Outcome::Serve => Ruled::On,
-        Outcome::Redirect(status, location) => Ruled::Reply(crate::message::reply::redirect(status, &location)),
+        Outcome::Redirect(status, location) => {
+            Ruled::Reply(crate::message::reply::redirect(status, &location))
+        }
         Outcome::Refuse(status) => Ruled::Refuse(status),
         Outcome::Unauthorized(_) => Ruled::Refuse(401),
         Outcome::Wait => match world.into_check() {
@@ -120,7 +122,8 @@ pub fn error_page(
     match ruling.verdict.document(status) {
         Document::Default => ErrorPage::Own,
         Document::Text(text) => {
-            let reply = Reply { status, ..Reply::new(status) }.with("Content-Type", "text/html; charset=iso-8859-1");
+            let reply =
+                Reply { status, ..Reply::new(status) }.with("Content-Type", "text/html; charset=iso-8859-1");
             ErrorPage::Reply(reply.body(Body::Bytes(text.clone().into_bytes())))
         }
         Document::Url(url) => ErrorPage::Reply(crate::message::reply::redirect(302, url)),

@@ -20,7 +20,7 @@ pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, req
     if verdict.query.as_deref() != query {
         item(&mut key, b"query", verdict.query.as_deref().unwrap_or_default());
     }
-    for (name, value) in verdict.environment.0.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in verdict.variables().filter(|(_, value)| !value.is_empty()) {
         if name != b"REDIRECT_STATUS" {
             item(&mut key, name, value);
         }

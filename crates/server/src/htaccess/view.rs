@@ -7,8 +7,8 @@ use millrace_htaccess::Request as View;
 use millrace_wire::head::{Framing, Version};
 
 use crate::context::Context;
-use crate::message::request::{Request, Scheme};
 use crate::message::host_of;
+use crate::message::request::{Request, Scheme};
 use crate::site::Site;
 
 /// Calls `use_it` with the view of a request for `path`.

@@ -99,7 +99,13 @@ impl World for Disk<'_> {
         // Whatever follows another colon is a comment.
         let Some(hash) = hash.map(|hash| hash.split(':').next().unwrap_or(hash)) else { return Checked::No };
         match self.thread.passwords.look(hash, user, password) {
-            Ok(Ok(is_right)) => if is_right { Checked::Yes } else { Checked::No },
+            Ok(Ok(is_right)) => {
+                if is_right {
+                    Checked::Yes
+                } else {
+                    Checked::No
+                }
+            }
             Ok(Err(check)) => {
                 *self.check.borrow_mut() = Some(check);
                 Checked::Later

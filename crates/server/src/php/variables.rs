@@ -172,7 +172,7 @@ fn key_of_plugin(frame: &mut impl Variables, site: &Site, request: &Request) {
 fn environment(frame: &mut impl Variables, request: &Request) {
     let Some(ruling) = &request.ruling else { return };
     let verdict = &ruling.verdict;
-    for (name, value) in verdict.environment.0.iter().filter(|(name, _)| is_free(name)) {
+    for (name, value) in verdict.variables().filter(|(name, _)| is_free(name)) {
         frame.variable(name, value);
     }
     if let Some((path, query)) = &verdict.redirected_from {

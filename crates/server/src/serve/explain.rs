@@ -232,7 +232,11 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
     })
 }
 
-fn find_route_of(thread: &Rc<ServeThread>, site: &super::SiteWorkers, request: &mut Request) -> ExplainedRoute {
+fn find_route_of(
+    thread: &Rc<ServeThread>,
+    site: &super::SiteWorkers,
+    request: &mut Request,
+) -> ExplainedRoute {
     if let Some(reply) = rules::answer(site, request) {
         return ExplainedRoute::Refuse(reply.status);
     }
