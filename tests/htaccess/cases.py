@@ -98,7 +98,7 @@ case("look-around", ON + "RewriteRule ^(?!show|index)([a-z]+)$ show.php?w=$1 [L]
 # --- variables
 NAMES = """HTTP_USER_AGENT HTTP_REFERER HTTP_COOKIE HTTP_FORWARDED HTTP_HOST HTTP_ACCEPT REQUEST_METHOD REQUEST_SCHEME REQUEST_URI REQUEST_FILENAME
 SCRIPT_FILENAME PATH_INFO QUERY_STRING AUTH_TYPE DOCUMENT_ROOT SERVER_NAME REMOTE_ADDR REMOTE_HOST REMOTE_USER SERVER_ADDR SERVER_PROTOCOL
-THE_REQUEST HTTPS IS_SUBREQ IPV6 CONTEXT_DOCUMENT_ROOT HTTP:X-One HTTP:none ENV:XSET ENV:none NO_SUCH API_VERSION LA-U:REQUEST_URI"""
+THE_REQUEST HTTPS IS_SUBREQ IPV6 CONTEXT_DOCUMENT_ROOT HTTP:X-One HTTP:none ENV:XSET ENV:none NO_SUCH API_VERSION LA-U:REQUEST_URI LA-F:REQUEST_URI"""
 for NAME in NAMES.split():
     SEEN = {"User-Agent": "agent/1", "Referer": "http://r.test/", "Cookie": "a=b", "Forwarded": "for=1", "Accept": "text/x", "X-One": "one"}
     case("variable-" + NAME.lower().replace(":", "-"), "SetEnvIf Request_URI . XSET=yes\n" + ON + f"RewriteRule . - [E=XVALUE:%{{{NAME}}}]",
@@ -308,6 +308,7 @@ DirectorySlash On
 AddOutputFilterByType DEFLATE text/html
 AddOutputFilter DEFLATE css
 SetOutputFilter DEFLATE
+SetInputFilter DEFLATE
 FilterDeclare X
 FilterProvider X DEFLATE "%{CONTENT_TYPE} =~ m#text#"
 FilterProtocol X change=yes

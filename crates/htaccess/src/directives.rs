@@ -464,7 +464,7 @@ fn unset_env(reader: &mut Reader<'_>) -> Read {
     Ok(())
 }
 
-fn variables(words: &[String]) -> Result<Vec<(String, Option<String>)>, (Unusable, bool)> {
+fn variables(words: &[String]) -> Result<List, (Unusable, bool)> {
     if words.is_empty() {
         return invalid("a variable is missing");
     }
@@ -536,6 +536,7 @@ fn expires_by_type(reader: &mut Reader<'_>) -> Read {
     Ok(())
 }
 
+/// Names with values; `None` removes.
 type List = Vec<(String, Option<String>)>;
 
 fn extension(word: &str) -> String {

@@ -15,7 +15,7 @@ use crate::request::{Checked, Node, Request, World};
 use crate::rewrite::FileTest;
 use crate::rewriting::{self, LONGEST, Rewritten};
 use crate::template::{Environment, Moment, Values, Variable};
-use crate::verdict::{CacheWord, Outcome, Verdict};
+use crate::verdict::{CacheWord, ChangedFields, Outcome, Verdict};
 
 /// Maximum of internal redirects, as Apache's LimitInternalRecursion.
 const MOST_PASSES: usize = 10;
@@ -644,7 +644,7 @@ impl<'a, W: World> Pass<'a, W> {
     }
 
     /// RequestHeader: the fields that it changes.
-    fn request_fields(&self) -> Result<Vec<(String, Option<Vec<u8>>)>, TooManySteps> {
+    fn request_fields(&self) -> Result<ChangedFields, TooManySteps> {
         let changes: Vec<_> = self.layers.iter().flat_map(|layer| &layer.rules().request_headers).collect();
         if changes.is_empty() {
             return Ok(Vec::new());

@@ -25,6 +25,9 @@ pub enum Outcome {
     Wait,
 }
 
+/// Header fields with new values; `None`: without one.
+pub type ChangedFields = Vec<(String, Option<Vec<u8>>)>;
+
 /// A layer whose conditions hold: a folder's file, and the number of the layer in it.
 pub type Active = (Arc<Folder>, usize);
 
@@ -48,7 +51,7 @@ pub struct Verdict {
     /// The authenticated user; empty: none.
     pub user: String,
     /// Header fields of the request that PHP sees otherwise; `None`: not at all.
-    pub request_fields: Vec<(String, Option<Vec<u8>>)>,
+    pub request_fields: ChangedFields,
     /// Fields by which the response varies.
     pub vary: Vec<String>,
     /// Values of Set-Cookie fields.

@@ -66,11 +66,14 @@ struct Known {
     file: Option<(Option<Stamp>, Arc<Folder>)>,
 }
 
+/// Folders by path with a slash at the end.
+type ByPath = HashMap<Box<[u8]>, Known>;
+
 /// The folders of all sites that an event loop has looked at.
 #[derive(Debug, Default)]
 pub struct Folders {
-    /// By position of the site: its identity, and its folders by path with a slash at the end.
-    sites: Vec<(usize, HashMap<Box<[u8]>, Known>)>,
+    /// By position of the site: its identity, and its folders.
+    sites: Vec<(usize, ByPath)>,
 }
 
 impl Folders {
