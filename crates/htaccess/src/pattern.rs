@@ -53,6 +53,10 @@ impl Pattern {
     /// # Errors
     /// It is malformed, or uses what neither engine has; the text names the part.
     pub fn new(text: &str, ignores_case: bool) -> Result<Pattern, String> {
+        // A recursion in PCRE; a flag in `regex`, which would match something else.
+        if text.contains("(?R") {
+            return Err(format!("regular expression \"{text}\": recursion is not supported"));
+        }
         let translated = translate(text);
         let linear = regex::bytes::RegexBuilder::new(&translated)
             .unicode(false)
