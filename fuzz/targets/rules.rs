@@ -63,6 +63,7 @@ fn asks(rules: &Rules, flags: u8, place: Place<'_>, raw: &[u8], request: &[(&str
         method: if flags & 4 == 0 { "GET" } else { "HEAD" },
         scheme: "http",
         place,
+        rules: b"",
         raw_path: raw,
         host_is_known: true,
         has_content: false,

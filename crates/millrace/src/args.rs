@@ -23,7 +23,15 @@ pub enum Command {
     /// application. SIGTERM shuts down gracefully, SIGHUP reloads the configuration.
     Serve(ConfigArgs),
     /// Check a configuration: list every problem with its line and how to fix it; exit status 1 if there is an error
-    Check(ConfigArgs),
+    Check {
+        /// Instead, list the lines of .htaccess files that are not applied, below FOLDER or the sites' roots; exit status 1
+        /// if one of them closes what it covers
+        #[arg(long, value_name = "FOLDER", num_args = 0..=1)]
+        htaccess: Option<Option<std::path::PathBuf>>,
+        /// The configuration.
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Create a new site
     #[command(subcommand)]
     New(New),

@@ -8,6 +8,7 @@ mod cache;
 mod doctor;
 mod failure;
 mod hooks;
+mod htaccess;
 mod http;
 mod load;
 mod object_cache;
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(args) => serve::serve(&args),
-        Command::Check(args) => serve::check(&args),
+        Command::Check { htaccess: Some(folder), config } => htaccess::check(folder.as_deref(), &config),
+        Command::Check { htaccess: None, config } => serve::check(&config),
         Command::Explain { setting } => serve::explain(setting.as_deref()),
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),

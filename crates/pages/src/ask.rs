@@ -36,6 +36,8 @@ pub struct Asked<'a, I> {
     pub place: Place<'a>,
     /// The path as PHP sees it in `REQUEST_URI`, without the query.
     pub raw_path: &'a [u8],
+    /// What the site's rules do to the page, beyond what its URL determines; empty: nothing.
+    pub rules: &'a [u8],
     /// Whether the host is one of the site's names, or the site has none and accepts any.
     pub host_is_known: bool,
     /// Whether it has content.
@@ -223,6 +225,9 @@ fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> boo
     key.push(0);
     if asked.raw_path != place.path {
         item(key, b'p', asked.raw_path);
+    }
+    if !asked.rules.is_empty() {
+        item(key, b'r', asked.rules);
     }
     reduced
 }

@@ -1,7 +1,7 @@
 //! The path of a request, one folder per room.
 //!
 //! ```text
-//!  client -> accept -> protocol -> serve -> route -> Route
+//!  client -> accept -> protocol -> serve -> htaccess -> route -> Route
 //!              tls       ^                   | files      static file, open-file cache
 //!                        |                   | cache      page cache: a hit, or one PHP run for all waiting requests
 //!                        |                   | php        worker pool (own SAPI)
@@ -29,6 +29,7 @@ mod warm;
 
 mod cache;
 mod files;
+mod htaccess;
 mod objects;
 mod php;
 mod route;

@@ -432,6 +432,8 @@ pub struct Site {
     pub profile: Profile,
     /// Whether to look for a file or directory with the name in the URL before running the front controller.
     pub try_files: bool,
+    /// Whether `.htaccess` files have an effect.
+    pub htaccess: bool,
     /// Script, below the root, that answers URLs without a file: `/index.php`. `None`: they are 404.
     pub front_controller: Option<String>,
     /// Whether it is a network of WordPress sites; no other application uses it.

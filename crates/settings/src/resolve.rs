@@ -239,6 +239,7 @@ fn site(view: &View<'_>) -> Site {
         root: view.path("site.root").unwrap_or_default(),
         profile: view.profile(),
         try_files: view.switch("site.try_files"),
+        htaccess: view.choice("site.htaccess") == "auto",
         front_controller: view.text("site.front_controller"),
         network: match view.choice("site.network") {
             "off" => Multisite::Off,

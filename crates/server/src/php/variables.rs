@@ -40,9 +40,10 @@ pub fn write<'b>(
     if request.run.as_ref().is_some_and(|run| run.again) {
         frame.again();
     }
+    environment(&mut frame, request);
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
-    frame.variable(b"REDIRECT_STATUS", b"200");
+    redirect_status(&mut frame, request);
     frame.variable(b"SCRIPT_FILENAME", &script.filename);
     frame.variable(b"PATH_INFO", &script.path_info);
     litespeed(&mut frame, site, request);
@@ -82,9 +83,10 @@ pub fn write_params(
     let mut params = fastcgi::RequestRecords::begin(out, true);
     let root = site.plan.root.as_os_str().as_bytes();
     let seen = site.plan.fastcgi_root.as_ref().map_or(root, |root| root.as_os_str().as_bytes());
+    environment(&mut params, request);
     resource(&mut params, request, script, seen);
     connection(&mut params, site, request);
-    params.variable(b"REDIRECT_STATUS", b"200");
+    redirect_status(&mut params, request);
     if script.filename.ends_with(&script.name) {
         params.parts(b"SCRIPT_FILENAME", &[seen.strip_suffix(b"/").unwrap_or(seen), &script.name]);
     } else {
@@ -172,10 +174,51 @@ fn key_of_plugin(frame: &mut impl Variables, site: &Site, request: &Request) {
     }
 }
 
+/// The variables of the site's own rules. They come first: what the server says itself replaces them.
+fn environment(frame: &mut impl Variables, request: &Request) {
+    let Some(ruling) = &request.ruling else { return };
+    let verdict = &ruling.verdict;
+    for (name, value) in verdict.variables().filter(|(name, _)| is_free(name)) {
+        frame.variable(name, value);
+    }
+    if let Some((path, query)) = &verdict.redirected_from {
+        frame.variable(b"REDIRECT_URL", path);
+        if let Some(query) = query {
+            frame.variable(b"REDIRECT_QUERY_STRING", query);
+        }
+    }
+}
+
+/// `REDIRECT_STATUS`: 200, which php-cgi wants, or the status of the error whose page the script makes.
+fn redirect_status(frame: &mut impl Variables, request: &Request) {
+    let status = request.ruling.as_ref().and_then(|ruling| ruling.verdict.status).unwrap_or(200);
+    number(frame, b"REDIRECT_STATUS", status.into());
+}
+
+/// Whether rules may set a variable: not those by which the server tells PHP what to run and how.
+fn is_free(name: &[u8]) -> bool {
+    const OWN: [&[u8]; 8] = [
+        b"PHP_VALUE",
+        b"PHP_ADMIN_VALUE",
+        b"SCRIPT_FILENAME",
+        b"CONTENT_LENGTH",
+        b"REQUEST_METHOD",
+        b"HTTP_PROXY",
+        b"LSWS_EDITION",
+        b"X-LSCACHE",
+    ];
+    let is_name = !name.is_empty() && name.iter().all(|b| b.is_ascii_graphic() && *b != b'=');
+    is_name && !OWN.contains(&name) && !name.starts_with(b"MILLRACE_") && name != INJECT_VARIABLE.as_bytes()
+}
+
 /// The requested resource.
 fn resource(frame: &mut impl Variables, request: &Request, script: &Script, root: &[u8]) {
     let head = &request.head;
-    frame.variable(b"QUERY_STRING", request.query().unwrap_or_default());
+    let query = match &request.ruling {
+        Some(ruling) => ruling.verdict.query.as_deref(),
+        None => request.query(),
+    };
+    frame.variable(b"QUERY_STRING", query.unwrap_or_default());
     frame.variable(b"REQUEST_METHOD", head.method().as_bytes());
     frame.variable(b"CONTENT_TYPE", head.field("content-type").unwrap_or_default());
     match (head.framing(), request.content.length()) {
@@ -218,7 +261,11 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     }
     // The user whom the server has authenticated. nginx would insert any name that the client claims; applications
     // believe it.
-    frame.variable(b"REMOTE_USER", b"");
+    let user = request.ruling.as_ref().map_or("", |ruling| &ruling.verdict.user);
+    frame.variable(b"REMOTE_USER", user.as_bytes());
+    if !user.is_empty() {
+        frame.variable(b"AUTH_TYPE", b"Basic");
+    }
     address(frame, b"SERVER_ADDR", ends.local);
     match (ends.local, ends.scheme) {
         (Some(local), _) => number(frame, b"SERVER_PORT", local.port().into()),
@@ -279,6 +326,7 @@ fn host(authority: &str) -> &str {
 /// The request's fields as `HTTP_*` (RFC 3875 section 4.1.18).
 fn fields(frame: &mut impl Variables, request: &Request) {
     let head = &request.head;
+    let changed = request.ruling.as_ref().map_or(&[][..], |ruling| &ruling.verdict.request_fields);
     let mut host_written = false;
     let mut seen = NameFilter::default();
     let repeated = head.fields().any(|(name, _)| seen.add(name));
@@ -287,7 +335,14 @@ fn fields(frame: &mut impl Variables, request: &Request) {
             // The target's authority, or a trusted proxy's field, takes precedence over the field.
             host_written = true;
             frame.variable(b"HTTP_HOST", request.authority().as_bytes());
+        } else if changed.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            // A rule replaces it.
         } else if is_passed(name) && !(repeated && joined(frame, head, at, name)) {
+            frame.field(name.as_bytes(), value);
+        }
+    }
+    for (name, value) in changed.iter().filter(|(name, _)| is_passed(name)) {
+        if let Some(value) = value {
             frame.field(name.as_bytes(), value);
         }
     }
@@ -383,6 +438,7 @@ mod tests {
             run: None,
             is_shared: false,
             is_forwarded: false,
+            ruling: None,
         }
     }
 

@@ -32,32 +32,48 @@ pub enum Route {
 /// Methods for files.
 pub const FILE_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Finds the route of a request to `site`. Leaves the normalised path of its target in `path`.
+/// The route of a request to `site` whose path need not be looked up. Leaves the normalised path of its target in `path`.
+pub fn at_the_door(site: &Site, request: &Request, path: &mut Vec<u8>) -> Option<Route> {
+    let method = request.head.method();
+    if matches!(method, "TRACE" | "CONNECT") {
+        return Some(Route::Allow(405));
+    }
+    if request.head.path_query() == b"*" {
+        return Some(Route::Allow(200));
+    }
+    if path::normalise(request.raw_path(), path).is_err() {
+        return Some(Route::Refuse(400));
+    }
+    let (status, location) = front_door::redirect(site, request, path)?;
+    Some(Route::Redirect(status, location))
+}
+
+/// Finds the route to `path`: the request's normalised path, or what rules have made of it.
 pub fn find_route(
     context: &Context,
     files: &files::OpenFileCache,
     site: &Site,
     request: &Request,
-    path: &mut Vec<u8>,
+    path: &[u8],
 ) -> Route {
-    let method = request.head.method();
-    if matches!(method, "TRACE" | "CONNECT") {
-        return Route::Allow(405);
-    }
-    if request.head.path_query() == b"*" {
-        return Route::Allow(200);
-    }
-    if path::normalise(request.raw_path(), path).is_err() {
-        return Route::Refuse(400);
-    }
     if site.plan.internal.iter().any(|(prefix, _)| path.starts_with(prefix.as_bytes())) {
         // Only scripts lead there: see `handover`.
         return Route::Refuse(404);
     }
-    if let Some((status, location)) = front_door::redirect(site, request, path) {
-        return Route::Redirect(status, location);
-    }
     Finder { context, files, site }.find(request, path)
+}
+
+/// The path that stands for `path` in a network of sites, if nothing is at `path` itself.
+pub fn inner_path(
+    context: &Context,
+    files: &files::OpenFileCache,
+    site: &Site,
+    path: &[u8],
+) -> Option<Vec<u8>> {
+    let network = site.network.as_ref().filter(|_| site.plan.try_files)?;
+    let inner = network.inner(context, path, script_ends(path).next().is_some())?;
+    let is_here = !matches!(files.find(context, site, path, Purpose::Run), Node::Missing);
+    (!is_here && inner != path).then_some(inner)
 }
 
 /// Looks a path up in one site.

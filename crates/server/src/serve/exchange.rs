@@ -13,6 +13,7 @@ use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
 use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::{Counter, ResponseClass};
+use crate::htaccess::{self, Origin};
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
@@ -140,7 +141,13 @@ impl Exchange {
         client: &mut impl ExchangeClient,
     ) -> Result<Reply, ExchangeTrouble> {
         match self.reply(thread, client).await {
-            Ok(reply) => Ok(leave(&self.site, reply)),
+            Ok(mut reply) => {
+                if matches!(self.class, ResponseClass::Php) {
+                    let origin = if reply.is_turned_away() { Origin::Server } else { Origin::Script };
+                    htaccess::change(&thread.htaccess, thread, &self.site, &self.request, origin, &mut reply);
+                }
+                Ok(leave(&self.site, reply))
+            }
             Err(ExchangeTrouble::Answer(reply)) => Err(ExchangeTrouble::Answer(leave(&self.site, reply))),
             Err(ExchangeTrouble::Gone) => Err(ExchangeTrouble::Gone),
         }
@@ -178,7 +185,7 @@ impl Exchange {
             let response = match self.response.take() {
                 Some(response) => response,
                 None => {
-                    let (class, response) = respond(thread, &self.site, &self.request);
+                    let (class, response) = respond(thread, &self.site, &mut self.request);
                     self.class = class;
                     response
                 }
@@ -201,6 +208,10 @@ impl Exchange {
                 },
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
+                }
+                Response::Again(check) => {
+                    check.await;
+                    continue;
                 }
                 // Only crowd loops return this, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
@@ -228,6 +239,12 @@ impl Exchange {
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
         let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
+        // A script that is an error document, and sets no status itself.
+        if let Some(status) = self.request.ruling.as_ref().and_then(|ruling| ruling.verdict.status)
+            && reply.status == 200
+        {
+            reply.status = status;
+        }
         cache::settle(&thread.pages, &self.site.site, &self.request, &mut reply, cache_status);
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);

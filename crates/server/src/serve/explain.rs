@@ -10,6 +10,7 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use super::page_url::PageUrl;
+use super::respond::{Found, find};
 use super::{ServeThread, Setup, rules};
 use crate::cache::{self, Preview, purge::OrderError};
 use crate::context::stats::SiteCauses;
@@ -209,7 +210,7 @@ pub fn run(thread: &Rc<ServeThread>, question: Question) {
 /// # Errors
 /// The server would reject the request.
 fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanation, ExplainError> {
-    let (setup, request) = (thread.setup(), asked.request()?);
+    let (setup, mut request) = (thread.setup(), asked.request()?);
     let site = setup.workers_for(&asked.url.authority);
     let PageUrl { scheme, authority, target } = &asked.url;
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
@@ -219,7 +220,7 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
         profile: site.profile,
-        route: find_route_of(thread, site, &request),
+        route: find_route_of(thread, site, &mut request),
         cookies: states.map(|(cookie, state)| (name(cookie), in_words(state))).collect(),
         chosen: ChosenRules {
             cookies: cache.bypass_cookies.clone(),
@@ -231,12 +232,24 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
     })
 }
 
-fn find_route_of(thread: &Rc<ServeThread>, site: &super::SiteWorkers, request: &Request) -> ExplainedRoute {
+fn find_route_of(
+    thread: &Rc<ServeThread>,
+    site: &super::SiteWorkers,
+    request: &mut Request,
+) -> ExplainedRoute {
     if let Some(reply) = rules::answer(site, request) {
         return ExplainedRoute::Refuse(reply.status);
     }
     let mut path = Vec::new();
-    match route::find_route(thread, &thread.files, site, request, &mut path) {
+    let route = match route::at_the_door(site, request, &mut path) {
+        Some(route) => route,
+        None => match find(thread, site, request, &path) {
+            Found::Route(route) => route,
+            Found::Reply(reply) => return ExplainedRoute::Refuse(reply.status),
+            Found::Wait(_) => return ExplainedRoute::Refuse(401),
+        },
+    };
+    match route {
         Route::Php(_) => match cache::preview(&thread.pages, site, request, &path) {
             Some(preview) => ExplainedRoute::Page(Box::new(preview)),
             None => ExplainedRoute::Refuse(503),

@@ -10,6 +10,7 @@ use super::{ServeThread, leave, rules};
 use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
 use crate::context::stats::ResponseClass;
 use crate::files::{self, FileResponse};
+use crate::htaccess::{self, ErrorPage, Origin, Ruled};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
@@ -26,6 +27,8 @@ pub enum Response {
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// A script's response, after the request's content has arrived; and the cache status.
     Script(Script, CacheStatus),
+    /// Something must be found out first: then the request is routed again.
+    Again(Pin<Box<dyn Future<Output = ()>>>),
     /// Not here: the connection must go to an event loop that runs PHP.
     Elsewhere,
 }
@@ -34,7 +37,7 @@ pub enum Response {
 pub fn respond(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
-    request: &Request,
+    request: &mut Request,
 ) -> (ResponseClass, Response) {
     site.note_request(thread.clock.unix_time().as_secs());
     match decide(thread, site, request) {
@@ -43,7 +46,11 @@ pub fn respond(
     }
 }
 
-fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) -> (ResponseClass, Response) {
+fn decide(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &mut Request,
+) -> (ResponseClass, Response) {
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
@@ -54,11 +61,110 @@ fn decide(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request) 
         return other(purge::answer(&thread.pages, &thread.setup(), site, request));
     }
     let mut path = thread.path.take();
-    let route = route::find_route(thread, &thread.files, site, request, &mut path);
-    heed_changes(thread, site);
-    let response = follow(thread, site, request, &path, route);
+    let response = match route::at_the_door(site, request, &mut path) {
+        Some(route) => follow(thread, site, request, &path, route),
+        None => ruled(thread, site, request, &path),
+    };
     thread.path.replace(path);
     response
+}
+
+/// The result after the rules of `.htaccess` files; `path` is the request's normalised path.
+fn ruled(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &mut Request,
+    path: &[u8],
+) -> (ResponseClass, Response) {
+    let route = match find(thread, site, request, path) {
+        Found::Route(route) => route,
+        Found::Reply(mut reply) => {
+            htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+            return other(reply);
+        }
+        Found::Wait(check) => return (ResponseClass::Other, Response::Again(check)),
+    };
+    heed_changes(thread, site);
+    let Route::Refuse(status) = route else { return follow(thread, site, request, path, route) };
+    match htaccess::error_page(&thread.htaccess, thread, site, request, status) {
+        ErrorPage::Own => follow(thread, site, request, path, route),
+        ErrorPage::Reply(mut reply) => {
+            htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+            other(reply)
+        }
+        ErrorPage::Route => error_page(thread, site, request, path, status),
+    }
+}
+
+/// The page of the site for an error, to which the request's ruling leads now.
+fn error_page(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &mut Request,
+    path: &[u8],
+    status: u16,
+) -> (ResponseClass, Response) {
+    match routed(thread, site, request, path) {
+        Route::Php(script) => {
+            (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("error-document")))
+        }
+        route @ Route::File(_) => match follow(thread, site, request, path, route) {
+            (class, Response::Ready(mut reply)) => {
+                reply.status = if reply.status == 200 { status } else { reply.status };
+                (class, Response::Ready(reply))
+            }
+            (class, Response::Later(reply)) => {
+                let later = async move {
+                    let reply = reply.await;
+                    Reply { status: if reply.status == 200 { status } else { reply.status }, ..reply }
+                };
+                (class, Response::Later(Box::pin(later)))
+            }
+            response => response,
+        },
+        _ => follow(thread, site, request, path, Route::Refuse(status)),
+    }
+}
+
+/// What rules and routing find for a request.
+pub(super) enum Found {
+    /// A route.
+    Route(Route),
+    /// The rules respond.
+    Reply(Reply),
+    /// A password is being checked.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
+}
+
+/// Applies the rules of `.htaccess` files, and finds the route of what they make of the request.
+pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Found {
+    let mut result = htaccess::rule(&thread.htaccess, thread, site, request, path);
+    if matches!(result, Ruled::On) && site.plan.htaccess {
+        let target = request.ruling.as_ref().map_or(path, |ruling| &ruling.verdict.path);
+        // In a network of sites the rules of the folder count in which the file is.
+        if let Some(inner) = route::inner_path(thread, &thread.files, site, target) {
+            result = htaccess::rule(&thread.htaccess, thread, site, request, &inner);
+        }
+    }
+    match result {
+        Ruled::On => Found::Route(routed(thread, site, request, path)),
+        Ruled::Refuse(status) => Found::Route(Route::Refuse(status)),
+        Ruled::Reply(reply) => Found::Reply(reply),
+        Ruled::Wait(check) => Found::Wait(check),
+    }
+}
+
+/// The route of a request that its rules let pass.
+fn routed(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Route {
+    let Some(ruling) = request.ruling.clone() else {
+        return route::find_route(thread, &thread.files, site, request, path);
+    };
+    let verdict = &ruling.verdict;
+    match route::find_route(thread, &thread.files, site, request, &verdict.path) {
+        // The source of a script is never sent.
+        Route::Php(script) if !verdict.php && verdict.path.starts_with(&script.name) => Route::Refuse(403),
+        route => route,
+    }
 }
 
 fn other(reply: Reply) -> (ResponseClass, Response) {
@@ -92,20 +198,42 @@ fn follow(
     path: &[u8],
     route: Route,
 ) -> (ResponseClass, Response) {
-    other(match route {
+    let mut reply = match route {
         Route::Php(script) => return from_script(thread, site, request, path, script),
-        Route::File(entry) => {
-            let response = match files::answer(thread, request, &entry) {
-                FileResponse::Ready(reply) => Response::Ready(reply),
-                FileResponse::Later(reply) => Response::Later(reply),
-            };
-            return (ResponseClass::File, response);
-        }
+        Route::File(entry) => return (ResponseClass::File, from_file(thread, site, request, &entry)),
         Route::Redirect(status, location) => reply::redirect(status, &location),
         Route::Refuse(status) => reply::plain(status),
         Route::Allow(405) => reply::plain(405).with("Allow", FILE_METHODS),
         Route::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
-    })
+    };
+    htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+    other(reply)
+}
+
+/// A file, with the changes of its rules.
+fn from_file(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    entry: &Rc<files::FileEntry>,
+) -> Response {
+    let origin = Origin::File(entry.modified());
+    match files::answer(thread, request, entry) {
+        FileResponse::Ready(mut reply) => {
+            htaccess::change(&thread.htaccess, thread, site, request, origin, &mut reply);
+            Response::Ready(reply)
+        }
+        FileResponse::Later(reply) if request.ruling.is_none() => Response::Later(reply),
+        FileResponse::Later(reply) => {
+            let request = request.derived(request.head.path_query(), |_| true, &[]);
+            let (thread, site) = (thread.clone(), site.clone());
+            Response::Later(Box::pin(async move {
+                let mut reply = reply.await;
+                htaccess::change(&thread.htaccess, &thread, &site, &request, origin, &mut reply);
+                reply
+            }))
+        }
+    }
 }
 
 /// A cached page, or the script.
@@ -121,9 +249,15 @@ fn from_script(
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
     }
+    if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
+    }
     match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
-        Consulted::Hit(reply) => (ResponseClass::Page, Response::Ready(reply)),
+        Consulted::Hit(mut reply) => {
+            htaccess::change(&thread.htaccess, thread, site, request, Origin::Script, &mut reply);
+            (ResponseClass::Page, Response::Ready(reply))
+        }
         Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
         Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
         Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),

@@ -15,6 +15,7 @@ use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
 use crate::context::stats::{Insight, PhpStatus};
 use crate::context::{Context, Process, Swapped};
 use crate::files;
+use crate::htaccess::{HtaccessThread, SharedFolders};
 use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::site;
@@ -110,6 +111,8 @@ pub struct Service {
     pub uploads: Uploads,
     /// Certificates that are obtained automatically.
     pub acme: Arc<Acme>,
+    /// Compiled `.htaccess` files.
+    htaccess: Arc<SharedFolders>,
 }
 
 impl Service {
@@ -140,9 +143,9 @@ impl Service {
 
     /// Serves the sites of `setup`.
     pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
-        let (uploads, acme) = (Uploads::default(), Arc::default());
+        let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
         let plan = Swapped::new(setup.plan.clone());
-        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme })
+        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme, htaccess })
     }
 
     /// The setup in force.
@@ -172,6 +175,8 @@ pub struct ServeThread {
     pub context: Rc<Context>,
     /// What all threads share.
     pub service: Arc<Service>,
+    /// Its part of the rules of `.htaccess` files.
+    pub htaccess: HtaccessThread,
     /// Its open-file cache.
     pub files: files::OpenFileCache,
     /// Its part of the page cache.
@@ -191,6 +196,7 @@ impl ServeThread {
         let setup = service.setup();
         let context = Context::new(index, loops, service.process.clone(), setup.plan.clone());
         Rc::new(ServeThread {
+            htaccess: HtaccessThread::new(service.htaccess.clone()),
             files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),
             php: context.clone(),

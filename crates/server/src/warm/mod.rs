@@ -147,8 +147,8 @@ async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
 const UNDECIDED: &str = "made";
 
 async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmRequest) -> Fetched {
-    let Some(request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
-    let (_, response) = serve::respond(thread, site, &request);
+    let Some(mut request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
+    let (_, response) = serve::respond(thread, site, &mut request);
     let reply = match response {
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,
@@ -160,7 +160,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },
         // It would be made and dropped.
-        Response::Script(_, _) | Response::Elsewhere => {
+        Response::Script(_, _) | Response::Again(_) | Response::Elsewhere => {
             return Fetched::because("not cached", 0, "the request bypasses the page cache");
         }
     };

@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub use body::{Collector, Content};
 pub use client::{Certificate, CertifiedClient};
 pub use hints::{Hints, TakesHints};
+use millrace_htaccess::Verdict;
 use millrace_pages::visitors::Standing;
 use millrace_settings::plan::Network;
 use millrace_wire::head::Head;
@@ -104,6 +105,17 @@ pub struct Request {
     pub is_shared: bool,
     /// A trusted proxy has sent it.
     pub is_forwarded: bool,
+    /// What the `.htaccess` files on its way say about it; `None`: there are none, or it has not been routed yet.
+    pub ruling: Option<Arc<Ruling>>,
+}
+
+/// What `.htaccess` files say about a request.
+#[derive(Debug)]
+pub struct Ruling {
+    /// Their verdict.
+    pub verdict: Verdict,
+    /// What it does to a page, as a part of the page's key; empty if nothing.
+    pub key: Box<[u8]>,
 }
 
 impl Request {
@@ -125,6 +137,7 @@ impl Request {
             run: None,
             is_shared: false,
             is_forwarded,
+            ruling: None,
         }
     }
 
@@ -150,6 +163,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            ruling: self.ruling.clone(),
         }
     }
 
@@ -171,6 +185,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            ruling: self.ruling.clone(),
         }
     }
 

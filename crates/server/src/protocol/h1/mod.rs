@@ -271,7 +271,7 @@ fn answer(
     thread: &Rc<ProtocolThread>,
     connection: &Connection,
     setup: &SharedSetup,
-    request: Request,
+    mut request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
     let site = setup.workers_for(request.authority());
@@ -284,7 +284,7 @@ fn answer(
     if request.head.framing() != Framing::None {
         return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
     }
-    match serve::respond(thread.serve(), site, &request) {
+    match serve::respond(thread.serve(), site, &mut request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
             ready(thread, connection, request, class, &reply, output)
         }
@@ -300,11 +300,11 @@ fn answer_or_pass_on(
     connection: &Connection,
     exit: &Exit,
     site: &Arc<SiteWorkers>,
-    request: Request,
+    mut request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
     if request.head.framing() == Framing::None
-        && let (class, Response::Ready(reply)) = serve::respond(thread.serve(), site, &request)
+        && let (class, Response::Ready(reply)) = serve::respond(thread.serve(), site, &mut request)
         && is_short(&reply)
     {
         return ready(thread, connection, request, class, &reply, output);

@@ -312,7 +312,7 @@ impl Driver {
         &mut self,
         setup: &SharedSetup,
         site: &Arc<SiteWorkers>,
-        request: Request,
+        mut request: Request,
         content: RecvStream,
         respond: SendResponse<Piece>,
         said: Option<Priority>,
@@ -320,7 +320,7 @@ impl Driver {
         let thread = self.connection.thread.clone();
         let (class, response) = match self.connection.is_shed() {
             true => (ResponseClass::Other, Response::Ready(no_room(site))),
-            false => serve::respond(thread.serve(), site, &request),
+            false => serve::respond(thread.serve(), site, &mut request),
         };
         match (class, response) {
             (class, response @ Response::Ready(_)) if !content.is_end_stream() => {

@@ -123,6 +123,21 @@ static ROWS: &[Setting] = &[
         ..SITE
     },
     Setting {
+        key: "site.htaccess",
+        kind: Kind::Choice(&[
+            ("auto", "apply the rules of `.htaccess` files"),
+            ("off", "ignore these files"),
+        ]),
+        default: Default::Fixed("auto"),
+        line: "Whether `.htaccess` files in the site's folders have an effect.",
+        reason: "Applications and plugins protect folders with these files, and rely on them. Changes apply within a \
+                 second. A folder without such files costs nothing; `off` is for sites whose files must not count, for \
+                 example because visitors can write some.",
+        example: "\"off\"",
+        elsewhere: &["allowoverride", "autoloadhtaccess", "accessfilename"],
+        ..SITE
+    },
+    Setting {
         key: "files.index",
         kind: Kind::FileNames,
         default: Default::Fixed("index.php, index.html, index.htm"),

@@ -1,0 +1,460 @@
+//! Who may have a resource: `Require` (mod_authz_core, mod_authz_host), and `Order`, `Allow`, `Deny`
+//! (mod_access_compat).
+
+use std::net::IpAddr;
+
+use crate::expression::{Expression, Scope};
+use crate::pattern::{Pattern, TooManySteps};
+use crate::request::Checked;
+
+/// Methods that a rule is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Methods {
+    /// All.
+    #[default]
+    All,
+    /// `<Limit>`: these. GET includes HEAD.
+    Only(Vec<String>),
+    /// `<LimitExcept>`: all others.
+    Except(Vec<String>),
+}
+
+impl Methods {
+    /// Whether a method is among them.
+    pub fn include(&self, method: &str) -> bool {
+        let method = if method == "HEAD" { "GET" } else { method };
+        match self {
+            Methods::All => true,
+            Methods::Only(list) => list.iter().any(|known| known == method),
+            Methods::Except(list) => !list.iter().any(|known| known == method),
+        }
+    }
+}
+
+/// A network: an address and the number of its leading bits that count; or a part of an IPv4 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// `10.1.2.3`, `10.1`, `10.1.0.0/16`, `10.1.0.0/255.255.0.0`, `2001:db8::/32`.
+    ///
+    /// # Errors
+    /// It is none of these.
+    pub fn new(text: &str) -> Result<Network, String> {
+        let error = || format!("\"{text}\" is no address or network");
+        let (address, mask) = match text.split_once('/') {
+            Some((address, mask)) => (address, Some(mask)),
+            None => (text, None),
+        };
+        let (address, given) = match address.parse::<IpAddr>() {
+            Ok(address) => (address, if address.is_ipv4() { 32 } else { 128 }),
+            Err(_) => part(address).ok_or_else(error)?,
+        };
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match mask {
+            None => given,
+            Some(mask) => match (mask.parse::<u32>(), mask.parse::<std::net::Ipv4Addr>()) {
+                (Ok(bits), _) if bits <= most => bits,
+                (_, Ok(mask))
+                    if address.is_ipv4()
+                        && u32::from(mask).leading_ones() == u32::from(mask).count_ones() =>
+                {
+                    u32::from(mask).count_ones()
+                }
+                _ => return Err(error()),
+            },
+        };
+        Ok(Network { address, bits })
+    }
+
+    /// Whether an address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let shift = 32 - self.bits.min(32);
+                (u64::from(u32::from(own)) >> shift) == (u64::from(u32::from(other)) >> shift)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let shift = 128 - self.bits.min(128);
+                shift == 128 || (u128::from(own) >> shift) == (u128::from(other) >> shift)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// One to three numbers of an IPv4 address: `10.`, `10.1`.
+fn part(text: &str) -> Option<(IpAddr, u32)> {
+    let mut octets = [0; 4];
+    let mut count = 0;
+    for number in text.strip_suffix('.').unwrap_or(text).split('.') {
+        *octets.get_mut(count).filter(|_| count < 3)? = number.parse().ok()?;
+        count += 1;
+    }
+    Some((octets.into(), u32::try_from(count).ok()? * 8))
+}
+
+/// What a single `Require` or `Allow from` asks for.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// `all granted`, `all denied`
+    All(bool),
+    /// `ip`, and addresses of `Allow from`.
+    Networks(Vec<Network>),
+    /// `local`
+    Local,
+    /// `method`
+    Method(Vec<String>),
+    /// `env`; with `!`: it is not set.
+    Environment(Vec<(bool, String)>),
+    /// `expr`
+    Expression(Box<Expression>),
+    /// `valid-user`
+    ValidUser,
+    /// `user`
+    Users(Vec<String>),
+    /// `group`
+    Groups(Vec<String>),
+    /// Not supported: nobody has it.
+    Never,
+}
+
+/// A tree of requirements.
+#[derive(Clone, Debug)]
+pub enum Requirement {
+    /// One, for some methods.
+    Single(Test, Methods),
+    /// `not`
+    Not(Box<Requirement>),
+    /// `<RequireAll>`
+    All(Vec<Requirement>),
+    /// `<RequireAny>`, and a folder's own list.
+    Any(Vec<Requirement>),
+    /// `<RequireNone>`
+    None(Vec<Requirement>),
+}
+
+/// The result of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// It is met.
+    Yes,
+    /// It is not met.
+    No,
+    /// It is not met, and a user could change that.
+    NeedsUser,
+    /// It says nothing.
+    Neutral,
+}
+
+/// What requirements ask about beside expressions.
+pub trait Client: Scope {
+    /// The request's method.
+    fn method(&self) -> &str;
+    /// The server's address.
+    fn local(&self) -> Option<IpAddr>;
+    /// Whether an environment variable is set.
+    fn has_variable(&self, name: &str) -> bool;
+    /// The authenticated user; empty: none has been asked for yet.
+    fn user(&self) -> &str;
+    /// Whether the user is in one of these groups.
+    fn in_group(&self, groups: &[String]) -> Checked;
+}
+
+impl Test {
+    /// Whether the client meets it; `None`: a user is needed.
+    fn met(&self, client: &impl Client) -> Result<Option<bool>, TooManySteps> {
+        let user = client.user();
+        let by_user = |test: &dyn Fn() -> bool| (!user.is_empty()).then(test);
+        Ok(match self {
+            Test::All(granted) => Some(*granted),
+            Test::Networks(networks) => {
+                let remote = client.remote();
+                Some(remote.is_some_and(|remote| networks.iter().any(|network| network.contains(remote))))
+            }
+            Test::Local => {
+                Some(client.remote().is_none_or(|remote| {
+                    remote.to_canonical().is_loopback() || Some(remote) == client.local()
+                }))
+            }
+            Test::Method(methods) => Some(Methods::Only(methods.clone()).include(client.method())),
+            Test::Environment(names) => {
+                Some(names.iter().any(|(is_set, name)| client.has_variable(name) == *is_set))
+            }
+            Test::Expression(expression) => Some(expression.holds(client)?),
+            Test::ValidUser => by_user(&|| true),
+            Test::Users(users) => by_user(&|| users.iter().any(|known| known == user)),
+            Test::Groups(groups) => by_user(&|| client.in_group(groups) == Checked::Yes),
+            Test::Never => Some(false),
+        })
+    }
+}
+
+impl Requirement {
+    /// The result for a client.
+    ///
+    /// # Errors
+    /// A regular expression took too many steps.
+    pub fn result(&self, client: &impl Client) -> Result<Granted, TooManySteps> {
+        Ok(match self {
+            Requirement::Single(_, methods) if !methods.include(client.method()) => Granted::Neutral,
+            Requirement::Single(test, _) => match test.met(client)? {
+                Some(true) => Granted::Yes,
+                Some(false) => Granted::No,
+                None => Granted::NeedsUser,
+            },
+            Requirement::Not(inner) => negated(inner.result(client)?),
+            Requirement::All(list) => all(list, client)?,
+            Requirement::Any(list) => any(list, client)?,
+            Requirement::None(list) => negated(any(list, client)?),
+        })
+    }
+
+    /// Whether it can grant anything: a list of negations alone can't, and Apache refuses it.
+    pub fn can_grant(&self) -> bool {
+        !matches!(self, Requirement::Not(_) | Requirement::None(_))
+    }
+
+    /// Whether a part of it is for this method: if none is, everybody has access.
+    pub fn is_about(&self, method: &str) -> bool {
+        match self {
+            Requirement::Single(_, methods) => methods.include(method),
+            Requirement::Not(inner) => inner.is_about(method),
+            Requirement::All(list) | Requirement::Any(list) | Requirement::None(list) => {
+                list.iter().any(|inner| inner.is_about(method))
+            }
+        }
+    }
+}
+
+/// No grant comes from a negation.
+fn negated(result: Granted) -> Granted {
+    if result == Granted::Yes { Granted::No } else { Granted::Neutral }
+}
+
+fn all(list: &[Requirement], client: &impl Client) -> Result<Granted, TooManySteps> {
+    let mut result = Granted::Neutral;
+    for requirement in list {
+        match requirement.result(client)? {
+            Granted::No => return Ok(Granted::No),
+            Granted::NeedsUser => result = Granted::NeedsUser,
+            Granted::Yes if result == Granted::Neutral => result = Granted::Yes,
+            Granted::Yes | Granted::Neutral => {}
+        }
+    }
+    Ok(result)
+}
+
+fn any(list: &[Requirement], client: &impl Client) -> Result<Granted, TooManySteps> {
+    let mut result = Granted::Neutral;
+    for requirement in list {
+        match requirement.result(client)? {
+            Granted::Yes => return Ok(Granted::Yes),
+            Granted::NeedsUser => result = Granted::NeedsUser,
+            Granted::No if result == Granted::Neutral => result = Granted::No,
+            Granted::No | Granted::Neutral => {}
+        }
+    }
+    Ok(result)
+}
+
+/// `Order`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// `deny,allow`: what neither names has access.
+    #[default]
+    DenyAllow,
+    /// `allow,deny`: what neither names has none.
+    AllowDeny,
+    /// `mutual-failure`
+    MutualFailure,
+}
+
+/// `Order`, `Allow` and `Deny` of one folder or section.
+#[derive(Clone, Debug, Default)]
+pub struct Compat {
+    /// The order, and the methods that it is for; the last one that is for the method counts.
+    pub orders: Vec<(Order, Methods)>,
+    /// `Allow from`
+    pub allow: Vec<(Test, Methods)>,
+    /// `Deny from`
+    pub deny: Vec<(Test, Methods)>,
+}
+
+impl Compat {
+    /// Whether the client has access.
+    ///
+    /// # Errors
+    /// A regular expression took too many steps.
+    pub fn allows(&self, client: &impl Client) -> Result<bool, TooManySteps> {
+        let method = client.method();
+        let order = self.orders.iter().rev().find(|(_, methods)| methods.include(method));
+        let named = |list: &[(Test, Methods)]| -> Result<bool, TooManySteps> {
+            for (test, methods) in list {
+                if methods.include(method) && test.met(client)? == Some(true) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let (allowed, denied) = (named(&self.allow)?, named(&self.deny)?);
+        Ok(match order.map(|(order, _)| *order).unwrap_or_default() {
+            Order::DenyAllow => allowed || !denied,
+            Order::AllowDeny | Order::MutualFailure => allowed && !denied,
+        })
+    }
+}
+
+/// Reads the arguments of a `Require`.
+///
+/// # Errors
+/// It is malformed; or, with `true`, not supported.
+pub fn requirement(words: &[String], methods: &Methods) -> Result<Requirement, (String, bool)> {
+    let [kind, rest @ ..] = words else { return Err(("Require needs an argument".to_owned(), false)) };
+    if kind.eq_ignore_ascii_case("not") {
+        return Ok(Requirement::Not(Box::new(requirement(rest, methods)?)));
+    }
+    let invalid = |text: String| (text, false);
+    let test = match (kind.to_ascii_lowercase().as_str(), rest) {
+        ("all", [what]) if what.eq_ignore_ascii_case("granted") => Test::All(true),
+        ("all", [what]) if what.eq_ignore_ascii_case("denied") => Test::All(false),
+        ("ip", [_, ..]) => Test::Networks(networks(rest).map_err(invalid)?),
+        ("local", []) => Test::Local,
+        ("method", [_, ..]) => Test::Method(rest.to_vec()),
+        ("env", [_, ..]) => Test::Environment(rest.iter().map(|name| variable(name)).collect()),
+        ("expr", [_, ..]) => {
+            Test::Expression(Box::new(Expression::parse(&rest.join(" ")).map_err(|why| (why, true))?))
+        }
+        ("valid-user", _) => Test::ValidUser,
+        ("user", [_, ..]) => Test::Users(rest.to_vec()),
+        ("group", [_, ..]) => Test::Groups(rest.to_vec()),
+        ("host" | "forward-dns", [_, ..]) => {
+            return Err(("host names of clients are not looked up: name their addresses".to_owned(), true));
+        }
+        ("all" | "ip" | "method" | "env" | "expr" | "user" | "group" | "local", _) => {
+            return Err(invalid(format!("Require {}: wrong arguments", words.join(" "))));
+        }
+        _ => return Err((format!("Require {kind} is not supported"), true)),
+    };
+    Ok(Requirement::Single(test, methods.clone()))
+}
+
+fn variable(name: &str) -> (bool, String) {
+    match name.strip_prefix('!') {
+        Some(name) => (false, name.to_owned()),
+        None => (true, name.to_owned()),
+    }
+}
+
+fn networks(words: &[String]) -> Result<Vec<Network>, String> {
+    words.iter().map(|word| Network::new(word)).collect()
+}
+
+/// Reads what follows `Allow from` or `Deny from`.
+///
+/// # Errors
+/// It is malformed; or, with `true`, not supported.
+pub fn from(words: &[String]) -> Result<Test, (String, bool)> {
+    let [keyword, rest @ ..] = words else { return Err(("\"from\" is missing".to_owned(), false)) };
+    let [first, ..] = rest else { return Err(("an address is missing".to_owned(), false)) };
+    if !keyword.eq_ignore_ascii_case("from") {
+        return Err(("\"from\" is missing".to_owned(), false));
+    }
+    if rest.iter().any(|word| word.eq_ignore_ascii_case("all")) {
+        return Ok(Test::All(true));
+    }
+    if let Some(name) = first.get(..4).filter(|start| start.eq_ignore_ascii_case("env=")).map(|_| &first[4..])
+    {
+        return Ok(Test::Environment(vec![variable(name)]));
+    }
+    networks(rest).map(Test::Networks).map_err(|_| {
+        (
+            format!("\"{}\": host names of clients are not looked up: name their addresses", rest.join(" ")),
+            true,
+        )
+    })
+}
+
+/// Basic authentication (mod_auth_basic, mod_authn_file, mod_authz_groupfile).
+#[derive(Clone, Debug, Default)]
+pub struct Authentication {
+    /// AuthType; `None`: not set here.
+    pub kind: Option<String>,
+    /// AuthName
+    pub realm: Option<String>,
+    /// AuthUserFile
+    pub users: Option<String>,
+    /// AuthGroupFile
+    pub groups: Option<String>,
+}
+
+/// `Satisfy`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Satisfy {
+    /// Address and user.
+    #[default]
+    All,
+    /// One of them.
+    Any,
+}
+
+/// `SetEnvIf` and its relatives.
+#[derive(Clone, Debug)]
+pub struct SetEnvIf {
+    /// The tested property.
+    pub attribute: Attribute,
+    /// The pattern.
+    pub pattern: Pattern,
+    /// Variables to set, with their values, or to unset.
+    pub variables: Vec<(String, Option<String>)>,
+}
+
+/// What a SetEnvIf tests.
+#[derive(Clone, Debug)]
+pub enum Attribute {
+    /// `Remote_Addr`, `Remote_Host`
+    Remote,
+    /// `Server_Addr`
+    Local,
+    /// `Request_Method`
+    Method,
+    /// `Request_Protocol`
+    Protocol,
+    /// `Request_URI`
+    Path,
+    /// A header field, or else an environment variable.
+    Field(String),
+    /// The first header field whose name matches.
+    Fields(Pattern),
+    /// `SetEnvIfExpr`
+    Expression(Box<Expression>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_by_part_bits_and_mask() {
+        for (network, inside, outside) in [
+            ("10.1", "10.1.2.3", "10.2.0.1"),
+            ("10.", "10.9.9.9", "11.0.0.1"),
+            ("10.1.0.0/16", "10.1.255.1", "10.2.0.1"),
+            ("10.1.0.0/255.255.0.0", "10.1.0.1", "10.2.0.1"),
+            ("2001:db8::/32", "2001:db8::1", "2001:db9::1"),
+            ("127.0.0.1", "::ffff:127.0.0.1", "127.0.0.2"),
+            ("::1", "::1", "::2"),
+        ] {
+            let known = Network::new(network).unwrap();
+            assert!(known.contains(inside.parse().unwrap()), "{network} {inside}");
+            assert!(!known.contains(outside.parse().unwrap()), "{network} {outside}");
+        }
+        for wrong in ["", "a", "10.1.2.3.4", "10/33", "1.2.3.4/255.0.255.0", "::1/129"] {
+            assert!(Network::new(wrong).is_err(), "{wrong}");
+        }
+        assert!(Network::new("0.0.0.0/0").unwrap().contains("9.9.9.9".parse().unwrap()));
+    }
+}

@@ -1,0 +1,474 @@
+//! Expressions of `<If>`, `RewriteCond expr`, `Require expr` and `Header ... expr=` (Apache's "Expressions in Apache HTTP
+//! Server"). What isn't here is an error, so that a section with it can be treated as restricting.
+
+use std::net::IpAddr;
+
+use crate::access::Network;
+use crate::pattern::{Captures, Pattern, TooManySteps};
+use crate::rewrite::{Comparison, FileTest};
+use crate::template::{Values, Variable};
+
+/// Maximum depth of parentheses and negations.
+const DEEPEST: usize = 32;
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub enum Expression {
+    /// `true`, `false`
+    Constant(bool),
+    /// `!a`
+    Not(Box<Expression>),
+    /// `a && b`
+    And(Box<Expression>, Box<Expression>),
+    /// `a || b`
+    Or(Box<Expression>, Box<Expression>),
+    /// `a == b` and the like, as texts or as integers.
+    Compare(Word, Comparison, Word, bool),
+    /// `a =~ m#b#`, `a !~ m#b#`
+    Match(Word, Pattern, bool),
+    /// `a in {'b', 'c'}`
+    In(Word, Vec<Word>),
+    /// `a -ipmatch 'b'`
+    Address(Word, Network),
+    /// `a -strmatch 'b*'`, and without regard to case.
+    Glob(Word, Word, bool),
+    /// `-n a`, `-z a`: not empty, empty.
+    Empty(Word, bool),
+    /// `-T a`: neither empty nor `0`, `off`, `false`, `no`.
+    Truth(Word),
+    /// `-f a` and the like.
+    File(FileTest, Word),
+    /// `-R 'network'`
+    Remote(Network),
+}
+
+/// A text of an expression: pieces in sequence.
+#[derive(Clone, Debug)]
+pub struct Word(Vec<Piece>);
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    Variable(Variable),
+    /// `$1`: of the last match in the expression.
+    Group(usize),
+    Function(Function, Box<Word>),
+}
+
+/// A function of one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Field,
+    Environment,
+    Lower,
+    Upper,
+    Escape,
+}
+
+/// What expressions ask about beside variables.
+pub trait Scope: Values {
+    /// Whether an absolute path is so.
+    fn file(&self, test: FileTest, path: &[u8]) -> bool;
+    /// The client's address.
+    fn remote(&self) -> Option<IpAddr>;
+}
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// It is malformed, or uses what is not supported.
+    pub fn parse(text: &str) -> Result<Expression, String> {
+        let mut parser = Parser { text, at: 0, depth: 0 };
+        let expression = parser.or()?;
+        parser.space();
+        if parser.at < text.len() {
+            return Err(format!("expression \"{text}\": can't read \"{}\"", &text[parser.at..]));
+        }
+        Ok(expression)
+    }
+
+    /// Whether it holds.
+    ///
+    /// # Errors
+    /// A regular expression took too many steps.
+    pub fn holds(&self, scope: &impl Scope) -> Result<bool, TooManySteps> {
+        self.test(scope, &mut None)
+    }
+
+    fn test(&self, scope: &impl Scope, groups: &mut Option<Captures>) -> Result<bool, TooManySteps> {
+        Ok(match self {
+            Expression::Constant(value) => *value,
+            Expression::Not(inner) => !inner.test(scope, groups)?,
+            Expression::And(a, b) => a.test(scope, groups)? && b.test(scope, groups)?,
+            Expression::Or(a, b) => a.test(scope, groups)? || b.test(scope, groups)?,
+            Expression::Compare(a, comparison, b, as_numbers) => {
+                let (a, b) = (a.value(scope, groups), b.value(scope, groups));
+                comparison.holds(if *as_numbers { number(&a).cmp(&number(&b)) } else { a.cmp(&b) })
+            }
+            Expression::Match(word, pattern, wanted) => {
+                let found = pattern.captures(&word.value(scope, groups))?;
+                let matches = found.is_some();
+                if matches {
+                    *groups = found;
+                }
+                matches == *wanted
+            }
+            Expression::In(word, list) => {
+                let value = word.value(scope, groups);
+                list.iter().any(|item| item.value(scope, groups) == value)
+            }
+            Expression::Address(word, network) => {
+                let value = word.value(scope, groups);
+                let address = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                address.is_some_and(|address| network.contains(address))
+            }
+            Expression::Glob(word, pattern, ignores_case) => {
+                let (mut value, mut pattern) = (word.value(scope, groups), pattern.value(scope, groups));
+                if *ignores_case {
+                    value.make_ascii_lowercase();
+                    pattern.make_ascii_lowercase();
+                }
+                crate::glob::matches(&pattern, &value)
+            }
+            Expression::Empty(word, wanted) => word.value(scope, groups).is_empty() == *wanted,
+            Expression::Truth(word) => {
+                let value = word.value(scope, groups).to_ascii_lowercase();
+                !matches!(&value[..], b"" | b"0" | b"off" | b"false" | b"no")
+            }
+            Expression::File(test, word) => scope.file(*test, &word.value(scope, groups)),
+            Expression::Remote(network) => scope.remote().is_some_and(|address| network.contains(address)),
+        })
+    }
+}
+
+/// The integer at the start of a text, as C's `atoi`.
+pub fn number(text: &[u8]) -> i64 {
+    let text = text.trim_ascii_start();
+    let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    let digits = text[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let text = std::str::from_utf8(&text[..sign + digits]).unwrap_or("");
+    text.parse().unwrap_or(0)
+}
+
+impl Word {
+    fn value(&self, scope: &impl Scope, groups: &Option<Captures>) -> Vec<u8> {
+        let mut out = Vec::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Variable(variable) => out.extend(scope.value(variable)),
+                Piece::Group(number) => {
+                    out.extend_from_slice(groups.as_ref().map_or(&[], |groups| groups.group(*number)));
+                }
+                Piece::Function(function, word) => {
+                    out.extend(function.call(scope, word.value(scope, groups)));
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads the inside of a quoted text, or a word.
+    fn new(text: &str) -> Result<Word, String> {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        let mut plain = Vec::new();
+        while !rest.is_empty() {
+            let end = rest.find('}').filter(|_| rest.starts_with("%{"));
+            let digit =
+                rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
+            let (piece, length) = match (end, digit) {
+                (Some(end), _) => (reference(&rest[2..end])?, end + 1),
+                (None, Some(digit)) => (Piece::Group(usize::from(digit - b'0')), 2),
+                (None, None) => {
+                    let c = rest.chars().next().map_or(1, char::len_utf8);
+                    plain.extend_from_slice(&rest.as_bytes()[..c]);
+                    rest = &rest[c..];
+                    continue;
+                }
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(piece);
+            rest = &rest[length..];
+        }
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Word(pieces))
+    }
+}
+
+/// What stands between `%{` and `}`.
+fn reference(name: &str) -> Result<Piece, String> {
+    let upper = name.to_ascii_uppercase();
+    if let Some((function, argument)) = name.split_once(':')
+        && !["HTTP", "ENV"].contains(&function.to_ascii_uppercase().as_str())
+    {
+        return Ok(Piece::Function(Function::new(function)?, Box::new(Word::new(argument)?)));
+    }
+    const NOT_HERE: [&str; 8] = [
+        "CONTENT_TYPE",
+        "REQUEST_STATUS",
+        "REMOTE_IDENT",
+        "DOCUMENT_URI_",
+        "HANDLER",
+        "RESOURCE",
+        "CONN_LOG_ID",
+        "REQUEST_LOG_ID",
+    ];
+    if NOT_HERE.contains(&upper.as_str()) {
+        return Err(format!("the variable {name} is not supported in expressions"));
+    }
+    Ok(Piece::Variable(Variable::new(name)))
+}
+
+impl Function {
+    fn new(name: &str) -> Result<Function, String> {
+        Ok(match name {
+            "http" | "req" | "req_novary" => Function::Field,
+            "env" | "reqenv" | "note" | "osenv" => Function::Environment,
+            "tolower" => Function::Lower,
+            "toupper" => Function::Upper,
+            "escape" => Function::Escape,
+            _ => return Err(format!("the function {name} is not supported in expressions")),
+        })
+    }
+
+    fn call(self, scope: &impl Scope, argument: Vec<u8>) -> Vec<u8> {
+        let name = || String::from_utf8_lossy(&argument).into_owned();
+        match self {
+            Function::Field => scope.value(&Variable::Field(name())),
+            Function::Environment => scope.value(&Variable::Environment(name())),
+            Function::Lower => argument.to_ascii_lowercase(),
+            Function::Upper => argument.to_ascii_uppercase(),
+            Function::Escape => crate::escape::path(&argument),
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+/// Binary operators on words, the longer ones first.
+const COMPARISONS: [(&str, Comparison, bool); 19] = [
+    ("==", Comparison::Equal, false),
+    ("!=", Comparison::NotEqual, false),
+    ("<=", Comparison::AtMost, false),
+    (">=", Comparison::AtLeast, false),
+    ("<", Comparison::Less, false),
+    (">", Comparison::Greater, false),
+    ("-eq", Comparison::Equal, true),
+    ("eq", Comparison::Equal, true),
+    ("-ne", Comparison::NotEqual, true),
+    ("ne", Comparison::NotEqual, true),
+    ("-lt", Comparison::Less, true),
+    ("lt", Comparison::Less, true),
+    ("-le", Comparison::AtMost, true),
+    ("le", Comparison::AtMost, true),
+    ("-gt", Comparison::Greater, true),
+    ("gt", Comparison::Greater, true),
+    ("-ge", Comparison::AtLeast, true),
+    ("ge", Comparison::AtLeast, true),
+    ("=", Comparison::Equal, false),
+];
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    fn fail<T>(&self, what: &str) -> Result<T, String> {
+        Err(format!("expression \"{}\": {what} at \"{}\"", self.text, self.rest()))
+    }
+
+    /// Takes `token` if it is next; a token of letters must be a word of its own.
+    fn take(&mut self, token: &str) -> bool {
+        self.space();
+        let Some(after) = self.rest().strip_prefix(token) else { return false };
+        let is_word = token.ends_with(|c: char| c.is_ascii_alphabetic());
+        if is_word && after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+            return false;
+        }
+        self.at += token.len();
+        true
+    }
+
+    fn or(&mut self) -> Result<Expression, String> {
+        let mut left = self.and()?;
+        while self.take("||") || self.take("or") {
+            left = Expression::Or(Box::new(left), Box::new(self.and()?));
+        }
+        Ok(left)
+    }
+
+    fn and(&mut self) -> Result<Expression, String> {
+        let mut left = self.term()?;
+        while self.take("&&") || self.take("and") {
+            left = Expression::And(Box::new(left), Box::new(self.term()?));
+        }
+        Ok(left)
+    }
+
+    fn term(&mut self) -> Result<Expression, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return self.fail("nested too deeply");
+        }
+        let expression = self.inner_term();
+        self.depth -= 1;
+        expression
+    }
+
+    fn inner_term(&mut self) -> Result<Expression, String> {
+        if self.take("!") || self.take("not") {
+            return Ok(Expression::Not(Box::new(self.term()?)));
+        }
+        if self.take("(") {
+            let inner = self.or()?;
+            return if self.take(")") { Ok(inner) } else { self.fail("\")\" is missing") };
+        }
+        if self.take("true") {
+            return Ok(Expression::Constant(true));
+        }
+        if self.take("false") {
+            return Ok(Expression::Constant(false));
+        }
+        self.space();
+        let bytes = self.rest().as_bytes();
+        if let [b'-', letter, b' ' | b'\t' | b'\'' | b'"' | b'%', ..] = bytes
+            && letter.is_ascii_alphabetic()
+        {
+            let letter = *letter;
+            self.at += 2;
+            return self.unary(letter);
+        }
+        let word = self.word()?;
+        self.binary(word)
+    }
+
+    fn unary(&mut self, letter: u8) -> Result<Expression, String> {
+        let word = self.word()?;
+        let file = |test, word| Ok(Expression::File(test, word));
+        match letter {
+            b'f' => file(FileTest::File, word),
+            b'd' => file(FileTest::Directory, word),
+            b'e' => file(FileTest::Exists, word),
+            b's' => file(FileTest::NotEmpty, word),
+            b'L' | b'h' => file(FileTest::Link, word),
+            b'x' => file(FileTest::Executable, word),
+            b'F' | b'U' | b'A' => file(FileTest::Url, word),
+            b'n' => Ok(Expression::Empty(word, false)),
+            b'z' => Ok(Expression::Empty(word, true)),
+            b'T' => Ok(Expression::Truth(word)),
+            b'R' => Ok(Expression::Remote(Network::new(&constant(&word)?)?)),
+            _ => self.fail("this test is not supported"),
+        }
+    }
+
+    fn binary(&mut self, word: Word) -> Result<Expression, String> {
+        for (operator, wanted) in [("=~", true), ("!~", false)] {
+            if self.take(operator) {
+                return Ok(Expression::Match(word, self.pattern()?, wanted));
+            }
+        }
+        if self.take("-in") || self.take("in") {
+            return self.list(word);
+        }
+        if self.take("-ipmatch") {
+            let network = constant(&self.word()?)?;
+            return Ok(Expression::Address(word, Network::new(&network)?));
+        }
+        for (operator, ignores_case) in [("-strcmatch", true), ("-strmatch", false), ("-fnmatch", false)] {
+            if self.take(operator) {
+                return Ok(Expression::Glob(word, self.word()?, ignores_case));
+            }
+        }
+        for (operator, comparison, as_numbers) in COMPARISONS {
+            if self.take(operator) {
+                return Ok(Expression::Compare(word, comparison, self.word()?, as_numbers));
+            }
+        }
+        self.fail("an operator is missing")
+    }
+
+    fn list(&mut self, word: Word) -> Result<Expression, String> {
+        if !self.take("{") {
+            return self.fail("\"{\" is missing");
+        }
+        let mut items = vec![self.word()?];
+        while self.take(",") {
+            items.push(self.word()?);
+        }
+        if self.take("}") { Ok(Expression::In(word, items)) } else { self.fail("\"}\" is missing") }
+    }
+
+    /// `/expression/i` or `m#expression#i`.
+    fn pattern(&mut self) -> Result<Pattern, String> {
+        self.space();
+        let rest = self.rest();
+        let body = rest.strip_prefix('m').unwrap_or(rest);
+        let Some(delimiter) = body.chars().next().filter(|c| c.is_ascii_punctuation()) else {
+            return self.fail("a regular expression is missing");
+        };
+        let Some(end) = body[1..].find(delimiter) else {
+            return self.fail("the regular expression has no end");
+        };
+        let (pattern, after) = (&body[1..=end], &body[end + 2..]);
+        let flags = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        self.at = self.text.len() - after.len() + flags;
+        Pattern::new(pattern, after[..flags].contains('i'))
+    }
+
+    /// A quoted text, a variable, a number or a bare word.
+    fn word(&mut self) -> Result<Word, String> {
+        self.space();
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return self.fail("a value is missing") };
+        if matches!(first, '\'' | '"') {
+            let Some(end) = rest[1..].find(first) else { return self.fail("a quote is not closed") };
+            self.at += end + 2;
+            return Word::new(&rest[1..=end]);
+        }
+        let length = if rest.starts_with("%{") {
+            rest.find('}').map(|end| end + 1)
+        } else {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '/' | '$');
+            Some(rest.find(|c| !is_part(c)).unwrap_or(rest.len())).filter(|length| *length > 0)
+        };
+        let Some(length) = length else { return self.fail("a value is missing") };
+        self.at += length;
+        let word = &rest[..length];
+        match word.split_once(':').filter(|_| rest[length..].starts_with('(')) {
+            Some(_) => self.fail("this function is not supported"),
+            None if rest[length..].starts_with('(') => self.call(word),
+            None => Word::new(word),
+        }
+    }
+
+    /// `function('argument')`
+    fn call(&mut self, name: &str) -> Result<Word, String> {
+        self.at += 1;
+        let argument = self.word()?;
+        if !self.take(")") {
+            return self.fail("\")\" is missing");
+        }
+        Ok(Word(vec![Piece::Function(Function::new(name)?, Box::new(argument))]))
+    }
+}
+
+/// The text of a word without references.
+fn constant(word: &Word) -> Result<String, String> {
+    match &word.0[..] {
+        [Piece::Text(text)] => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => Err("an address in an expression must be a constant".to_owned()),
+    }
+}

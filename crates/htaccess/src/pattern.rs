@@ -1,0 +1,314 @@
+//! Regular expressions as Apache's PCRE reads them: on bytes, `.` matches a line feed and `$` only the end
+//! (`RegexDefaultOptions`). Most run in linear time; look-around, backreferences and atomic groups backtrack, with a
+//! limit on their steps.
+
+use std::fmt::Write;
+
+/// Maximum of backtracking steps of one match: about a millisecond.
+const STEPS: usize = 20_000;
+
+/// Maximum size of a compiled expression, bytes.
+const SIZE: usize = 1 << 18;
+
+/// Groups that can be referred to: `$0` to `$9`.
+const GROUPS: usize = 10;
+
+/// A compiled regular expression.
+#[derive(Clone, Debug)]
+pub struct Pattern(Engine);
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Linear(regex::bytes::Regex),
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+/// A match needed too many steps. The request that caused it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySteps;
+
+/// What a match has captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captures {
+    groups: [Option<(usize, usize)>; GROUPS],
+    subject: Vec<u8>,
+}
+
+impl Captures {
+    /// Group `number`; empty if it took no part.
+    pub fn group(&self, number: usize) -> &[u8] {
+        let span = self.groups.get(number).copied().flatten();
+        span.map_or(&[], |(start, end)| &self.subject[start..end])
+    }
+
+    /// Start and end of the whole match.
+    pub fn span(&self) -> (usize, usize) {
+        self.groups[0].unwrap_or((0, 0))
+    }
+}
+
+impl Pattern {
+    /// Compiles a PCRE expression.
+    ///
+    /// # Errors
+    /// It is malformed, or uses what neither engine has; the text names the part.
+    pub fn new(text: &str, ignores_case: bool) -> Result<Pattern, String> {
+        // A recursion in PCRE; a flag in `regex`, which would match something else.
+        if text.contains("(?R") {
+            return Err(format!("regular expression \"{text}\": recursion is not supported"));
+        }
+        let translated = translate(text);
+        let linear = regex::bytes::RegexBuilder::new(&translated)
+            .unicode(false)
+            .dot_matches_new_line(true)
+            .case_insensitive(ignores_case)
+            .size_limit(SIZE)
+            .build();
+        let why = match linear {
+            Ok(regex) => return Ok(Pattern(Engine::Linear(regex))),
+            Err(why) => why,
+        };
+        if matches!(why, regex::Error::CompiledTooBig(_)) {
+            return Err("the regular expression is too large".to_owned());
+        }
+        // Each byte of pattern and subject is a character of its own, as PCRE sees them.
+        let flags = if ignores_case { "(?si)" } else { "(?s)" };
+        let bytes: String = translated.bytes().map(char::from).collect();
+        let backtracking = fancy_regex::RegexBuilder::new(&format!("{flags}{bytes}"))
+            .backtrack_limit(STEPS)
+            .delegate_size_limit(SIZE)
+            .build();
+        match backtracking {
+            Ok(regex) => Ok(Pattern(Engine::Backtracking(Box::new(regex)))),
+            Err(_) => {
+                let why = why.to_string();
+                let last = why.lines().last().unwrap_or("").trim_start_matches("error: ");
+                Err(format!("regular expression \"{text}\": {last}"))
+            }
+        }
+    }
+
+    /// Whether it matches.
+    ///
+    /// # Errors
+    /// Too many steps.
+    pub fn matches(&self, subject: &[u8]) -> Result<bool, TooManySteps> {
+        match &self.0 {
+            Engine::Linear(regex) => Ok(regex.is_match(subject)),
+            Engine::Backtracking(_) => Ok(self.captures_at(subject, 0)?.is_some()),
+        }
+    }
+
+    /// What it captures; `None`: it does not match.
+    ///
+    /// # Errors
+    /// Too many steps.
+    pub fn captures(&self, subject: &[u8]) -> Result<Option<Captures>, TooManySteps> {
+        self.captures_at(subject, 0)
+    }
+
+    /// The same from byte `start` on.
+    ///
+    /// # Errors
+    /// Too many steps.
+    pub fn captures_at(&self, subject: &[u8], start: usize) -> Result<Option<Captures>, TooManySteps> {
+        let mut groups = [None; GROUPS];
+        match &self.0 {
+            Engine::Linear(regex) => {
+                let Some(found) = regex.captures_at(subject, start) else { return Ok(None) };
+                for (group, found) in groups.iter_mut().zip(found.iter()) {
+                    *group = found.map(|found| (found.start(), found.end()));
+                }
+            }
+            Engine::Backtracking(regex) => {
+                let text: String = subject.iter().copied().map(char::from).collect();
+                let place = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
+                let found = regex.captures_from_pos(&text, place).map_err(|_| TooManySteps)?;
+                let Some(found) = found else { return Ok(None) };
+                let at = |position: usize| text[..position].chars().count();
+                for (group, found) in groups.iter_mut().zip(found.iter()) {
+                    *group = found.map(|found| (at(found.start()), at(found.end())));
+                }
+            }
+        }
+        Ok(Some(Captures { groups, subject: subject.to_vec() }))
+    }
+}
+
+/// The same expression in the syntax of `regex`: what PCRE takes literally and `regex` does not.
+fn translate(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = match c {
+            '\\' => escape(after, &mut out),
+            '[' => class(after, &mut out),
+            '{' if !is_quantifier(after) => {
+                out.push_str("\\{");
+                after
+            }
+            '}' if !out.ends_with(|c: char| c.is_ascii_digit() || c == ',') => {
+                out.push_str("\\}");
+                after
+            }
+            _ => {
+                out.push(c);
+                after
+            }
+        };
+    }
+    out
+}
+
+/// Whether a repetition such as `{2}`, `{2,}` or `{2,3}` follows its brace.
+fn is_quantifier(after: &str) -> bool {
+    let Some(end) = after.find('}') else { return false };
+    let (low, high) = after[..end].split_once(',').unwrap_or((&after[..end], ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    !low.is_empty() && digits(low) && digits(high)
+}
+
+/// Translates what follows a backslash; returns the rest.
+fn escape<'a>(after: &'a str, out: &mut String) -> &'a str {
+    let Some(c) = after.chars().next() else {
+        out.push_str("\\\\");
+        return after;
+    };
+    let rest = &after[c.len_utf8()..];
+    match c {
+        'h' => out.push_str("[ \\t]"),
+        'e' => out.push_str("\\x1B"),
+        'Z' => out.push_str("\\z"),
+        'Q' => {
+            let (literal, rest) = rest.split_once("\\E").unwrap_or((rest, ""));
+            out.push_str(&regex::escape(literal));
+            return rest;
+        }
+        'E' => {}
+        c if c.is_ascii_alphanumeric() => {
+            out.push('\\');
+            out.push(c);
+        }
+        // `\<` has a meaning of its own in `regex`.
+        c if c.is_ascii() => {
+            let _ = write!(out, "\\x{:02X}", c as u32);
+        }
+        c => out.push(c),
+    }
+    rest
+}
+
+/// Translates a character class whose bracket has been read; returns the rest.
+fn class<'a>(after: &'a str, out: &mut String) -> &'a str {
+    let mut rest = after;
+    out.push('[');
+    if let Some(inner) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = inner;
+    }
+    if let Some(inner) = rest.strip_prefix(']') {
+        out.push_str("\\]");
+        rest = inner;
+    }
+    let mut after_set = false;
+    while let Some(c) = rest.chars().next() {
+        let next = &rest[c.len_utf8()..];
+        let mut is_set = false;
+        rest = match c {
+            ']' => {
+                out.push(']');
+                return next;
+            }
+            '[' => match next.strip_prefix(':').and_then(|name| name.split_once(":]")) {
+                Some((name, next)) => {
+                    let _ = write!(out, "[:{name}:]");
+                    is_set = true;
+                    next
+                }
+                None => {
+                    out.push_str("\\[");
+                    next
+                }
+            },
+            '\\' => {
+                is_set = next.starts_with(['w', 'W', 'd', 'D', 's', 'S', 'h']);
+                match next.strip_prefix('h') {
+                    Some(next) => {
+                        out.push_str(" \\t");
+                        next
+                    }
+                    None => escape(next, out),
+                }
+            }
+            // A set before or behind a dash: no range.
+            '-' if after_set || starts_set(next) => {
+                out.push_str("\\-");
+                next
+            }
+            '&' | '~' => {
+                out.push('\\');
+                out.push(c);
+                next
+            }
+            _ => {
+                out.push(c);
+                next
+            }
+        };
+        after_set = is_set;
+    }
+    out.push_str("\\z]");
+    rest
+}
+
+fn starts_set(text: &str) -> bool {
+    text.strip_prefix('\\').is_some_and(|text| text.starts_with(['w', 'W', 'd', 'D', 's', 'S', 'h']))
+        || text.starts_with("[:")
+        || text.starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(pattern: &str, subject: &str) -> Option<Vec<String>> {
+        let found = Pattern::new(pattern, false).unwrap().captures(subject.as_bytes()).unwrap()?;
+        Some((0..3).map(|n| String::from_utf8_lossy(found.group(n)).into_owned()).collect())
+    }
+
+    #[test]
+    fn what_pcre_takes_literally() {
+        for (pattern, yes, no) in [
+            (r"^a\/b\-c\ d\<$", "a/b-c d<", "a/b"),
+            (r"^[\w-.]+$", "a-b.c", "a/b"),
+            (r"^[]a]+$", "]a", "b"),
+            (r"^[a[]&&$", "[&&", "a"),
+            (r"^\{a{2}\}{b$", "{aa}{b", "{a}"),
+            (r"^[[:alpha:]-]+$", "a-b", "1"),
+            (r"^a$", "a", "a\n"),
+            (r"^a.b$", "a\nb", "ab"),
+            (r"^\Qa.b\E$", "a.b", "axb"),
+        ] {
+            let pattern = Pattern::new(pattern, false).unwrap_or_else(|why| panic!("{pattern}: {why}"));
+            assert!(pattern.matches(yes.as_bytes()).unwrap(), "{pattern:?} {yes}");
+            assert!(!pattern.matches(no.as_bytes()).unwrap(), "{pattern:?} {no}");
+        }
+    }
+
+    #[test]
+    fn groups_of_both_engines() {
+        assert_eq!(groups("^(a+)(b)?", "aac").unwrap(), ["aa", "aa", ""]);
+        assert_eq!(groups("^(?!x)(é)(.)", "éab").unwrap()[1..], ["é", "a"]);
+        assert_eq!(groups(r"(a)\1", "baa").unwrap()[0], "aa");
+        assert_eq!(groups("^(?!index)", "index.php"), None);
+    }
+
+    #[test]
+    fn no_expression_is_slow() {
+        let evil = Pattern::new(r"^(?=(a+)+$)(a|aa)+\1$", false).unwrap();
+        assert_eq!(evil.matches(&[b'a'; 5000]), Err(TooManySteps));
+        assert!(Pattern::new("(a{1000}){1000}", false).is_err());
+        assert!(Pattern::new("(", false).unwrap_err().contains("unclosed group"));
+    }
+}

@@ -1,0 +1,98 @@
+//! What an evaluation sees of a request and of the disk.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::folder::Folder;
+
+/// A request. Texts are as HTTP carries them: bytes.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// `GET`
+    pub method: &'a str,
+    /// The path, decoded and normalised.
+    pub path: &'a [u8],
+    /// The query, as sent.
+    pub query: Option<&'a [u8]>,
+    /// Path and query, as sent.
+    pub target: &'a [u8],
+    /// `HTTP/1.1`
+    pub protocol: &'a str,
+    /// Requested host and port.
+    pub authority: &'a str,
+    /// The site's own name, or else the requested host.
+    pub server_name: &'a str,
+    /// Whether the client's side is encrypted.
+    pub https: bool,
+    /// The client's address; `None`: a Unix socket.
+    pub remote: Option<IpAddr>,
+    /// Its port.
+    pub remote_port: u16,
+    /// The server's address.
+    pub local: Option<IpAddr>,
+    /// The server's port.
+    pub port: u16,
+    /// Header fields.
+    pub fields: Vec<(&'a str, &'a [u8])>,
+    /// Length of its content, as announced, bytes.
+    pub content_length: Option<u64>,
+    /// Seconds since 1970.
+    pub now: u64,
+    /// The document root, absolute, without a slash at its end.
+    pub root: &'a [u8],
+    /// `SERVER_SOFTWARE`
+    pub software: &'a str,
+    /// Names of index files where no `DirectoryIndex` names others.
+    pub index: &'a [String],
+}
+
+impl Request<'_> {
+    /// The first field of this name.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+}
+
+/// What a path of the file system leads to, behind symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A regular file, its size in bytes, and whether it may be executed.
+    File {
+        /// Bytes.
+        size: u64,
+        /// It has an execute permission.
+        executable: bool,
+    },
+    /// A directory.
+    Directory,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// A password file, or a group file, for one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// It is so.
+    Yes,
+    /// It is not so.
+    No,
+    /// The answer takes long, and will be known when the request is evaluated again.
+    Later,
+    /// The file can't be used: what to do.
+    Failed(String),
+}
+
+/// The disk, as an evaluation needs it.
+pub trait World {
+    /// The folders with rules on the way to `path` (decoded, from the site's root), outermost first, each with the length
+    /// of its own path including the slash at its end. `path` itself may be a folder.
+    fn folders(&self, path: &[u8]) -> Vec<(usize, Arc<Folder>)>;
+    /// What an absolute path leads to.
+    fn node(&self, absolute: &[u8]) -> Option<Node>;
+    /// Whether an absolute path is a symbolic link.
+    fn is_link(&self, absolute: &[u8]) -> bool;
+    /// Whether `password` is that of `user` in the password file `file`.
+    fn password(&self, file: &str, user: &str, password: &[u8]) -> Checked;
+    /// Whether `user` is in one of `groups` according to the group file `file`.
+    fn in_group(&self, file: &str, user: &str, groups: &[String]) -> Checked;
+}

@@ -1,0 +1,239 @@
+//! The files of folders, as an event loop knows them; and compiled files, which all loops share.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+use millrace_htaccess::folder::LARGEST;
+use millrace_htaccess::{Effect, Folder};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use twox_hash::XxHash3_64;
+
+use crate::context::Context;
+use crate::context::log::Log;
+use crate::site::Site;
+
+/// The name of the files.
+const NAME: &str = ".htaccess";
+
+/// Interval between comparisons of a folder's file with the disk, milliseconds: a change applies within a second.
+const REVALIDATE: u64 = 500;
+
+/// Maximum number of folders that an event loop remembers for a site. Clients can ask for any number of names.
+const MOST_FOLDERS: usize = 10_000;
+
+/// Maximum number of compiled files.
+const MOST_FILES: usize = 10_000;
+
+/// Maximum depth of folders whose files count.
+const DEEPEST: usize = 64;
+
+/// A file changed less than this before it was read may change again without another stamp, nanoseconds.
+const FRESH: i128 = 2_000_000_000;
+
+/// One state of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: i128,
+    changed: i128,
+}
+
+impl Stamp {
+    fn of(meta: &std::fs::Metadata) -> Stamp {
+        let time = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Stamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: time(meta.mtime(), meta.mtime_nsec()),
+            changed: time(meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// A folder's file at its last comparison.
+#[derive(Debug)]
+struct Known {
+    checked: u64,
+    file: Option<(Option<Stamp>, Arc<Folder>)>,
+}
+
+/// Folders by path with a slash at the end.
+type ByPath = HashMap<Box<[u8]>, Known>;
+
+/// The folders of all sites that an event loop has looked at.
+#[derive(Debug, Default)]
+pub struct Folders {
+    /// By position of the site: its identity, and its folders.
+    sites: Vec<(usize, ByPath)>,
+}
+
+impl Folders {
+    /// Calls `see` for each folder on the way to `path` that has a file, outermost first.
+    pub fn each(
+        &mut self,
+        shared: &SharedFolders,
+        context: &Context,
+        site: &Site,
+        path: &[u8],
+        mut see: impl FnMut(usize, &Arc<Folder>),
+    ) {
+        let identity = std::ptr::from_ref(site).addr();
+        if self.sites.len() <= site.index {
+            self.sites.resize_with(site.index + 1, Default::default);
+        }
+        let (known_identity, folders) = &mut self.sites[site.index];
+        if *known_identity != identity || folders.len() > MOST_FOLDERS {
+            *known_identity = identity;
+            folders.clear();
+        }
+        let now = context.clock.ticks();
+        let ends = memchr::memchr_iter(b'/', path).map(|at| at + 1);
+        // The path itself may be a folder.
+        let last = (!path.ends_with(b"/")).then_some(path.len());
+        for end in ends.chain(last).take(DEEPEST) {
+            let folder = &path[..end];
+            match folders.get_mut(folder) {
+                Some(known) if now.saturating_sub(known.checked) < REVALIDATE => {
+                    known.file.iter().for_each(|(_, folder)| see(end, folder));
+                }
+                known => {
+                    let before = known.and_then(|known| known.file.take());
+                    let file = shared.read(context, &name_of(site, folder), before);
+                    file.iter().for_each(|(_, folder)| see(end, folder));
+                    folders.insert(folder.into(), Known { checked: now, file });
+                }
+            }
+        }
+    }
+}
+
+/// The name of a folder's file.
+fn name_of(site: &Site, folder: &[u8]) -> PathBuf {
+    let folder = std::ffi::OsStr::from_bytes(folder.strip_prefix(b"/").unwrap_or(folder));
+    site.plan.root.join(folder).join(NAME)
+}
+
+/// Compiled files of all event loops.
+#[derive(Debug, Default)]
+pub struct SharedFolders {
+    files: Mutex<HashMap<PathBuf, Compiled>>,
+}
+
+/// A compiled file.
+#[derive(Debug)]
+struct Compiled {
+    /// `None`: the file may change without another stamp, or can't be read.
+    stamp: Option<Stamp>,
+    /// A hash of its text, so that a file that is read again is neither compiled nor reported again.
+    text: u64,
+    folder: Arc<Folder>,
+}
+
+impl SharedFolders {
+    /// The file `name` in its current state, if it exists.
+    fn read(
+        &self,
+        context: &Context,
+        name: &Path,
+        before: Option<(Option<Stamp>, Arc<Folder>)>,
+    ) -> Option<(Option<Stamp>, Arc<Folder>)> {
+        let meta = match std::fs::metadata(name) {
+            Ok(meta) if meta.is_file() => meta,
+            Ok(_) => return None,
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return None,
+                // It can't be known whether there are rules.
+                _ => {
+                    let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+                    return Some((None, unreadable(&mut files, &context.process.log, name, &error)));
+                }
+            },
+        };
+        let stamp = Some(Stamp::of(&meta));
+        if let Some(before) = before.filter(|(known, _)| known.is_some() && *known == stamp) {
+            return Some(before);
+        }
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = files.get(name).filter(|known| known.stamp == stamp) {
+            return Some((stamp, known.folder.clone()));
+        }
+        let log = &context.process.log;
+        let text = match read(name) {
+            Ok(text) => text,
+            Err(error) => return Some((None, unreadable(&mut files, log, name, &error))),
+        };
+        let hash = XxHash3_64::oneshot(&text);
+        let folder = match files.get(name).filter(|known| known.text == hash) {
+            Some(known) => known.folder.clone(),
+            None => {
+                let folder = Arc::new(Folder::compile(&text));
+                tell(log, name, &folder);
+                folder
+            }
+        };
+        let wall = i128::try_from(context.clock.unix_time().as_nanos()).unwrap_or(i128::MAX);
+        let is_fresh = stamp.is_some_and(|stamp| wall - stamp.modified.max(stamp.changed) < FRESH);
+        if files.len() >= MOST_FILES {
+            files.clear();
+        }
+        // A fresh file is read again until its stamp is final.
+        let stamp = stamp.filter(|_| !is_fresh);
+        files.insert(name.to_owned(), Compiled { stamp, text: hash, folder: folder.clone() });
+        Some((stamp, folder))
+    }
+}
+
+/// What stands for a file that can't be read: it can't be known what it forbids.
+fn unreadable(
+    files: &mut HashMap<PathBuf, Compiled>,
+    log: &Log,
+    name: &Path,
+    error: &std::io::Error,
+) -> Arc<Folder> {
+    let text = format!("can't be read ({error}): let Millrace's user read it");
+    let hash = XxHash3_64::oneshot(text.as_bytes());
+    if let Some(known) = files.get(name).filter(|known| known.text == hash) {
+        return known.folder.clone();
+    }
+    let folder = Arc::new(Folder::shut(403, &text));
+    tell(log, name, &folder);
+    files.insert(name.to_owned(), Compiled { stamp: None, text: hash, folder: folder.clone() });
+    folder
+}
+
+/// The file's content; one byte too many if it is too large.
+fn read(name: &Path) -> std::io::Result<Vec<u8>> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
+    let file: File = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(name)?;
+    let mut text = Vec::new();
+    file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Writes what isn't applied into the log.
+fn tell(log: &Log, name: &Path, folder: &Folder) {
+    for finding in &folder.findings {
+        let place = format!("{}:{}", name.display(), finding.line);
+        match finding.effect {
+            Effect::Ignored => log.info(format_args!("{place}: ignored: {}", finding.text)),
+            Effect::Refused => {
+                log.warn(format_args!("{place}: {}; what this line covers is refused (403)", finding.text));
+            }
+            Effect::Broken => {
+                log.error(format_args!(
+                    "{place}: {}; the folder answers 500 until this is corrected",
+                    finding.text
+                ));
+            }
+        }
+    }
+}

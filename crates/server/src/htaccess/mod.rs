@@ -1,0 +1,142 @@
+//! The rules of `.htaccess` files, before a request's path is looked up.
+//!
+//! ```text
+//!  Request -> rule -> World (folders: cached files; the disk; passwords) -> millrace-htaccess -> Verdict
+//!                |
+//!                '-> Ruling, kept with the request: the path to route, PHP's variables, a part of the page's key
+//!  Reply ---> change: header fields, media type, expiry by the same Ruling
+//! ```
+//!
+//! A site without such files pays a look into the cache for each folder on the way. Each event loop has its own cache;
+//! compiled files are shared by all loops, and the log names each version's unusable lines once.
+
+mod folders;
+mod leaving;
+mod page_key;
+mod passwords;
+mod view;
+mod world;
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use millrace_htaccess::folder::Document;
+use millrace_htaccess::{Outcome, evaluate, for_error};
+
+pub use folders::SharedFolders;
+pub use leaving::{Origin, change};
+
+use crate::context::Context;
+use crate::message::Request;
+use crate::message::reply::{Body, Reply, plain};
+use crate::message::request::Ruling;
+use crate::site::Site;
+
+/// An event loop's part.
+#[derive(Debug, Default)]
+pub struct HtaccessThread {
+    folders: RefCell<folders::Folders>,
+    passwords: passwords::Passwords,
+    shared: Arc<SharedFolders>,
+}
+
+impl HtaccessThread {
+    /// With the compiled files of all event loops.
+    pub fn new(shared: Arc<SharedFolders>) -> HtaccessThread {
+        HtaccessThread { shared, ..HtaccessThread::default() }
+    }
+}
+
+/// What the rules make of a request.
+pub enum Ruled {
+    /// It goes on, with its ruling if there is one.
+    On,
+    /// A status of the server's own; `Document` says what is sent.
+    Refuse(u16),
+    /// A response.
+    Reply(Reply),
+    /// A password is being checked: route the request again when this is ready.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
+}
+
+/// Applies the rules on the way to `path`, the request's normalised path or what stands for it. Leaves the ruling with
+/// the request.
+pub fn rule(
+    thread: &HtaccessThread,
+    context: &Context,
+    site: &Site,
+    request: &mut Request,
+    path: &[u8],
+) -> Ruled {
+    request.ruling = None;
+    if !site.plan.htaccess {
+        return Ruled::On;
+    }
+    let world = world::Disk::new(thread, context, site);
+    if !world.has_rules(path) {
+        return Ruled::On;
+    }
+    let verdict = view::with(context, site, request, path, |view| evaluate(view, &world));
+    let Some(verdict) = verdict else { return Ruled::On };
+    let outcome = verdict.outcome.clone();
+    let key = page_key::of(site, path, request.query(), &verdict, request);
+    request.ruling = Some(Arc::new(Ruling { verdict, key }));
+    match outcome {
+        Outcome::Serve => Ruled::On,
+        Outcome::Redirect(status, location) => {
+            Ruled::Reply(crate::message::reply::redirect(status, &location))
+        }
+        Outcome::Refuse(status) => Ruled::Refuse(status),
+        Outcome::Unauthorized(_) => Ruled::Refuse(401),
+        Outcome::Wait => match world.into_check() {
+            Some(check) => Ruled::Wait(check),
+            None => Ruled::Reply(plain(503).with("Retry-After", "5")),
+        },
+    }
+}
+
+/// What is sent for a status of the server's own.
+pub enum ErrorPage {
+    /// The server's own page.
+    Own,
+    /// This.
+    Reply(Reply),
+    /// What the request's new ruling leads to.
+    Route,
+}
+
+/// Finds the site's page for `status`. For one that is a path of the site, the request gets a ruling of its own.
+pub fn error_page(
+    thread: &HtaccessThread,
+    context: &Context,
+    site: &Site,
+    request: &mut Request,
+    status: u16,
+) -> ErrorPage {
+    let Some(ruling) = request.ruling.clone() else { return ErrorPage::Own };
+    // A page for an error of a page for an error.
+    if ruling.verdict.status.is_some() {
+        return ErrorPage::Own;
+    }
+    match ruling.verdict.document(status) {
+        Document::Default => ErrorPage::Own,
+        Document::Text(text) => {
+            let reply =
+                Reply { status, ..Reply::new(status) }.with("Content-Type", "text/html; charset=iso-8859-1");
+            ErrorPage::Reply(reply.body(Body::Bytes(text.clone().into_bytes())))
+        }
+        Document::Url(url) => ErrorPage::Reply(crate::message::reply::redirect(302, url)),
+        Document::Path(path) => {
+            let world = world::Disk::new(thread, context, site);
+            let verdict = view::with(context, site, request, &ruling.verdict.path, |view| {
+                for_error(view, &world, &ruling.verdict, path, status)
+            });
+            if verdict.outcome != Outcome::Serve {
+                return ErrorPage::Own;
+            }
+            request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
+            ErrorPage::Route
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What rules do to a page, as a part of the page's key: two requests for one URL have different pages if rules give
+//! PHP something else for them.
+
+use millrace_htaccess::{Outcome, Verdict};
+
+use crate::message::Request;
+use crate::site::Site;
+
+/// The part of the key; empty if the rules do nothing but what Millrace does without them.
+pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, request: &Request) -> Box<[u8]> {
+    let mut key = Vec::new();
+    if verdict.outcome != Outcome::Serve {
+        return key.into();
+    }
+    let front = site.plan.front_controller.as_deref().unwrap_or("").as_bytes();
+    if verdict.path != path && verdict.path != front {
+        item(&mut key, b"path", &verdict.path);
+    }
+    let query = query.filter(|query| !query.is_empty());
+    if verdict.query.as_deref() != query {
+        item(&mut key, b"query", verdict.query.as_deref().unwrap_or_default());
+    }
+    for (name, value) in verdict.variables().filter(|(_, value)| !value.is_empty()) {
+        if name != b"REDIRECT_STATUS" {
+            item(&mut key, name, value);
+        }
+    }
+    for (name, value) in &verdict.request_fields {
+        item(&mut key, name.as_bytes(), value.as_deref().unwrap_or_default());
+    }
+    for name in &verdict.cache.vary_cookies {
+        item(&mut key, name.as_bytes(), cookie(request, name.as_bytes()).unwrap_or_default());
+    }
+    key.into()
+}
+
+/// Appends a name and a value with their lengths, without NUL, which separates the parts of a key.
+fn item(key: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    for text in [name, value] {
+        key.extend_from_slice(format!("{}:", text.len()).as_bytes());
+        key.extend(text.iter().map(|byte| if *byte == 0 { 1 } else { *byte }));
+    }
+}
+
+fn cookie<'r>(request: &'r Request, name: &[u8]) -> Option<&'r [u8]> {
+    let lines = request.head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
+    let mut cookies = lines.flat_map(|(_, line)| line.split(|byte| *byte == b';'));
+    cookies.find_map(|cookie| cookie.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
+}

@@ -1,0 +1,132 @@
+//! The disk and the passwords, as an evaluation asks for them.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use millrace_htaccess::{Checked, Folder, Node, World};
+
+use super::HtaccessThread;
+use super::passwords::Check;
+use crate::context::Context;
+use crate::site::Site;
+
+/// Maximum size of a password or group file, bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The disk of a site during one evaluation.
+pub struct Disk<'a> {
+    thread: &'a HtaccessThread,
+    context: &'a Context,
+    site: &'a Site,
+    /// The slow check of a password that has begun.
+    check: RefCell<Option<Check>>,
+}
+
+impl<'a> Disk<'a> {
+    /// The disk of `site`.
+    pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> Disk<'a> {
+        Disk { thread, context, site, check: RefCell::default() }
+    }
+
+    /// Whether a folder on the way to `path` has rules.
+    pub fn has_rules(&self, path: &[u8]) -> bool {
+        let mut has = false;
+        self.each(path, |_, _| has = true);
+        has
+    }
+
+    /// The slow check that the evaluation waits for. `None`: too many are waiting.
+    pub fn into_check(self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        self.thread.passwords.begin(self.check.into_inner()?)
+    }
+
+    fn each(&self, path: &[u8], see: impl FnMut(usize, &Arc<Folder>)) {
+        let mut folders = self.thread.folders.borrow_mut();
+        folders.each(&self.thread.shared, self.context, self.site, path, see);
+    }
+
+    /// The text of a password or group file. A relative name starts at the site's root.
+    fn text(&self, file: &str) -> Result<String, String> {
+        let name: PathBuf = self.site.plan.root.join(file);
+        let error = |why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
+        let meta = std::fs::metadata(&name).map_err(|why| error(&why))?;
+        if !meta.is_file() || meta.size() > LARGEST {
+            return Err(error(&"no file, or larger than 4 MB"));
+        }
+        std::fs::read_to_string(&name).map_err(|why| error(&why))
+    }
+
+    fn failed(&self, why: String) -> Checked {
+        self.context.process.log.error(format_args!("basic authentication: {why}"));
+        Checked::Failed(why)
+    }
+}
+
+impl World for Disk<'_> {
+    fn folders(&self, path: &[u8]) -> Vec<(usize, Arc<Folder>)> {
+        let mut found = Vec::new();
+        self.each(path, |end, folder| found.push((end, folder.clone())));
+        found
+    }
+
+    fn node(&self, absolute: &[u8]) -> Option<Node> {
+        let meta = std::fs::metadata(path_of(absolute)).ok()?;
+        Some(if meta.is_file() {
+            Node::File { size: meta.size(), executable: meta.mode() & 0o111 != 0 }
+        } else if meta.is_dir() {
+            Node::Directory
+        } else {
+            Node::Other
+        })
+    }
+
+    fn is_link(&self, absolute: &[u8]) -> bool {
+        std::fs::symlink_metadata(path_of(absolute)).is_ok_and(|meta| meta.is_symlink())
+    }
+
+    fn password(&self, file: &str, user: &str, password: &[u8]) -> Checked {
+        let text = match self.text(file) {
+            Ok(text) => text,
+            Err(why) => return self.failed(why),
+        };
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let hash = lines.find_map(|line| line.strip_prefix(user)?.strip_prefix(':'));
+        // Whatever follows another colon is a comment.
+        let Some(hash) = hash.map(|hash| hash.split(':').next().unwrap_or(hash)) else { return Checked::No };
+        match self.thread.passwords.look(hash, user, password) {
+            Ok(Ok(is_right)) => {
+                if is_right {
+                    Checked::Yes
+                } else {
+                    Checked::No
+                }
+            }
+            Ok(Err(check)) => {
+                *self.check.borrow_mut() = Some(check);
+                Checked::Later
+            }
+            Err(why) => self.failed(format!("{file}: user {user}: {why}")),
+        }
+    }
+
+    fn in_group(&self, file: &str, user: &str, groups: &[String]) -> Checked {
+        let text = match self.text(file) {
+            Ok(text) => text,
+            Err(why) => return self.failed(why),
+        };
+        let is_member = text.lines().filter_map(|line| line.split_once(':')).any(|(group, members)| {
+            groups.iter().any(|known| known == group.trim())
+                && members.split_ascii_whitespace().any(|member| member == user)
+        });
+        if is_member { Checked::Yes } else { Checked::No }
+    }
+}
+
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
