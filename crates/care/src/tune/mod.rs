@@ -24,8 +24,8 @@ mod others;
 pub mod proposal;
 pub mod report;
 mod retired;
-mod root;
-mod table;
+pub mod root;
+pub mod table;
 pub mod trial;
 
 use std::fmt;

@@ -70,7 +70,7 @@ fn write_budget(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
 
 fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose: bool) -> std::fmt::Result {
     let row = proposed.row;
-    let now = proposed.now.as_deref().unwrap_or("?");
+    let now = proposed.now.as_deref().unwrap_or("unknown");
     let (line, place, evidence) = match &proposed.then {
         Then::Keep(_) if !verbose => return Ok(()),
         Then::Keep(why) => (format!("{}: as it is ({why})", row.name), None, None),
@@ -137,6 +137,15 @@ pub fn json(proposal: &Proposal) -> Value {
         "rows": proposal.rows.iter().map(row).collect::<Value>(),
         "files": proposal.files.iter().map(|file| json!({"path": format!("/{}", file.path), "text": file.text})).collect::<Value>(),
         "configuration": proposal.configuration(),
+    })
+}
+
+/// What applying or taking back has done, for programs.
+pub fn done(done: &Done) -> Value {
+    let value = |value: &KernelValue| json!({"name": value.name, "wanted": value.wanted, "problem": value.problem});
+    json!({
+        "files": done.files.iter().map(|path| format!("/{path}")).collect::<Value>(),
+        "kernel": done.kernel.iter().map(value).collect::<Value>(),
     })
 }
 
