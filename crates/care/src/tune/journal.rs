@@ -232,7 +232,12 @@ pub fn undo(root: &Root) -> Result<Option<Done>, Refusal> {
         return Ok(None);
     }
     let _lock = Lock::take(root, false)?;
-    Journal::read(root)?.map(|journal| take_back(root, &journal)).transpose()
+    if let Some(journal) = Journal::read(root)? {
+        return take_back(root, &journal).map(Some);
+    }
+    // A command that was killed while it wrote its journal has changed nothing.
+    let torn = beside(&state(root)?.join(FILE));
+    remove(&torn).map_err(|error| cannot("delete", &torn, &error)).map(|_| None)
 }
 
 /// Refuses files at our places that are not as we wrote them.
@@ -363,10 +368,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Deletes a file; whether it was there.
 fn remove(path: &Path) -> io::Result<bool> {
-    match fs::remove_file(path) {
+    // A read-only file system refuses to delete even what is not there.
+    match path.symlink_metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
         Err(error) => Err(error),
-        Ok(()) => sync_folder(path).map(|()| true),
+        Ok(_) => fs::remove_file(path).and_then(|()| sync_folder(path)).map(|()| true),
     }
 }
 

@@ -265,7 +265,7 @@ fn larger(one: &str, other: &str) -> String {
 fn place(row: &'static Row, machine: &Machine) -> Place {
     let host = machine.container.as_ref();
     match (row.layer, host) {
-        (Layer::Kernel, Some(_)) if row.name.starts_with("net.ipv4.") || row.name == "net.core.somaxconn" => {
+        (Layer::Kernel, Some(_)) if row.is_of_namespace() => {
             Place::Host("with Docker: `docker run --sysctl`".to_owned())
         }
         (Layer::Kernel, Some(_)) => Place::Host("run `millrace tune` there".to_owned()),

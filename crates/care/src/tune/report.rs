@@ -20,6 +20,7 @@ pub fn text(proposal: &Proposal, verbose: bool) -> String {
         for proposed in &proposal.rows {
             write_row(&mut out, &mut title, proposed, verbose)?;
         }
+        write_host(&mut out, proposal)?;
         let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.then, Then::Keep(_))).count();
         if kept > 0 && !verbose {
             writeln!(out, "\nAs they are: {kept} settings; --verbose names them and why, and the sources of all.")?;
@@ -101,6 +102,24 @@ fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose:
         writeln!(out, "      source: {}", row.source.join("; "))?;
     }
     Ok(())
+}
+
+/// The command with which the host would start this container.
+fn write_host(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
+    let mut options = Vec::new();
+    for proposed in &proposal.rows {
+        let (Then::Set { value, place: Place::Host(_), .. }, row) = (&proposed.then, proposed.row) else { continue };
+        match row.layer {
+            Layer::Limits => options.push(format!("--ulimit nofile={value}")),
+            _ if row.is_of_namespace() && value.contains(' ') => options.push(format!("--sysctl '{}={value}'", row.name)),
+            _ if row.is_of_namespace() => options.push(format!("--sysctl {}={value}", row.name)),
+            _ => {}
+        }
+    }
+    match options.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "\nFor this container, with Docker: docker run {}", options.join(" ")),
+    }
 }
 
 /// The same for programs. Members are only ever added.

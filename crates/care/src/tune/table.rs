@@ -57,6 +57,13 @@ pub struct Row {
     pub source: &'static [&'static str],
 }
 
+impl Row {
+    /// Whether each network namespace - and so each container - has a value of its own.
+    pub fn is_of_namespace(&self) -> bool {
+        self.name.starts_with("net.ipv4.") || self.name == "net.core.somaxconn"
+    }
+}
+
 /// What a rule looks at.
 pub struct Case<'a> {
     /// The machine.
