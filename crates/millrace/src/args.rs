@@ -403,9 +403,11 @@ mod tests {
     #[test]
     fn one_thing_to_tune_at_a_time() {
         let parse = |arguments: &[&str]| {
-            Arguments::try_parse_from([&["millrace", "tune"], arguments].concat()).map(|parsed| parsed.command)
+            Arguments::try_parse_from([&["millrace", "tune"], arguments].concat())
+                .map(|parsed| parsed.command)
         };
-        let Ok(Command::Tune(args)) = parse(&["--apply", "--confirm", "2m", "--memory", "60", "--for", "shop"])
+        let Ok(Command::Tune(args)) =
+            parse(&["--apply", "--confirm", "2m", "--memory", "60", "--for", "shop"])
         else {
             panic!()
         };

@@ -124,15 +124,17 @@ fn guard(root: &Root, until: u64) -> Result<(), Failure> {
 
 fn wish(args: &TuneArgs, root: &Root) -> Wish {
     let plan = if root.is_live() { plan(args) } else { None };
-    let status = if root.is_live() { status(args) } else { None };
+    let running = |path| if root.is_live() { running(args, path) } else { None };
+    let mut known = plan.as_ref().map(known).unwrap_or_default();
+    known.extend(running("/php.json").as_ref().map(php_settings).unwrap_or_default());
     Wish {
         root: root.clone(),
         percent: args.memory,
         purpose: if args.purpose == "shop" { Purpose::Shop } else { Purpose::Wordpress },
         without: args.without.clone(),
         hosts: plan.as_ref().map_or(1, |plan| plan.server.memory_shares.hosts),
-        worker: status.as_ref().and_then(measured),
-        known: plan.as_ref().map(known).unwrap_or_default(),
+        worker: running("/status.json").as_ref().and_then(measured),
+        known,
     }
 }
 
@@ -143,17 +145,27 @@ fn plan(args: &TuneArgs) -> Option<Plan> {
     millrace_settings::load(&source).ok().map(|(plan, _)| plan)
 }
 
-/// The status of the running server.
-fn status(args: &TuneArgs) -> Option<Value> {
+/// What the running server says at a path of its admin address.
+fn running(args: &TuneArgs, path: &str) -> Option<Value> {
     // Without either, the admin address would be that of a site in the current folder.
     if args.admin.admin.is_none() {
         source(args).config_file()?;
     }
-    serde_json::from_str(&ask(&args.admin, "GET", "/status.json", b"").ok()?.text()).ok()
+    serde_json::from_str(&ask(&args.admin, "GET", path, b"").ok()?.text()).ok()
 }
 
 fn source(args: &TuneArgs) -> Source {
     Source { config: args.admin.config.clone(), set: args.admin.set.clone(), ..Source::default() }
+}
+
+/// Settings of PHP that are in force.
+fn php_settings(php: &Value) -> BTreeMap<String, String> {
+    let settings = php["services"].as_array().and_then(|services| services.first()?["settings"].as_object());
+    let texts = settings
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    texts.collect()
 }
 
 /// Private memory of the largest PHP worker that has served a few requests.
@@ -172,6 +184,7 @@ fn known(plan: &Plan) -> BTreeMap<String, String> {
         ("object_cache.memory", size(plan.object_cache.memory as u64)),
         ("files.cache_bytes", size(plan.server.memory_shares.files)),
         ("server.connection_memory", size(plan.server.connection_memory)),
+        ("server.backlog", plan.server.backlog.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
@@ -193,7 +206,11 @@ mod tests {
     fn rows_of_millrace_are_settings() {
         let rows = millrace_care::tune::table::rows();
         let ours = rows.filter(|row| row.layer == millrace_care::tune::table::Layer::Millrace);
-        assert!(ours.map(|row| millrace_settings::explain(row.name).unwrap_or_else(|why| panic!("{why}"))).count() > 5);
+        assert!(
+            ours.map(|row| millrace_settings::explain(row.name).unwrap_or_else(|why| panic!("{why}")))
+                .count()
+                > 5
+        );
     }
 
     #[test]

@@ -344,7 +344,10 @@ mod tests {
     fn check(need: Need, budget: &Budget) {
         let sum: u64 = budget.parts().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(sum, budget.total, "{budget:?}");
-        assert!(budget.total + budget.headroom() == need.memory && budget.total <= need.memory / 100 * need.percent);
+        assert!(
+            budget.total + budget.headroom() == need.memory
+                && budget.total <= need.memory / 100 * need.percent
+        );
         assert!(budget.hosts * (budget.opcache + budget.workers * budget.worker) <= budget.php, "{budget:?}");
         assert!(budget.parts.map_or(0, |parts| parts.sum()) <= budget.database, "{budget:?}");
         let kernel = budget.tracked() * TRACKED
@@ -352,7 +355,9 @@ mod tests {
             + budget.queued() * QUEUED
             + budget.half_open() * HALF_OPEN;
         assert!(kernel <= budget.sockets, "{budget:?}");
-        assert!(budget.workers >= 1 && budget.pages >= MB && budget.objects >= MB && budget.connections >= MB);
+        assert!(
+            budget.workers >= 1 && budget.pages >= MB && budget.objects >= MB && budget.connections >= MB
+        );
     }
 
     #[test]

@@ -67,7 +67,11 @@ impl Lock {
     pub fn take(root: &Root, wait: bool) -> Result<Lock, Refusal> {
         let folder = state(root)?;
         let fail = |error: io::Error| cannot("make", &folder, &error);
-        fs::create_dir_all(&folder).map_err(fail)?;
+        if !folder.is_dir() {
+            fs::create_dir_all(&folder).map_err(fail)?;
+            // The journal in it must survive a power failure, so the folders have to.
+            folder.ancestors().take(STATE.split('/').count()).try_for_each(sync_folder).map_err(fail)?;
+        }
         let file = File::open(&folder).map_err(fail)?;
         let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
         match flock(&file, how) {
@@ -129,7 +133,8 @@ impl Journal {
 
     /// Writes the journal so that after a crash there is the old one or the new one.
     pub(super) fn write(&self, root: &Root) -> Result<(), Refusal> {
-        let files: Value = self.files.iter().map(|(path, text)| json!({"path": path, "text": text})).collect();
+        let files: Value =
+            self.files.iter().map(|(path, text)| json!({"path": path, "text": text})).collect();
         let kernel: Value = self
             .kernel
             .iter()
@@ -168,13 +173,17 @@ impl Journal {
         let after = |journal: &Journal| -> Vec<(String, String)> {
             journal.kernel.iter().map(|(name, _, after)| (name.clone(), after.clone())).collect()
         };
-        self.trial.is_none() && other.trial.is_none() && self.files == other.files && after(self) == after(other)
+        self.trial.is_none()
+            && other.trial.is_none()
+            && self.files == other.files
+            && after(self) == after(other)
     }
 
     /// Files that are there and not as we wrote them.
     fn edited(&self, root: &Root) -> Vec<String> {
-        let is_edited =
-            |path: &str, text: &str| root.read(path).is_ok_and(|now| now != text) || (root.read(path).is_err() && root.has(path));
+        let is_edited = |path: &str, text: &str| {
+            root.read(path).is_ok_and(|now| now != text) || (root.read(path).is_err() && root.has(path))
+        };
         self.files.iter().filter(|(path, text)| is_edited(path, text)).map(|(path, _)| path.clone()).collect()
     }
 }
@@ -200,7 +209,8 @@ pub fn apply(
     }
     check_ours(proposal, old.as_ref())?;
     let mut journal = Journal::of(proposal, trial)?;
-    let outcome = if old.is_some() { "all settings of Millrace are taken back" } else { "nothing is changed" };
+    let outcome =
+        if old.is_some() { "all settings of Millrace are taken back" } else { "nothing is changed" };
     if let Some(old) = old {
         if old.is_same(&journal) {
             journal = old;
@@ -303,7 +313,9 @@ pub(super) fn take_back(root: &Root, journal: &Journal) -> Result<Done, Refusal>
     }
     let path = state(root)?.join(FILE);
     let Some(first) = edited.first() else {
-        remove(&beside(&path)).and_then(|_| remove(&path)).map_err(|error| cannot("delete", &path, &error))?;
+        remove(&beside(&path))
+            .and_then(|_| remove(&path))
+            .map_err(|error| cannot("delete", &path, &error))?;
         return Ok(done);
     };
     let files = journal.files.iter().filter(|(name, _)| edited.contains(name)).cloned().collect();
@@ -442,7 +454,8 @@ pub(super) mod tests {
         let larger = tree_of(24 << 20);
         fs::copy(larger.root().join("proc/meminfo"), tree.root().join("proc/meminfo")).expect("copied");
         apply_to(&tree).expect("applied again");
-        let text = fs::read_to_string(tree.root().join("etc/mysql/mariadb.conf.d/60-millrace.cnf")).expect("read");
+        let text =
+            fs::read_to_string(tree.root().join("etc/mysql/mariadb.conf.d/60-millrace.cnf")).expect("read");
         assert!(text.contains("for 24576 MB"), "{text}");
         undo(&Root::new(tree.root())).expect("undone");
         assert_eq!(etc(&tree), before);
@@ -477,7 +490,8 @@ pub(super) mod tests {
             let before = etc(&tree);
             let root = Root::new(tree.root());
             let _ = fs::create_dir_all(tree.root().join(STATE));
-            let journal = Journal::of(&Proposal::of(&wish(&tree)).expect("computed"), None).expect("a journal");
+            let journal =
+                Journal::of(&Proposal::of(&wish(&tree)).expect("computed"), None).expect("a journal");
             journal.write(&root).expect("written");
             let mut todo: Vec<Box<dyn Fn()>> = Vec::new();
             for folder in &journal.folders {

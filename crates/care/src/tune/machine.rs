@@ -65,12 +65,17 @@ impl Machine {
             let at = root.path().display();
             Refusal::new(
                 format!("cannot find out the memory of the machine: {}", why.why()),
-                format!("mount the machine's /proc at {at}/proc, or copy its /proc/meminfo and /proc/stat there"),
+                format!(
+                    "mount the machine's /proc at {at}/proc, or copy its /proc/meminfo and /proc/stat there"
+                ),
             )
         })? * 1_024.0;
         let limit = facts.figure("cgroup_memory.max").ok().filter(|max| *max < all);
         let (memory, memory_from) = match limit {
-            Some(max) => (max, format!("{} of /{}", facts.text("cgroup_memory.setting"), facts.text("cgroup_memory.path"))),
+            Some(max) => (
+                max,
+                format!("{} of /{}", facts.text("cgroup_memory.setting"), facts.text("cgroup_memory.path")),
+            ),
             None => (all, "/proc/meminfo".to_owned()),
         };
         let count = facts.figure("cpu.count").unwrap_or(1.0);
@@ -132,7 +137,9 @@ impl Database {
 
 /// What says that this is a container, as systemd-detect-virt finds out.
 fn container(root: &Root) -> Option<String> {
-    let file = ["run/host/container-manager", "run/.containerenv", ".dockerenv"].into_iter().find(|path| root.has(path));
+    let file = ["run/host/container-manager", "run/.containerenv", ".dockerenv"]
+        .into_iter()
+        .find(|path| root.has(path));
     let variables = root.read("proc/1/environ").unwrap_or_default();
     let variable = variables.split('\0').find(|variable| variable.starts_with("container="));
     file.map(|path| format!("/{path}")).or_else(|| Some(format!("{} of process 1", variable?)))
@@ -157,7 +164,9 @@ fn packaged(root: &Root) -> Option<(Kind, (u32, u32, u32))> {
         let epochless = field("Version")?.split(':').next_back()?;
         let kind = if name.starts_with("mariadb") { Kind::Mariadb } else { Kind::Mysql };
         // Names like default-mysql-server are only names; their version is not the server's.
-        (is_server && field("Status")?.ends_with(" installed")).then(|| Some((kind, version(epochless)?))).flatten()
+        (is_server && field("Status")?.ends_with(" installed"))
+            .then(|| Some((kind, version(epochless)?)))
+            .flatten()
     })
 }
 
@@ -180,13 +189,18 @@ fn version(text: &str) -> Option<(u32, u32, u32)> {
 /// The folder for our option file: one that the main option file includes.
 fn folder(root: &Root, kind: Kind) -> Result<String, String> {
     let mains = ["etc/mysql/my.cnf", "etc/my.cnf"];
-    let included: Vec<String> = mains.iter().filter_map(|path| root.read(path).ok()).flat_map(|text| {
-        let folders = text.lines().filter_map(|line| line.trim().strip_prefix("!includedir"));
-        folders.map(|folder| folder.trim().trim_matches('/').to_owned()).collect::<Vec<_>>()
-    }).collect();
+    let included: Vec<String> = mains
+        .iter()
+        .filter_map(|path| root.read(path).ok())
+        .flat_map(|text| {
+            let folders = text.lines().filter_map(|line| line.trim().strip_prefix("!includedir"));
+            folders.map(|folder| folder.trim().trim_matches('/').to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
     let own = if kind == Kind::Mariadb { "etc/mysql/mariadb.conf.d" } else { "etc/mysql/mysql.conf.d" };
     let wanted = [own, "etc/mysql/conf.d", "etc/my.cnf.d"];
-    let found = wanted.iter().find(|folder| included.iter().any(|other| other == *folder) && root.has(folder));
+    let found =
+        wanted.iter().find(|folder| included.iter().any(|other| other == *folder) && root.has(folder));
     found.map(|folder| (*folder).to_owned()).ok_or_else(|| {
         format!("/{} includes no folder of option files; add the line `!includedir /{own}/` to it, and make that folder", mains[0])
     })
@@ -245,7 +259,10 @@ mod tests {
         assert_eq!(machine.memory_from, "MemoryMax of /sys/fs/cgroup/a");
         assert_eq!(machine.kernel_value("net.ipv4.tcp_rmem").as_deref(), Some("4096 131072 6291456"));
         let database = machine.database.expect("a database");
-        assert_eq!((database.name(), database.folder), ("MariaDB 10.11.19".to_owned(), Ok("etc/mysql/conf.d".to_owned())));
+        assert_eq!(
+            (database.name(), database.folder),
+            ("MariaDB 10.11.19".to_owned(), Ok("etc/mysql/conf.d".to_owned()))
+        );
         assert_eq!(machine.container.as_deref(), Some("container=lxc of process 1"));
         assert!(!machine.has_systemd);
     }
@@ -261,6 +278,9 @@ mod tests {
     fn versions_and_sizes() {
         assert_eq!(version("8.0.36-0ubuntu0.22.04.1"), Some((8, 0, 36)));
         assert_eq!((version("x"), version("11.4")), (None, Some((11, 4, 0))));
-        assert_eq!((sized("134217728"), sized("151"), sized("OFF")), ("128M".into(), "151".into(), "OFF".into()));
+        assert_eq!(
+            (sized("134217728"), sized("151"), sized("OFF")),
+            ("128M".into(), "151".into(), "OFF".into())
+        );
     }
 }

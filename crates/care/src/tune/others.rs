@@ -50,7 +50,9 @@ fn later(root: &Root, layer: Layer, own: &str) -> Vec<(String, String)> {
         // sysctl.d(5): a file hides those of the same name in later folders; all are read in the order of their names.
         Layer::Kernel => vec![folder, "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"],
         // Folders are read in the order of their lines in my.cnf.
-        Layer::Database if folder == "etc/mysql/conf.d" => vec![folder, "etc/mysql/mariadb.conf.d", "etc/mysql/mysql.conf.d"],
+        Layer::Database if folder == "etc/mysql/conf.d" => {
+            vec![folder, "etc/mysql/mariadb.conf.d", "etc/mysql/mysql.conf.d"]
+        }
         _ => vec![folder],
     };
     let end = if layer == Layer::Database { ".cnf" } else { ".conf" };
@@ -147,7 +149,10 @@ mod tests {
     fn files_that_do_not_matter() {
         for (path, text) in [
             ("etc/sysctl.d/10-a.conf", "vm.swappiness = 60\n"),
-            ("etc/sysctl.d/99-a.conf", "vm.swappiness =  10\nnet.core.somaxconn=65535\n# vm.swappiness = 1\n"),
+            (
+                "etc/sysctl.d/99-a.conf",
+                "vm.swappiness =  10\nnet.core.somaxconn=65535\n# vm.swappiness = 1\n",
+            ),
             ("etc/sysctl.d/99-a.txt", "vm.swappiness = 60\n"),
             ("etc/mysql/mariadb.conf.d/99-a.cnf", "[mysqldump]\nmax_connections = 9\n"),
             ("etc/mysql/conf.d/99-a.cnf", "[mysqld]\nmax_connections = 9\n"),

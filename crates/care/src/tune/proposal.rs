@@ -139,8 +139,14 @@ impl Proposal {
                 Proposed { row, now, then }
             })
             .collect();
-        let mut proposal =
-            Proposal { machine, purpose: wish.purpose, percent: wish.percent, budget, rows, files: Vec::new() };
+        let mut proposal = Proposal {
+            machine,
+            purpose: wish.purpose,
+            percent: wish.percent,
+            budget,
+            rows,
+            files: Vec::new(),
+        };
         proposal.files = proposal.texts();
         Ok(proposal)
     }
@@ -304,7 +310,10 @@ pub(super) mod tests {
             ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n"),
             ("proc/sys/fs/file-max", "9223372036854775807\n"),
             ("usr/lib/systemd/systemd", ""),
-            ("var/lib/dpkg/status", "Package: mariadb-server\nStatus: install ok installed\nVersion: 1:10.11.19\n"),
+            (
+                "var/lib/dpkg/status",
+                "Package: mariadb-server\nStatus: install ok installed\nVersion: 1:10.11.19\n",
+            ),
             ("etc/mysql/my.cnf", "!includedir /etc/mysql/conf.d/\n!includedir /etc/mysql/mariadb.conf.d/\n"),
             ("etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\nmax_connections = 100\n"),
             ("etc/sysctl.d/99-sysctl.conf", "# net.core.somaxconn = 1\n"),
@@ -342,7 +351,9 @@ pub(super) mod tests {
         assert_eq!(paths, [SYSCTL, UNIT, "etc/mysql/mariadb.conf.d/60-millrace.cnf"]);
         assert!(proposal.files[0].text.contains("\nvm.swappiness = 10\n"), "{}", proposal.files[0].text);
         assert!(proposal.files[1].text.contains("[Service]\nLimitNOFILE=65536\n"));
-        assert!(proposal.files[2].text.contains("[mysqld]\nmax_connections=64\ninnodb_buffer_pool_size=319M\n"));
+        assert!(
+            proposal.files[2].text.contains("[mysqld]\nmax_connections=64\ninnodb_buffer_pool_size=319M\n")
+        );
         assert_eq!(find(&proposal, "vm.swappiness").now.as_deref(), Some("60"));
         // Higher values stay; of a list, the higher one at each place.
         assert_eq!(
@@ -362,7 +373,10 @@ pub(super) mod tests {
         let tree = tree();
         let text = Proposal::of(&wish(&tree)).expect("computed").configuration();
         assert!(text.starts_with("[php.ini]\n\"opcache.memory_consumption\" = 128\n"), "{text}");
-        assert!(text.contains("\"memory_limit\" = \"128M\"\n\n[php]\nworkers = 6\nworker_memory = \"64MB\"\n"), "{text}");
+        assert!(
+            text.contains("\"memory_limit\" = \"128M\"\n\n[php]\nworkers = 6\nworker_memory = \"64MB\"\n"),
+            "{text}"
+        );
         assert!(text.contains("[server]\nconnection_memory = \"107MB\"\n"), "{text}");
     }
 
@@ -373,7 +387,10 @@ pub(super) mod tests {
         (shop.purpose, shop.hosts, shop.worker) = (Purpose::Shop, 2, Some(40 << 20));
         let proposal = Proposal::of(&shop).expect("computed");
         assert_eq!(value(&proposal, "innodb_flush_log_at_trx_commit"), "1");
-        assert_eq!((value(&proposal, "memory_limit"), value(&proposal, "php.worker_memory")), ("256M", "40MB"));
+        assert_eq!(
+            (value(&proposal, "memory_limit"), value(&proposal, "php.worker_memory")),
+            ("256M", "40MB")
+        );
         let status = tree.root().join("var/lib/dpkg/status");
         let mysql = "Package: mysql-server-8.0\nStatus: install ok installed\nVersion: 8.0.36-0ubuntu\n";
         std::fs::write(status, mysql).expect("written");
@@ -382,7 +399,9 @@ pub(super) mod tests {
         assert!(matches!(find(&proposal, "query_cache_size").then, Then::Keep(_)));
         assert_eq!(value(&proposal, "performance_schema"), "OFF");
         let by_hand = &find(&proposal, "max_connections").then;
-        assert!(matches!(by_hand, Then::Set { place: Place::Hand(why), .. } if why.contains("includes no folder")));
+        assert!(
+            matches!(by_hand, Then::Set { place: Place::Hand(why), .. } if why.contains("includes no folder"))
+        );
     }
 
     #[test]

@@ -15,24 +15,29 @@ use super::table::{Layer, rows};
 pub fn text(proposal: &Proposal, verbose: bool) -> String {
     let mut out = String::new();
     // Writing to memory can't fail.
-    let _ = write_machine(&mut out, proposal).and_then(|()| write_budget(&mut out, proposal)).and_then(|()| {
-        let mut title = String::new();
-        for proposed in &proposal.rows {
-            write_row(&mut out, &mut title, proposed, verbose)?;
-        }
-        write_host(&mut out, proposal)?;
-        let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.then, Then::Keep(_))).count();
-        if kept > 0 && !verbose {
-            writeln!(out, "\nAs they are: {kept} settings; --verbose names them and why, and the sources of all.")?;
-        }
-        Ok(())
-    });
+    let _ =
+        write_machine(&mut out, proposal).and_then(|()| write_budget(&mut out, proposal)).and_then(|()| {
+            let mut title = String::new();
+            for proposed in &proposal.rows {
+                write_row(&mut out, &mut title, proposed, verbose)?;
+            }
+            write_host(&mut out, proposal)?;
+            let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.then, Then::Keep(_))).count();
+            if kept > 0 && !verbose {
+                writeln!(
+                    out,
+                    "\nAs they are: {kept} settings; --verbose names them and why, and the sources of all."
+                )?;
+            }
+            Ok(())
+        });
     out
 }
 
 fn write_machine(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
     let machine = &proposal.machine;
-    let kernel = if machine.kernel.is_empty() { String::new() } else { format!(", Linux {}", machine.kernel) };
+    let kernel =
+        if machine.kernel.is_empty() { String::new() } else { format!(", Linux {}", machine.kernel) };
     let plural = if machine.cores == 1 { "" } else { "s" };
     writeln!(
         out,
@@ -108,10 +113,14 @@ fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose:
 fn write_host(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
     let mut options = Vec::new();
     for proposed in &proposal.rows {
-        let (Then::Set { value, place: Place::Host(_), .. }, row) = (&proposed.then, proposed.row) else { continue };
+        let (Then::Set { value, place: Place::Host(_), .. }, row) = (&proposed.then, proposed.row) else {
+            continue;
+        };
         match row.layer {
             Layer::Limits => options.push(format!("--ulimit nofile={value}")),
-            _ if row.is_of_namespace() && value.contains(' ') => options.push(format!("--sysctl '{}={value}'", row.name)),
+            _ if row.is_of_namespace() && value.contains(' ') => {
+                options.push(format!("--sysctl '{}={value}'", row.name))
+            }
             _ if row.is_of_namespace() => options.push(format!("--sysctl {}={value}", row.name)),
             _ => {}
         }
@@ -161,7 +170,8 @@ pub fn json(proposal: &Proposal) -> Value {
 
 /// What applying or taking back has done, for programs.
 pub fn done(done: &Done) -> Value {
-    let value = |value: &KernelValue| json!({"name": value.name, "wanted": value.wanted, "problem": value.problem});
+    let value =
+        |value: &KernelValue| json!({"name": value.name, "wanted": value.wanted, "problem": value.problem});
     json!({
         "files": done.files.iter().map(|path| format!("/{path}")).collect::<Value>(),
         "kernel": done.kernel.iter().map(value).collect::<Value>(),
@@ -180,10 +190,12 @@ pub fn applied(proposal: &Proposal, done: &Done) -> String {
     } else {
         if has(Layer::Limits) {
             let places = ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
-            let has_unit = places.iter().any(|folder| machine.root.has(&format!("{folder}/millrace.service")));
+            let has_unit =
+                places.iter().any(|folder| machine.root.has(&format!("{folder}/millrace.service")));
             todo.push(match has_unit {
                 true => "LimitNOFILE: systemctl daemon-reload && systemctl restart millrace".to_owned(),
-                false => "LimitNOFILE: there is no unit millrace.service; it counts as soon as there is one".to_owned(),
+                false => "LimitNOFILE: there is no unit millrace.service; it counts as soon as there is one"
+                    .to_owned(),
             });
         }
         if let (true, Ok(database)) = (has(Layer::Database), &machine.database) {
@@ -239,7 +251,8 @@ fn diff_of(path: &str, old: Option<&str>, new: &str) -> String {
     if old == Some(new) {
         return String::new();
     }
-    let (before, after): (Vec<&str>, Vec<&str>) = (old.unwrap_or("").lines().collect(), new.lines().collect());
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (old.unwrap_or("").lines().collect(), new.lines().collect());
     let name = if old.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
     let start = |lines: &[&str]| usize::from(!lines.is_empty());
     let mut out = format!(
@@ -277,11 +290,20 @@ fn diff_of(path: &str, old: Option<&str>, new: &str) -> String {
 
 /// The table of settings for `docs/tune-settings.md`.
 pub fn page() -> String {
-    let mut out = String::from("| layer | setting | value | what it does | source |\n| --- | --- | --- | --- | --- |\n");
+    let mut out = String::from(
+        "| layer | setting | value | what it does | source |\n| --- | --- | --- | --- | --- |\n",
+    );
     for row in rows() {
         let least = if row.is_least { "; a higher value stays" } else { "" };
         let source = row.source.join("; ");
-        let _ = writeln!(out, "| {} | `{}` | {}{least} | {} | {source} |", row.layer.name(), row.name, row.how, row.reason);
+        let _ = writeln!(
+            out,
+            "| {} | `{}` | {}{least} | {} | {source} |",
+            row.layer.name(),
+            row.name,
+            row.how,
+            row.reason
+        );
     }
     out.push_str("\n## What needs no setting\n\nThe sources set these, too; Millrace, or the software of today, needs no setting for them.\n\n| source's setting | why it is not set |\n| --- | --- |\n");
     for (what, why) in RETIRED {

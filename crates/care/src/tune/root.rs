@@ -73,7 +73,8 @@ impl Root {
         if self.is_live() {
             return Ok(rustix::fs::open(self.0.join(path), how | OFlags::CLOEXEC, Mode::empty())?);
         }
-        let folder = rustix::fs::open(&self.0, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let folder =
+            rustix::fs::open(&self.0, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(openat2(folder, path, how | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?)
     }
 }

@@ -20,7 +20,9 @@ pub fn deadline(after: Duration) -> u64 {
 /// # Errors
 /// None wait for a confirmation, or it is too late: then they are taken back.
 pub fn confirm(root: &Root) -> Result<(), Refusal> {
-    let none = || Refusal::new("no settings wait for a confirmation", "`millrace tune --apply --confirm 2m` makes such");
+    let none = || {
+        Refusal::new("no settings wait for a confirmation", "`millrace tune --apply --confirm 2m` makes such")
+    };
     if !root.has(super::STATE) {
         return Err(none());
     }
@@ -28,7 +30,10 @@ pub fn confirm(root: &Root) -> Result<(), Refusal> {
     let mut journal = Journal::read(root)?.filter(|journal| journal.trial.is_some()).ok_or_else(none)?;
     if journal.trial.is_some_and(|until| until < deadline(Duration::ZERO)) {
         take_back(root, &journal)?;
-        return Err(Refusal::new("it is too late: the settings are taken back", "`millrace tune --apply` applies them again"));
+        return Err(Refusal::new(
+            "it is too late: the settings are taken back",
+            "`millrace tune --apply` applies them again",
+        ));
     }
     journal.trial = None;
     journal.write(root)
