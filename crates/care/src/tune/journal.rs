@@ -301,10 +301,8 @@ pub(super) fn take_back(root: &Root, journal: &Journal) -> Result<Done, Refusal>
     for (name, _) in &journal.files {
         let path = root.place(name).map_err(|error| cannot("delete", &root.path().join(name), &error))?;
         remove(&beside(&path)).map_err(|error| cannot("delete", &path, &error))?;
-        if !edited.contains(name) {
-            if remove(&path).map_err(|error| cannot("delete", &path, &error))? {
-                done.files.push(name.clone());
-            }
+        if !edited.contains(name) && remove(&path).map_err(|error| cannot("delete", &path, &error))? {
+            done.files.push(name.clone());
         }
     }
     for folder in journal.folders.iter().rev() {
