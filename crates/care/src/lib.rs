@@ -1,4 +1,4 @@
-//! The doctor: it looks at the machine, Millrace, PHP, the database and the site, and names what holds them back.
+//! The doctor and the tuner. The doctor looks at the machine, Millrace, PHP, the database and the site, and names what holds them back.
 //!
 //! ```text
 //!  /proc /sys  status of Millrace  PHP  database  wp-config.php, files
@@ -12,13 +12,15 @@
 //!                     report/    ranked: what holds it back first; text, JSON, the reference page, the schema
 //! ```
 //!
-//! Nothing here changes anything: files and counters are read, the database is asked with SELECT, SHOW and EXPLAIN.
+//! The doctor changes nothing: files and counters are read, the database is asked with SELECT, SHOW and EXPLAIN. [`tune`] computes settings for
+//! the machine, writes them to files of its own if it is told to, and takes them back.
 #![forbid(unsafe_code)]
 
 pub mod checks;
 pub mod facts;
 pub mod look;
 pub mod report;
+pub mod tune;
 
 #[cfg(test)]
 mod testing;

@@ -2,7 +2,9 @@
 
 use crate::load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
+use millrace_load::source::time::duration;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Web server, PHP process manager, page cache and load tester for PHP sites: WordPress, Drupal, plain PHP
 #[derive(Debug, Parser)]
@@ -75,6 +77,11 @@ pub enum Command {
     /// Looks twice, a few seconds apart, at the kernel, Millrace, PHP, the database and the sites, and changes nothing. Best
     /// run as root, while there is load.
     Doctor(DoctorArgs),
+    /// Compute settings for kernel, limits, database, PHP and Millrace within one memory budget, each with its reason; apply
+    /// them to files of its own, and take them back
+    ///
+    /// Without --apply or --undo it changes nothing.
+    Tune(TuneArgs),
     /// Explain a setting: what it does, its range, its default on this machine, and why
     Explain {
         /// Name of a setting, such as http.keep_alive, or of a section, such as http; default: list all settings
@@ -220,6 +227,67 @@ pub struct DoctorArgs {
     pub admin: AdminArgs,
 }
 
+/// `millrace tune`
+#[derive(Args, Clone, Debug, Default)]
+#[command(group(clap::ArgGroup::new("action").args(["dry_run", "diff", "apply", "undo", "confirm_now", "guard"])))]
+pub struct TuneArgs {
+    /// How much of the memory may be planned; the rest is head-room for the system and peaks of scripts
+    #[arg(long, value_name = "PERCENT", default_value = "75%", value_parser = percent)]
+    pub memory: u64,
+    /// What the machine is for
+    #[arg(long = "for", value_name = "WHAT", default_value = "wordpress", value_parser = ["wordpress", "shop"])]
+    pub purpose: String,
+    /// Leave a setting as it is, such as net.core.somaxconn; may be repeated
+    #[arg(long, value_name = "SETTING")]
+    pub without: Vec<String>,
+    /// Show the settings only; the default
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show what would change in files, as a unified diff
+    #[arg(long)]
+    pub diff: bool,
+    /// Write the files and set the kernel's values
+    #[arg(long)]
+    pub apply: bool,
+    /// Take all of it back unless `millrace tune --confirm-now` is run within this time, such as 2m
+    #[arg(long, value_name = "TIME", requires = "apply", value_parser = time)]
+    pub confirm: Option<Duration>,
+    /// Keep what `--apply --confirm` has applied
+    #[arg(long)]
+    pub confirm_now: bool,
+    /// Take everything back that was applied
+    #[arg(long)]
+    pub undo: bool,
+    /// Folder of another file system, such as an image: files are read and written below it, and no kernel is touched
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Name also what stays as it is, the figures behind each value, and the sources
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// The guardian of --confirm: when it is due, in seconds since 1970.
+    #[arg(long, hide = true)]
+    pub guard: Option<u64>,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `75%` or `75`.
+fn percent(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (10..=95).contains(percent)).ok_or_else(|| "write 10% to 95%".to_owned())
+}
+
+/// `90s`, `2m`, `1h`.
+fn time(text: &str) -> Result<Duration, String> {
+    let time = duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    Some(time).filter(|time| bounds.contains(time)).ok_or_else(|| "write 1s to 1h".to_owned())
+}
+
 /// `millrace hooks`
 #[derive(Debug, Subcommand)]
 pub enum Hooks {
@@ -341,8 +409,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_is_not_offered() {
-        assert!(Arguments::try_parse_from(["millrace", "tune"]).is_err(), "tune is offered");
+    fn one_thing_to_tune_at_a_time() {
+        let parse = |arguments: &[&str]| {
+            Arguments::try_parse_from([&["millrace", "tune"], arguments].concat())
+                .map(|parsed| parsed.command)
+        };
+        let Ok(Command::Tune(args)) =
+            parse(&["--apply", "--confirm", "2m", "--memory", "60", "--for", "shop"])
+        else {
+            panic!()
+        };
+        assert_eq!((args.memory, &*args.purpose, args.confirm), (60, "shop", Some(Duration::from_secs(120))));
+        for bad in [
+            &["--apply", "--undo"][..],
+            &["--confirm", "2m"],
+            &["--apply", "--confirm", "0s"],
+            &["--apply", "--confirm", "é"],
+            &["--apply", "--confirm", "99999999999999999999h"],
+            &["--memory", "100%"],
+            &["--for", "x"],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod purge;
 mod serve;
 #[cfg(test)]
 mod testing;
+mod tune;
 mod warm;
 mod wordpress;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             Ok(has_errors) => return if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS },
             Err(failure) => Err(failure),
         },
+        Command::Tune(args) => tune::tune(&args),
         Command::ObjectCache(ObjectCache::Enable(args)) => object_cache::enable(&args),
         Command::ObjectCache(ObjectCache::Disable(args)) => object_cache::disable(&args),
         Command::ObjectCache(ObjectCache::Status(args)) => object_cache::status(&args),

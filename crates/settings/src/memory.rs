@@ -22,19 +22,21 @@ pub struct Shares {
     pub php: u64,
     /// Maximum PHP workers, all pools together.
     pub workers: u64,
+    /// PHP hosts: sites with the same settings share one.
+    pub hosts: u64,
     /// Connections: the rest, at least a sixteenth of all.
     pub connections: u64,
 }
 
 impl Shares {
     /// The shares with this number of PHP workers, which take `php` bytes.
-    fn new(view: &View<'_>, workers: u64, php: u64) -> Shares {
+    fn new(view: &View<'_>, hosts: u64, workers: u64, php: u64) -> Shares {
         let machine = view.environment().memory;
         let planned = machine / 4 * 3;
         let (pages, files) = (view.number("cache.memory"), view.number("files.cache_bytes"));
         let php = php.min(planned / 2);
         let left = planned.saturating_sub(pages).saturating_sub(files).saturating_sub(php);
-        Shares { machine, pages, files, php, workers, connections: left.max(machine / 16) }
+        Shares { machine, pages, files, php, workers, hosts, connections: left.max(machine / 16) }
     }
 
     /// The shares with the PHP of these sites; sites with the same settings share their workers.
@@ -48,13 +50,13 @@ impl Shares {
         let workers = known.iter().map(|php| php.workers as u64).sum();
         let bytes =
             |php: &&Php| php.workers as u64 * php.worker_memory.filter(|most| *most > 0).unwrap_or(WORKER);
-        Shares::new(view, workers, known.iter().map(bytes).sum())
+        Shares::new(view, known.len() as u64, workers, known.iter().map(bytes).sum())
     }
 
     /// The shares with one set of PHP workers.
     pub(crate) fn with_one(view: &View<'_>) -> Shares {
         let workers = view.number("php.workers");
-        Shares::new(view, workers, workers * WORKER)
+        Shares::new(view, 1, workers, workers * WORKER)
     }
 }
 

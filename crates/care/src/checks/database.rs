@@ -1,6 +1,6 @@
 //! MariaDB and MySQL of each site: connections, statements, locks. `storage` has buffers, logs and tables.
 
-use super::{Certainty, Check, Measured, Rank, Scope, both, double, error, measure, one, warning};
+use super::{Certainty, Check, Measured, Rank, Scope, both, double, error, measure, one, tuned, warning};
 use crate::facts::{Blind, Span, percent};
 
 macro_rules! row {
@@ -233,7 +233,7 @@ fn connections(span: &Span<'_>) -> Measured {
         if refused > 0.0 { 100.0 } else { percent(now, most) },
         "the connections of the database are used up",
         format!("{now:.0} of {most:.0} in use; {refused:.0} refused in {:.0} s", span.seconds),
-        format!("{}, or fewer PHP workers (php.workers)", set("max_connections", &double(most), most)),
+        tuned(format!("{}, or fewer PHP workers (php.workers)", set("max_connections", &double(most), most))),
     )
 }
 
@@ -247,7 +247,7 @@ fn connections_most(span: &Span<'_>) -> Measured {
             "Max_used_connections {used:.0} of {most:.0} since its start {:.0} h ago",
             status(span, "Uptime")? / 3_600.0
         ),
-        format!("{}, or fewer PHP workers (php.workers)", set("max_connections", &double(most), most)),
+        tuned(format!("{}, or fewer PHP workers (php.workers)", set("max_connections", &double(most), most))),
     )
 }
 

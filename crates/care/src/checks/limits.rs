@@ -1,6 +1,6 @@
 //! Limits of the process, of its control group, and of the kernel.
 
-use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, measure, one};
+use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, measure, one, tuned};
 use crate::facts::{Blind, Span, percent};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -133,9 +133,9 @@ fn server_descriptors(span: &Span<'_>) -> Measured {
             "open_descriptors {open:.0} of {limit:.0}; {failed:.0} connections could not be accepted in {:.0} s",
             span.seconds
         ),
-        format!(
+        tuned(format!(
             "LimitNOFILE={wanted:.0} in the unit of the server, or `ulimit -n {wanted:.0}` before it starts (now {limit:.0}{more}); then restart it"
-        ),
+        )),
     );
     if closed > 0.0 {
         found.evidence.push(format!("{closed:.0} idle connections closed to make room"));
@@ -156,7 +156,7 @@ fn machine_descriptors(span: &Span<'_>) -> Measured {
         percent(open, max),
         "the machine has almost no file descriptors left",
         format!("{open:.0} of {max:.0} open"),
-        format!("sysctl -w fs.file-max={} (now {max:.0})", double(max)),
+        tuned(format!("sysctl -w fs.file-max={} (now {max:.0})", double(max))),
     )
 }
 

@@ -1,6 +1,8 @@
 //! Processors, memory, clock.
 
-use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, error, measure, note, one, warning};
+use super::{
+    Certainty, Check, Measured, Rank, Scope, both, bytes, error, measure, note, one, tuned, warning,
+};
 use crate::facts::{Span, percent};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -225,7 +227,9 @@ fn memory(span: &Span<'_>) -> Measured {
         percent(total - available, total),
         "memory is almost used up",
         format!("{} of {} available", bytes(available * 1_024.0), bytes(total * 1_024.0)),
-        "lower php.workers, cache.memory or innodb_buffer_pool_size; `millrace status` says how much PHP and the page cache use",
+        tuned(
+            "lower php.workers, cache.memory or innodb_buffer_pool_size (`millrace status` says how much PHP and the page cache use)",
+        ),
     )
 }
 
@@ -245,7 +249,7 @@ fn swap(span: &Span<'_>) -> Measured {
         pages_in.min(pages_out) * 2.0,
         "the machine swaps",
         format!("{pages_in:.0} pages in, {pages_out:.0} pages out per second"),
-        "lower php.workers (see `millrace explain php.workers`), or add memory",
+        tuned("lower php.workers (see `millrace explain php.workers`), or add memory"),
     )
 }
 

@@ -352,6 +352,11 @@ fn double(value: f64) -> String {
     format!("{:.0}", value * 2.0)
 }
 
+/// A cure that the tuner does, too: by the machine's memory, and still after a restart.
+fn tuned(cure: impl std::fmt::Display) -> String {
+    format!("{cure}; `millrace tune --apply` sets it by this machine's memory, so that it lasts")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

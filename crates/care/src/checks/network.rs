@@ -1,7 +1,7 @@
 //! The network.
 
 use super::{
-    Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, measure, note, one, warning,
+    Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, measure, note, one, tuned, warning,
 };
 use crate::facts::{Span, percent};
 
@@ -276,9 +276,9 @@ fn drops(span: &Span<'_>) -> Measured {
         lost,
         format!("the kernel dropped {lost:.0} connections before they were accepted"),
         format!("TcpExt ListenDrops +{lost:.0} beyond ListenOverflows in {:.0} s", span.seconds),
-        format!(
-            "sysctl -w net.ipv4.tcp_max_syn_backlog=16384 (now {backlog}); if memory is short, see memory-low"
-        ),
+        tuned(format!(
+            "sysctl -w net.ipv4.tcp_max_syn_backlog=16384 (now {backlog}), or if memory is short, see memory-low"
+        )),
     )
 }
 
@@ -288,7 +288,7 @@ fn backlog(span: &Span<'_>) -> Measured {
         f64::from(u8::from(somaxconn < 2_048.0)),
         format!("listen queues hold at most {somaxconn:.0} connections"),
         format!("net.core.somaxconn = {somaxconn:.0}"),
-        format!("sysctl -w net.core.somaxconn=4096 (now {somaxconn:.0}), then restart the server"),
+        tuned(format!("sysctl -w net.core.somaxconn=4096 (now {somaxconn:.0}), then restart the server")),
     )
 }
 
@@ -311,7 +311,7 @@ fn conntrack(span: &Span<'_>) -> Measured {
         percent(count, max),
         "the kernel's table of tracked connections is full",
         format!("{count:.0} of {max:.0} entries"),
-        format!("sysctl -w net.netfilter.nf_conntrack_max={} (now {max:.0})", double(max)),
+        tuned(format!("sysctl -w net.netfilter.nf_conntrack_max={} (now {max:.0})", double(max))),
     )
 }
 
@@ -331,7 +331,9 @@ fn ports(span: &Span<'_>) -> Measured {
             percent(used, range),
             format!("the local ports for connections to {to} are used up"),
             format!("{used:.0} of {range:.0} ports, {waiting:.0} of them in TIME_WAIT"),
-            format!("{how}sysctl -w net.ipv4.ip_local_port_range='1024 65535' (now {first:.0} {last:.0})"),
+            tuned(format!(
+                "{how}sysctl -w net.ipv4.ip_local_port_range='10240 65535' (now {first:.0} {last:.0})"
+            )),
         ));
     }
     Ok(all)
@@ -344,7 +346,7 @@ fn time_wait(span: &Span<'_>) -> Measured {
         if lost > 0.0 { 100.0 } else { percent(count, max) },
         "the table of sockets in TIME_WAIT is full",
         format!("{count:.0} of {max:.0}; TCPTimeWaitOverflow +{lost:.0}"),
-        format!("sysctl -w net.ipv4.tcp_max_tw_buckets={} (now {max:.0})", double(max)),
+        tuned(format!("sysctl -w net.ipv4.tcp_max_tw_buckets={} (now {max:.0})", double(max))),
     )
 }
 

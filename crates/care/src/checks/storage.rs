@@ -2,7 +2,7 @@
 
 use super::database::{rise, set, status, variable};
 use super::{
-    Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, note, one, size_up, warning,
+    Certainty, Check, Measured, Rank, Scope, both, bytes, double, error, note, one, size_up, tuned, warning,
 };
 use crate::facts::{Blind, Span, percent};
 
@@ -214,7 +214,7 @@ fn pool_hits(span: &Span<'_>) -> Measured {
             bytes(size),
             bytes(span.now("db.data_bytes")?)
         ),
-        set("innodb_buffer_pool_size", &size_up(size * 2.0), size),
+        tuned(set("innodb_buffer_pool_size", &size_up(size * 2.0), size)),
     )
 }
 
@@ -225,7 +225,7 @@ fn pool_wait(span: &Span<'_>) -> Measured {
         waits,
         "statements wait for a free page of the buffer pool",
         format!("Innodb_buffer_pool_wait_free +{waits:.0} in {:.0} s", span.seconds),
-        set("innodb_buffer_pool_size", &size_up(size * 2.0), size),
+        tuned(set("innodb_buffer_pool_size", &size_up(size * 2.0), size)),
     )
 }
 
@@ -236,7 +236,7 @@ fn pool_size(span: &Span<'_>) -> Measured {
         if share >= 1.0 && all >= 1_000.0 { percent(data, size) } else { 0.0 },
         "the tables of the site do not fit into the buffer pool",
         format!("data {}, pool {}; {share:.1} % of the reads went to disk", bytes(data), bytes(size)),
-        set("innodb_buffer_pool_size", &size_up(data * 1.1), size),
+        tuned(set("innodb_buffer_pool_size", &size_up(data * 1.1), size)),
     )
 }
 

@@ -58,6 +58,14 @@ pub fn look(sources: &Sources<'_>) -> Facts {
     facts
 }
 
+/// Looks at the memory, the processors and this process's control group only.
+pub(crate) fn hardware(root: &Path) -> Facts {
+    let mut facts = Facts::default();
+    machine::add(&mut facts, root, None);
+    cgroup::add(&mut facts, root, None);
+    facts
+}
+
 /// Whether the process runs on this machine, in a place that we can see: the server may run in another container.
 fn is_here(root: &Path, pid: u64) -> bool {
     let name = std::fs::read_to_string(root.join(format!("proc/{pid}/comm"))).unwrap_or_default();
