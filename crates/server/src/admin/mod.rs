@@ -4,6 +4,7 @@
 //!  GET /             list of addresses      GET /status         status as text
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
 //!  GET /php.json     what PHP does right now, as JSON
+//!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
@@ -17,6 +18,7 @@ mod backends;
 mod certificates;
 mod connections;
 mod explain;
+mod health;
 mod http;
 mod insight;
 mod listener;
@@ -157,6 +159,8 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
         ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
         ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
+        ("GET", "/healthz") => health::alive(),
+        ("GET", "/readyz") => health::ready(state),
         ("POST", "/reload") => match (state.reload)().await {
             Ok(warnings) => AdminResponse::text(200, format!("reloaded\n{warnings}")),
             Err(problems) => AdminResponse::text(422, problems.to_string()),
@@ -164,10 +168,8 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
-        (_, "/" | "/metrics" | "/status" | "/status.json" | "/php.json") => {
-            AdminResponse::not_allowed("GET, HEAD")
-        }
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
+        (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
     }
 }
@@ -211,6 +213,9 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     }
 }
 
+/// Everything that GET reads.
+const READABLE: [&str; 7] = ["/", "/metrics", "/status", "/status.json", "/php.json", "/healthz", "/readyz"];
+
 const INDEX: &str = "\
 The admin address of Millrace
 
@@ -218,6 +223,8 @@ The admin address of Millrace
   GET  /status.json   status as JSON
   GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
   GET  /metrics       metrics for Prometheus
+  GET  /healthz       200 while the process lives
+  GET  /readyz        200, or 503 and why it should get no requests
   POST /reload        reload the configuration
   POST /purge         purge cached pages; form fields: url, tag, all, site, hard
   POST /explain       why a page is or isn't cached; form fields: url, cookie, field, json
