@@ -30,7 +30,8 @@ fn reasons(stage: ProcessStage, pools: &[PhpStatus]) -> Vec<String> {
 /// Why a PHP service can't run a script.
 fn why_not(php: &PhpStatus) -> Option<String> {
     if !php.backends.is_empty() {
-        let troubles = php.backends.iter().map(|b| b.trouble.as_deref().unwrap_or("down")).collect::<Vec<_>>();
+        let troubles =
+            php.backends.iter().map(|b| b.trouble.as_deref().unwrap_or("down")).collect::<Vec<_>>();
         return php.backends.iter().all(|b| !b.up).then(|| troubles.join("; "));
     }
     match &php.trouble {
@@ -54,7 +55,9 @@ mod tests {
         let half = PhpStatus { backends: vec![down.clone(), up], ..starting.clone() };
         let dead = PhpStatus { backends: vec![down], ..starting.clone() };
         let of = |php: &PhpStatus| reasons(ProcessStage::Running, std::slice::from_ref(php));
-        assert!(of(&running).is_empty() && of(&half).is_empty() && reasons(ProcessStage::Running, &[]).is_empty());
+        assert!(
+            of(&running).is_empty() && of(&half).is_empty() && reasons(ProcessStage::Running, &[]).is_empty()
+        );
         assert_eq!(of(&starting), ["PHP of b: starting"]);
         assert_eq!(of(&broken), ["PHP of a: no libphp"]);
         assert_eq!(of(&dead), ["PHP of b: down"]);

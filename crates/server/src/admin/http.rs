@@ -45,21 +45,28 @@ pub struct AdminRequest {
     pub method: String,
     /// Path without query.
     pub path: String,
+    /// The query; empty for none.
+    pub query: String,
     /// Content; empty for none.
     pub content: Vec<u8>,
 }
 
 impl AdminRequest {
-    /// The content as a form sends it (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
+    /// The content as a form sends it.
     pub fn form(&self) -> Vec<(String, String)> {
-        let pairs = self.content.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
-        pairs
-            .map(|pair| {
-                let (name, value) = pair.split_at(memchr::memchr(b'=', pair).unwrap_or(pair.len()));
-                (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
-            })
-            .collect()
+        form(&self.content)
     }
+}
+
+/// The fields of a form or a query (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
+pub fn form(text: &[u8]) -> Vec<(String, String)> {
+    let pairs = text.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_at(memchr::memchr(b'=', pair).unwrap_or(pair.len()));
+            (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
+        })
+        .collect()
 }
 
 /// `+` and `%20` as a space; invalid encodings stay unchanged.
@@ -240,11 +247,8 @@ fn is_loopback(authority: &str) -> bool {
 fn asked(head: &Head, content: Vec<u8>) -> AdminRequest {
     let target = String::from_utf8_lossy(head.path_query());
     let method = if head.method() == "HEAD" { "GET" } else { head.method() };
-    AdminRequest {
-        method: method.to_owned(),
-        path: target.split('?').next().unwrap_or("").to_owned(),
-        content,
-    }
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    AdminRequest { method: method.to_owned(), path: path.to_owned(), query: query.to_owned(), content }
 }
 
 impl AsyncRead for AdminClient {
@@ -330,9 +334,10 @@ mod tests {
     #[test]
     fn forms() {
         let of = |text: &str| {
-            let content = text.as_bytes().to_vec();
-            let pairs = AdminRequest { method: String::new(), path: String::new(), content }.form();
-            pairs.into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>()
+            form(text.as_bytes())
+                .into_iter()
+                .map(|(name, value)| format!("{name}:{value}"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of("a=1&b=x+y%2Fz&&c&=d"), ["a:1", "b:x y/z", "c:", ":d"]);
         assert_eq!(of("%zz=%4&%C3%A9=%ff"), ["%zz:%4", "\u{e9}:\u{fffd}"]);

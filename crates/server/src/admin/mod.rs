@@ -3,6 +3,7 @@
 //! ```text
 //!  GET /             list of addresses      GET /status         status as text
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
+//!  GET /history.json figures of the last hour and day, as JSON
 //!  GET /php.json     what PHP does right now, as JSON
 //!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
@@ -19,6 +20,7 @@ mod certificates;
 mod connections;
 mod explain;
 mod health;
+mod history;
 mod http;
 mod insight;
 mod listener;
@@ -28,6 +30,7 @@ mod objects;
 mod pages;
 mod php;
 mod rewind;
+mod sites;
 mod status;
 mod uploads;
 
@@ -51,8 +54,9 @@ use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::warm::{Fetched, WarmRequest};
+use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
-use status::Rates;
+use status::{Rates, Status};
 
 /// Connections served at a time; more wait to be accepted.
 const CONNECTIONS: usize = 32;
@@ -111,22 +115,22 @@ impl fmt::Debug for AdminState {
 /// Answers requests on `listener` until the future is dropped. Runs on a `LocalSet` of a current-thread runtime.
 pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let rates = Rc::new(RefCell::new(Rates::default()));
+    let memory = Rc::new(RefCell::new(Memory::new(&state)));
     let mut note = tokio::time::interval(NOTE_EVERY);
     note.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let connection = tokio::select! {
             _ = note.tick() => {
-                rates.borrow_mut().note(Instant::now(), &state.process.stats);
+                memory.borrow_mut().note(&state);
                 continue;
             }
             connection = accept(&listener, &room) => connection,
         };
         match connection {
             Ok((connection, permit)) => {
-                let (state, rates) = (state.clone(), rates.clone());
+                let (state, memory) = (state.clone(), memory.clone());
                 tokio::task::spawn_local(async move {
-                    let answer = async |asked: &AdminRequest| answer(&state, &rates, asked).await;
+                    let answer = async |asked: &AdminRequest| answer(&state, &memory, asked).await;
                     http::exchange(connection, answer).await;
                     drop(permit);
                 });
@@ -143,6 +147,32 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     }
 }
 
+/// What the control thread remembers about the past.
+struct Memory {
+    rates: Rates,
+    history: History,
+}
+
+impl Memory {
+    fn new(state: &AdminState) -> Memory {
+        Memory {
+            rates: Rates::default(),
+            history: History::new(Totals::gather(state), &state.process.stats.sites()),
+        }
+    }
+
+    /// Notes the figures; every [`NOTE_EVERY`].
+    fn note(&mut self, state: &AdminState) {
+        let stats = &state.process.stats;
+        self.rates.note(Instant::now(), stats);
+        self.history.note(Instant::now(), Totals::gather(state), &stats.sites());
+    }
+
+    fn status(&self, state: &AdminState) -> Status {
+        status::gather(state, &self.rates, &self.history)
+    }
+}
+
 /// A connection, and its share of [`CONNECTIONS`].
 async fn accept(
     listener: &AdminListener,
@@ -152,12 +182,15 @@ async fn accept(
     Ok((listener.accept().await?, permit))
 }
 
-async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest) -> AdminResponse {
+async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/") => AdminResponse::text(200, INDEX),
         ("GET", "/metrics") => metrics::answer(state, Instant::now()),
-        ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
-        ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
+        ("GET", "/status") => AdminResponse::text(200, memory.borrow().status(state).text()),
+        ("GET", "/status.json") => {
+            AdminResponse::json(format!("{:#}\n", memory.borrow().status(state).json()))
+        }
+        ("GET", "/history.json") => history(&memory.borrow().history, asked),
         ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
         ("GET", "/healthz") => health::alive(),
         ("GET", "/readyz") => health::ready(state),
@@ -171,6 +204,19 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
         (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
+    }
+}
+
+/// The history of the server, or of the site in the query.
+fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
+    let query = http::form(asked.query.as_bytes());
+    let site = query.iter().find(|(name, _)| name == "site").map(|(_, site)| site.as_str());
+    match history.json(site, SystemTime::now()) {
+        Some(json) => AdminResponse::json(format!("{json}\n")),
+        None => AdminResponse::text(
+            404,
+            "There is no site of this name; /status.json lists them by their first name.\n",
+        ),
     }
 }
 
@@ -214,13 +260,15 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 }
 
 /// Everything that GET reads.
-const READABLE: [&str; 7] = ["/", "/metrics", "/status", "/status.json", "/php.json", "/healthz", "/readyz"];
+const READABLE: [&str; 8] =
+    ["/", "/metrics", "/status", "/status.json", "/history.json", "/php.json", "/healthz", "/readyz"];
 
 const INDEX: &str = "\
 The admin address of Millrace
 
   GET  /status        status as text
   GET  /status.json   status as JSON
+  GET  /history.json  figures of the last hour and day as JSON; ?site=NAME: of a site
   GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
   GET  /metrics       metrics for Prometheus
   GET  /healthz       200 while the process lives

@@ -8,7 +8,7 @@ use millrace_pages::{Hardness, Purge, Tag};
 
 use super::{ServeThread, leave, rules};
 use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
-use crate::context::stats::ResponseClass;
+use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::files::{self, FileResponse};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
@@ -120,11 +120,23 @@ fn from_script(
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
     }
+    let count = |counter| thread.stats.add_site(site.number, counter, 1);
     match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
-        Consulted::Hit(reply) => (ResponseClass::Page, Response::Ready(reply)),
-        Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
-        Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
+        Consulted::Hit(reply) => {
+            count(SiteCounter::CacheHits);
+            (ResponseClass::Page, Response::Ready(reply))
+        }
+        Consulted::Wait(reply) => {
+            count(SiteCounter::CacheMisses);
+            (ResponseClass::Php, Response::Page(reply, script))
+        }
+        Consulted::Run(cache_status) => {
+            if site.cache.is_some() {
+                count(SiteCounter::CacheBypassed);
+            }
+            (ResponseClass::Php, Response::Script(script, cache_status))
+        }
         Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),
     }
 }
