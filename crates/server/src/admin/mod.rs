@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  GET /             list of addresses      GET /status         status as text
+//!  GET /dashboard    page for browsers      GET /events         status as server-sent events, every 2 s
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
 //!  GET /history.json figures of the last hour and day, as JSON
 //!  GET /php.json     what PHP does right now, as JSON
@@ -18,6 +19,7 @@
 mod backends;
 mod certificates;
 mod connections;
+mod dashboard;
 mod explain;
 mod health;
 mod history;
@@ -54,6 +56,7 @@ use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::warm::{Fetched, WarmRequest};
+use dashboard::{EVENTS_EVERY, Events};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
 use status::{Rates, Status};
@@ -116,21 +119,34 @@ impl fmt::Debug for AdminState {
 pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let memory = Rc::new(RefCell::new(Memory::new(&state)));
+    let events = Rc::new(Events::new());
     let mut note = tokio::time::interval(NOTE_EVERY);
     note.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tell = tokio::time::interval(EVENTS_EVERY);
+    tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let connection = tokio::select! {
             _ = note.tick() => {
                 memory.borrow_mut().note(&state);
                 continue;
             }
+            _ = tell.tick() => {
+                if events.are_watched() {
+                    events.send(&memory.borrow().status(&state).json().to_string());
+                }
+                continue;
+            }
             connection = accept(&listener, &room) => connection,
         };
         match connection {
             Ok((connection, permit)) => {
-                let (state, memory) = (state.clone(), memory.clone());
+                let (state, memory, events) = (state.clone(), memory.clone(), events.clone());
                 tokio::task::spawn_local(async move {
-                    let answer = async |asked: &AdminRequest| answer(&state, &memory, asked).await;
+                    let answer =
+                        async |asked: &AdminRequest| match asked.path == "/events" && asked.method == "GET" {
+                            true => watch(&state, &memory, &events),
+                            false => answer(&state, &memory, asked).await,
+                        };
                     http::exchange(connection, answer).await;
                     drop(permit);
                 });
@@ -184,6 +200,7 @@ async fn accept(
 
 async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/") if asked.wants_page => AdminResponse::see_other("/dashboard"),
         ("GET", "/") => AdminResponse::text(200, INDEX),
         ("GET", "/metrics") => metrics::answer(state, Instant::now()),
         ("GET", "/status") => AdminResponse::text(200, memory.borrow().status(state).text()),
@@ -203,7 +220,8 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("POST", "/explain") => explain(state, asked).await,
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
         (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
-        _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
+        ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
+        _ => not_found(),
     }
 }
 
@@ -218,6 +236,13 @@ fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
             "There is no site of this name; /status.json lists them by their first name.\n",
         ),
     }
+}
+
+/// A stream of events; its first one comes at once.
+fn watch(state: &AdminState, memory: &RefCell<Memory>, events: &Events) -> AdminResponse {
+    let stream = events.watch();
+    events.send(&memory.borrow().status(state).json().to_string());
+    stream
 }
 
 /// Purges pages; the response has the approximate number of pages purged.
@@ -259,13 +284,30 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     }
 }
 
+fn not_found() -> AdminResponse {
+    AdminResponse::text(404, format!("Not found.\n\n{INDEX}"))
+}
+
 /// Everything that GET reads.
-const READABLE: [&str; 8] =
-    ["/", "/metrics", "/status", "/status.json", "/history.json", "/php.json", "/healthz", "/readyz"];
+const READABLE: [&str; 12] = [
+    "/",
+    "/metrics",
+    "/status",
+    "/status.json",
+    "/history.json",
+    "/php.json",
+    "/healthz",
+    "/readyz",
+    "/dashboard",
+    "/dashboard.css",
+    "/dashboard.js",
+    "/events",
+];
 
 const INDEX: &str = "\
 The admin address of Millrace
 
+  GET  /dashboard     the same as a page for browsers, with curves; /events: what updates it
   GET  /status        status as text
   GET  /status.json   status as JSON
   GET  /history.json  figures of the last hour and day as JSON; ?site=NAME: of a site
