@@ -15,6 +15,7 @@ mod purge;
 mod serve;
 #[cfg(test)]
 mod testing;
+mod top;
 mod warm;
 mod wordpress;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Explain { setting } => serve::explain(setting.as_deref()),
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
+        Command::Top(args) => top::top(&args),
         Command::Purge(args) => purge::purge(&args),
         Command::Cache(Cache::Explain(args)) => cache::explain(&args),
         Command::Hooks(Hooks::Enable(args)) => hooks::enable(&args),

@@ -219,8 +219,8 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
-        (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
+        (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => not_found(),
     }
 }
@@ -412,6 +412,17 @@ mod tests {
             );
             let php = ask(&path, "GET /php.json").await;
             assert!(php.contains("\"services\": []"), "{php}");
+            let page = ask(&path, "GET /dashboard").await;
+            assert!(
+                page.starts_with("HTTP/1.1 200 ")
+                    && page.contains("Content-Security-Policy: default-src 'none'")
+            );
+            assert!(ask(&path, "POST /dashboard").await.contains("Allow: GET, HEAD\r\n"));
+            assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
+            assert!(ask(&path, "GET /history.json?site=nowhere").await.starts_with("HTTP/1.1 404 "));
+            assert!(ask(&path, "GET /history.json?site=default").await.contains("\"every_seconds\":10"));
+            // The test's PHP has no host: it names a version, so it counts as started.
+            assert!(ask(&path, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
             let metrics = ask(&path, "GET /metrics").await;
             for part in [
                 "\nmillrace_requests_total 1234\n",

@@ -120,24 +120,28 @@ fn from_script(
     if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
     }
-    let count = |counter| thread.stats.add_site(site.number, counter, 1);
-    match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
+    let consulted =
+        cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script));
+    if let Some(outcome) = outcome(site, &consulted) {
+        thread.stats.add_site(site.number, outcome, 1);
+    }
+    match consulted {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
-        Consulted::Hit(reply) => {
-            count(SiteCounter::CacheHits);
-            (ResponseClass::Page, Response::Ready(reply))
-        }
-        Consulted::Wait(reply) => {
-            count(SiteCounter::CacheMisses);
-            (ResponseClass::Php, Response::Page(reply, script))
-        }
-        Consulted::Run(cache_status) => {
-            if site.cache.is_some() {
-                count(SiteCounter::CacheBypassed);
-            }
-            (ResponseClass::Php, Response::Script(script, cache_status))
-        }
+        Consulted::Hit(reply) => (ResponseClass::Page, Response::Ready(reply)),
+        Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
+        Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
         Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),
+    }
+}
+
+/// What a look into the cache counts as in the figures of the site.
+fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
+    match consulted {
+        Consulted::Hit(_) => Some(SiteCounter::CacheHits),
+        Consulted::Wait(_) => Some(SiteCounter::CacheMisses),
+        Consulted::Run(cache_status) if cache_status.is_miss() => Some(SiteCounter::CacheMisses),
+        Consulted::Run(_) => site.cache.is_some().then_some(SiteCounter::CacheBypassed),
+        Consulted::Elsewhere => None,
     }
 }
 

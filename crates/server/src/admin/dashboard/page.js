@@ -26,6 +26,7 @@ function svg(tag, attributes, ...children) {
 
 const known = (value) => value !== null && value !== undefined;
 const count = (value) => Math.round(value).toLocaleString('en');
+const wholePercent = (value) => `${Math.round(value * 100)} %`;
 const percent = (value) => (known(value) ? `${(value * 100).toFixed(value > 0.995 && value < 1 ? 2 : 1)} %` : '–');
 
 function rate(value) {
@@ -58,11 +59,11 @@ const clock = (unix) => new Date(unix * 1000).toLocaleTimeString('en-GB', { hour
 
 const SERVER_CURVES = [
   { title: 'Requests per second', lines: [['requests_per_second', '']], show: rate },
-  { title: 'Page cache hits', lines: [['hit_ratio', '']], show: percent, top: 1 },
+  { title: 'Page cache hits', lines: [['hit_ratio', '']], show: percent, axis: wholePercent, top: 1 },
   { title: 'Response time', lines: [['p50_ms', '50 % under '], ['p95_ms', '95 % under ']], show: time },
   { title: 'PHP', lines: [['php_busy', 'busy '], ['php_waiting', 'waiting ']], show: count, least: 4 },
   { title: 'Errors (5xx) per second', lines: [['errors_per_second', '']], show: rate },
-  { title: 'Sent per second', lines: [['sent_bytes_per_second', '']], show: bytes, least: 1024 },
+  { title: 'Sent per second', lines: [['sent_bytes_per_second', '']], show: bytes, unit: 1024 },
 ];
 const SITE_CURVES = [
   SERVER_CURVES[0], SERVER_CURVES[1],
@@ -71,28 +72,32 @@ const SITE_CURVES = [
   SERVER_CURVES[4],
 ];
 
-/** A round number of at least `value`. */
-function roundUp(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999);
+/** A round number of at least `value`, whose half is round, too; of bytes in their units. */
+function roundUp(value, unit = 1) {
+  let power = 1;
+  while (unit > 1 && value >= power * unit) power *= unit;
+  const ten = 10 ** Math.floor(Math.log10(value / power));
+  return [1, 2, 4, 6, 8, 10].map((step) => step * ten * power).find((step) => step >= value * 0.999);
 }
 
-const PLOT = { left: 50, top: 8, height: 96 };
+const PLOT = { left: 54, top: 8, height: 96 };
+/** A curve spans at least so many points, and at most its range: of a young server there is less to show. */
+const LEAST_POINTS = 60;
 
 function curve(spec, ring, width) {
   const { left, top, height } = PLOT;
-  const span = view.range === 'hour' ? 3600 : 86400;
   const right = width - 4;
   const lists = spec.lines.map(([name]) => ring.points[name] ?? []);
-  const most = spec.top ?? roundUp(Math.max(spec.least ?? 1, ...lists.flat().filter(known)));
-  const slots = span / ring.every_seconds;
+  const most = spec.top ?? roundUp(Math.max(spec.least ?? spec.unit ?? 1, ...lists.flat().filter(known)), spec.unit);
+  const slots = Math.max(LEAST_POINTS, lists[0].length);
+  const span = slots * ring.every_seconds;
   const x = (at, length) => right - (length - 1 - at) * (right - left) / (slots - 1);
   const y = (value) => top + height - height * Math.min(value / most, 1);
   const image = svg('svg', { role: 'img', viewBox: `0 0 ${width} 130` });
   for (const share of [0, 0.5, 1]) {
     const at = Math.round(y(most * share)) + 0.5;
     image.append(svg('line', { class: 'grid', x1: left, x2: right, y1: at, y2: at }));
-    image.append(svg('text', { x: left - 6, y: at + 4, 'text-anchor': 'end' }, spec.show(most * share)));
+    image.append(svg('text', { x: left - 6, y: at + 4, 'text-anchor': 'end' }, (spec.axis ?? spec.show)(most * share)));
   }
   for (const [share, anchor] of [[0, 'start'], [0.5, 'middle'], [1, 'end']]) {
     const label = clock(ring.end - span * (1 - share));
@@ -219,7 +224,7 @@ function drawTiles(status) {
   const tiles = [
     ['Requests', `${rate(status.requests_per_second)}/s`, `${bytes(status.sent_bytes_per_second)}/s sent`],
     ['Page cache hits', percent(asked ? hits / asked : null), `${count(cache.pages)} pages, ${bytes(cache.bytes)}`],
-    ['95 % of responses under', time(latest('p95_ms')), php.count ? `PHP on average ${time(php.mean_seconds * 1000)}` : 'no PHP yet'],
+    ['Response time (95 %)', time(latest('p95_ms')), php.count ? `PHP on average ${time(php.mean_seconds * 1000)}` : 'no PHP yet'],
     ['PHP workers busy', `${busy} of ${sum((pool) => pool.workers_most)}`, waiting ? `${count(waiting)} requests waiting` : 'nothing waits', waiting > 0],
     ['Errors (5xx)', count(errors), `${percent(counters.requests_total ? errors / counters.requests_total : null)} of all requests`, (latest('errors_per_second') ?? 0) > 0],
     ['Connections', count(status.connections_open), `${rate(status.connections_accepted_per_second)} new/s`],
@@ -335,7 +340,8 @@ function drawSlow(status) {
 function drawClients(status) {
   const { idle, reading, running, writing, handshaking, tls, h2 } = status.connections;
   const rows = [['idle', idle], ['sending a request', reading], ['request running', running], ['receiving a response', writing], ['in a TLS handshake', handshaking]];
-  drawBars('clients', [...rows, [`encrypted, ${count(h2)} of them HTTP/2`, tls], ['uploads', status.uploads.length]], '');
+  const all = [...rows, [`encrypted, ${count(h2)} of them HTTP/2`, tls], ['uploads', status.uploads.length]];
+  drawBars('clients', all.filter(([, value]) => value > 0), 'No client is connected.');
 }
 
 function draw(status) {

@@ -27,7 +27,7 @@ pub enum SiteCounter {
     SentBytes,
     /// Requests that the page cache answered at once.
     CacheHits,
-    /// Requests that waited for PHP to make their page.
+    /// Requests for which there was no page: they ran PHP, or waited for it.
     CacheMisses,
     /// Requests that bypassed the page cache.
     CacheBypassed,

@@ -216,7 +216,7 @@ rows! {
     OBJECT_EVICTED = Counter "objects_evicted_total" "Objects evicted from the object cache to make room, by `site`."
     SITE_REQUESTS = Counter "site_requests_total" "Answered requests, by `site` and `status`: 2xx, 3xx, 4xx, 5xx. Of more than 512 sites the later ones are counted together as other, here and in the other metrics of sites."
     SITE_SENT_BYTES = Counter "site_sent_bytes_total" "Bytes of content sent, by `site`."
-    SITE_CACHE = Counter "site_cache_requests_total" "Requests for pages, by `site` and `outcome`: hit (answered by the page cache at once), miss (waited for PHP to make the page), bypass."
+    SITE_CACHE = Counter "site_cache_requests_total" "Requests for pages, by `site` and `outcome`: hit (answered by the page cache at once), miss (there was no page: PHP made it), bypass."
     SITE_PHP_REQUESTS = Counter "site_php_requests_total" "Requests for which PHP ran, by `site`."
     SITE_PHP_SECONDS = Counter "site_php_seconds_total" "Time until PHP began its responses, including the wait for a worker, by `site`."
     CACHE_BYPASS = Counter "cache_bypass_reasons_total" "Requests that bypassed the page cache, by `reason`."
