@@ -48,6 +48,10 @@ pub enum Command {
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Watch the running server in the terminal: sites, PHP pools, hit ratio, response times, slowest scripts
+    ///
+    /// Keys: q quits, s sorts, r reverses, / filters, j and k select a site, p purges its pages after a question.
+    Top(TopArgs),
     /// Purge cached pages
     ///
     /// By default, purged pages become stale: the next visitor gets a new page, and the stale one only if PHP fails.
@@ -127,6 +131,17 @@ pub struct AdminArgs {
     /// Override a setting, such as admin.listen=127.0.0.1:9100; may be repeated
     #[arg(long, value_name = "SETTING=VALUE")]
     pub set: Vec<String>,
+}
+
+/// `millrace top`
+#[derive(Args, Clone, Debug, Default)]
+pub struct TopArgs {
+    /// Print one frame of 80 columns and 24 lines, and exit
+    #[arg(long)]
+    pub once: bool,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
 }
 
 /// `millrace purge`

@@ -16,6 +16,7 @@ mod purge;
 mod serve;
 #[cfg(test)]
 mod testing;
+mod top;
 mod tune;
 mod warm;
 mod wordpress;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Explain { setting } => serve::explain(setting.as_deref()),
         Command::New(New::WordPress(args)) => wordpress::create(&args),
         Command::Reload(args) => admin::reload(&args),
+        Command::Top(args) => top::top(&args),
         Command::Purge(args) => purge::purge(&args),
         Command::Cache(Cache::Explain(args)) => cache::explain(&args),
         Command::Hooks(Hooks::Enable(args)) => hooks::enable(&args),

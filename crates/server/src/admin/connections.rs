@@ -18,6 +18,11 @@ const STATES: [(&str, Counter); 5] = [
     ("handshaking", Counter::ConnectionsShaking),
 ];
 
+/// Open connections, in all states; `value` reads a counter.
+pub fn open(value: &dyn Fn(Counter) -> u64) -> u64 {
+    STATES.iter().map(|(_, counter)| value(*counter)).sum()
+}
+
 /// A snapshot of the connections.
 pub struct Connections {
     states: [u64; STATES.len()],

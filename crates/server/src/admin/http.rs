@@ -8,12 +8,14 @@ use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use millrace_wire::head::{Framing, Head, Limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
 
 use crate::message::reply::reason_phrase;
 
@@ -25,6 +27,10 @@ const CONTENT: u64 = 65_536;
 
 /// Time limit for a request and its response.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No response is a page that may load or frame anything of others, or run code that stands in it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// How long a client may take to read the response to a request that was not read to its end.
 const LINGER: Duration = Duration::from_secs(1);
@@ -45,21 +51,30 @@ pub struct AdminRequest {
     pub method: String,
     /// Path without query.
     pub path: String,
+    /// The query; empty for none.
+    pub query: String,
+    /// Whether the client is a browser that opens a page.
+    pub wants_page: bool,
     /// Content; empty for none.
     pub content: Vec<u8>,
 }
 
 impl AdminRequest {
-    /// The content as a form sends it (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
+    /// The content as a form sends it.
     pub fn form(&self) -> Vec<(String, String)> {
-        let pairs = self.content.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
-        pairs
-            .map(|pair| {
-                let (name, value) = pair.split_at(memchr::memchr(b'=', pair).unwrap_or(pair.len()));
-                (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
-            })
-            .collect()
+        form(&self.content)
     }
+}
+
+/// The fields of a form or a query (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
+pub fn form(text: &[u8]) -> Vec<(String, String)> {
+    let pairs = text.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_at(memchr::memchr(b'=', pair).unwrap_or(pair.len()));
+            (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
+        })
+        .collect()
 }
 
 /// `+` and `%20` as a space; invalid encodings stay unchanged.
@@ -86,8 +101,11 @@ fn decoded(text: &[u8]) -> String {
 pub struct AdminResponse {
     status: u16,
     media_type: &'static str,
-    allow: Option<&'static str>,
+    /// One more field.
+    field: Option<(&'static str, &'static str)>,
     content: String,
+    /// More content, one piece after the other, until the client has gone.
+    more: Option<watch::Receiver<Rc<str>>>,
 }
 
 impl AdminResponse {
@@ -103,27 +121,39 @@ impl AdminResponse {
 
     /// A response of another media type.
     pub fn new(status: u16, media_type: &'static str, content: String) -> AdminResponse {
-        AdminResponse { status, media_type, allow: None, content }
+        AdminResponse { status, media_type, field: None, content, more: None }
     }
 
     /// 405 with the allowed methods.
     pub fn not_allowed(allow: &'static str) -> AdminResponse {
         AdminResponse {
-            allow: Some(allow),
+            field: Some(("Allow", allow)),
             ..AdminResponse::text(405, format!("Allowed methods: {allow}\n"))
         }
+    }
+
+    /// 303: the client should go to another path.
+    pub fn see_other(path: &'static str) -> AdminResponse {
+        AdminResponse { field: Some(("Location", path)), ..AdminResponse::text(303, format!("See {path}\n")) }
+    }
+
+    /// A stream of server-sent events (WHATWG HTML, section 9.2): each value that is sent from now on.
+    pub fn events(events: watch::Receiver<Rc<str>>) -> AdminResponse {
+        AdminResponse { more: Some(events), ..AdminResponse::new(200, "text/event-stream", String::new()) }
     }
 
     fn bytes(&self, with_content: bool) -> Vec<u8> {
         let AdminResponse { status, media_type, content, .. } = self;
         let mut text = format!(
-            "HTTP/1.1 {status} {}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\
-             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n",
+            "HTTP/1.1 {status} {}\r\nContent-Type: {media_type}\r\nCache-Control: no-store\r\n\
+             X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {POLICY}\r\nConnection: close\r\n",
             reason_phrase(*status),
-            content.len()
         );
-        if let Some(allow) = self.allow {
-            let _ = write!(text, "Allow: {allow}\r\n");
+        if self.more.is_none() {
+            let _ = write!(text, "Content-Length: {}\r\n", content.len());
+        }
+        if let Some((name, value)) = self.field {
+            let _ = write!(text, "{name}: {value}\r\n");
         }
         text.push_str("\r\n");
         if with_content {
@@ -145,11 +175,32 @@ pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&Adm
         }
         Ok(Err(_)) | Err(_) => return,
     };
-    let bytes = match refused(&head, over_tcp) {
-        Some(refusal) => refusal.bytes(true),
-        None => answer(&asked(&head, content)).await.bytes(head.method() != "HEAD"),
+    let response = match refused(&head, over_tcp) {
+        Some(refusal) => refusal,
+        None => answer(&asked(&head, content)).await,
     };
-    write(&mut connection, &bytes).await;
+    let is_head = head.method() == "HEAD";
+    let bytes = response.bytes(!is_head);
+    match response.more.filter(|_| !is_head) {
+        None => write(&mut connection, &bytes).await,
+        Some(more) => stream(&mut connection, &bytes, more).await,
+    }
+}
+
+/// Sends a head, and then each piece, until the client has gone or does not read.
+async fn stream(connection: &mut AdminClient, head: &[u8], mut more: watch::Receiver<Rc<str>>) {
+    let mut piece: Rc<str> = "".into();
+    let mut bytes = head;
+    loop {
+        if !matches!(tokio::time::timeout(PATIENCE, connection.write_all(bytes)).await, Ok(Ok(()))) {
+            return;
+        }
+        if more.changed().await.is_err() {
+            return;
+        }
+        piece.clone_from(&more.borrow_and_update());
+        bytes = piece.as_bytes();
+    }
 }
 
 enum AdminRead {
@@ -210,12 +261,9 @@ async fn drain(connection: &mut AdminClient) {
     let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
-/// Whether a browser sent the request on behalf of a web page.
+/// Whether a browser sent the request on behalf of a web page; through a Unix socket, too: ssh forwards it to a port.
 fn refused(head: &Head, over_tcp: bool) -> Option<AdminResponse> {
-    if !over_tcp {
-        return None;
-    }
-    if !is_loopback(head.authority()) {
+    if over_tcp && !is_loopback(head.authority()) {
         return Some(AdminResponse::text(
             421,
             "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n",
@@ -240,9 +288,13 @@ fn is_loopback(authority: &str) -> bool {
 fn asked(head: &Head, content: Vec<u8>) -> AdminRequest {
     let target = String::from_utf8_lossy(head.path_query());
     let method = if head.method() == "HEAD" { "GET" } else { head.method() };
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let accepts = String::from_utf8_lossy(head.field("Accept").unwrap_or_default());
     AdminRequest {
         method: method.to_owned(),
-        path: target.split('?').next().unwrap_or("").to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        wants_page: accepts.contains("text/html"),
         content,
     }
 }
@@ -327,12 +379,39 @@ mod tests {
         assert!(answer.ends_with("POST /reloadabc"), "{answer}");
     }
 
+    #[tokio::test]
+    async fn a_stream_ends_with_its_sender() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let events = watch::Sender::new(Rc::from(""));
+        let response = AdminResponse::events(events.subscribe());
+        let served = exchange(AdminClient::Unix(server), async |_: &AdminRequest| response);
+        let read = async {
+            let mut text = String::new();
+            let mut piece = [0; 4096];
+            for word in ["text/event-stream", "data: one", "data: two"] {
+                while !text.contains(word) {
+                    let length = client.read(&mut piece).await.unwrap();
+                    assert!(length > 0, "{text}");
+                    text += std::str::from_utf8(&piece[..length]).unwrap();
+                }
+                let next = if word.ends_with("one") { "data: two\n\n" } else { "data: one\n\n" };
+                events.send_replace(next.into());
+            }
+            drop(events);
+            client.read_to_string(&mut text).await.unwrap();
+            assert!(!text.contains("Content-Length"), "{text}");
+        };
+        tokio::join!(served, read);
+    }
+
     #[test]
     fn forms() {
         let of = |text: &str| {
-            let content = text.as_bytes().to_vec();
-            let pairs = AdminRequest { method: String::new(), path: String::new(), content }.form();
-            pairs.into_iter().map(|(name, value)| format!("{name}:{value}")).collect::<Vec<_>>()
+            form(text.as_bytes())
+                .into_iter()
+                .map(|(name, value)| format!("{name}:{value}"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of("a=1&b=x+y%2Fz&&c&=d"), ["a:1", "b:x y/z", "c:", ":d"]);
         assert_eq!(of("%zz=%4&%C3%A9=%ff"), ["%zz:%4", "\u{e9}:\u{fffd}"]);

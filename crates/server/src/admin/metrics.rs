@@ -5,13 +5,14 @@ use std::time::{Instant, UNIX_EPOCH};
 use super::http::AdminResponse;
 use super::machine::Machine;
 use super::pages::CacheFigures;
-use super::{AdminState, VERSION, certificates, objects, rewind};
+use super::{AdminState, VERSION, certificates, objects, rewind, sites};
 use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
 pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     let mut out = Exposition::default();
     measured(&mut out, state);
+    sites::expose(&mut out, &state.process.stats.sites());
     CacheFigures::gather(&state.process, now).expose(&mut out);
     objects::expose(&mut out, &objects::gather(&state.process.setup().plan, &state.objects));
     certificates::expose(&mut out, &state.process.acme.standing());

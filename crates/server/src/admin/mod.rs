@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!  GET /             list of addresses      GET /status         status as text
+//!  GET /dashboard    page for browsers      GET /events         status as server-sent events, every 2 s
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
+//!  GET /history.json figures of the last hour and day, as JSON
 //!  GET /php.json     what PHP does right now, as JSON
+//!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
@@ -16,7 +19,10 @@
 mod backends;
 mod certificates;
 mod connections;
+mod dashboard;
 mod explain;
+mod health;
+mod history;
 mod http;
 mod insight;
 mod listener;
@@ -26,6 +32,7 @@ mod objects;
 mod pages;
 mod php;
 mod rewind;
+mod sites;
 mod status;
 mod uploads;
 
@@ -49,8 +56,10 @@ use crate::objects::ObjectBoard;
 use crate::serve::Service;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::warm::{Fetched, WarmRequest};
+use dashboard::{EVENTS_EVERY, Events};
+use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
-use status::Rates;
+use status::{Rates, Status};
 
 /// Connections served at a time; more wait to be accepted.
 const CONNECTIONS: usize = 32;
@@ -109,22 +118,35 @@ impl fmt::Debug for AdminState {
 /// Answers requests on `listener` until the future is dropped. Runs on a `LocalSet` of a current-thread runtime.
 pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let rates = Rc::new(RefCell::new(Rates::default()));
+    let memory = Rc::new(RefCell::new(Memory::new(&state)));
+    let events = Rc::new(Events::new());
     let mut note = tokio::time::interval(NOTE_EVERY);
     note.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tell = tokio::time::interval(EVENTS_EVERY);
+    tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let connection = tokio::select! {
             _ = note.tick() => {
-                rates.borrow_mut().note(Instant::now(), &state.process.stats);
+                memory.borrow_mut().note(&state);
+                continue;
+            }
+            _ = tell.tick() => {
+                if events.are_watched() {
+                    events.send(&memory.borrow().status(&state).json().to_string());
+                }
                 continue;
             }
             connection = accept(&listener, &room) => connection,
         };
         match connection {
             Ok((connection, permit)) => {
-                let (state, rates) = (state.clone(), rates.clone());
+                let (state, memory, events) = (state.clone(), memory.clone(), events.clone());
                 tokio::task::spawn_local(async move {
-                    let answer = async |asked: &AdminRequest| answer(&state, &rates, asked).await;
+                    let answer =
+                        async |asked: &AdminRequest| match asked.path == "/events" && asked.method == "GET" {
+                            true => watch(&state, &memory, &events),
+                            false => answer(&state, &memory, asked).await,
+                        };
                     http::exchange(connection, answer).await;
                     drop(permit);
                 });
@@ -141,6 +163,32 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     }
 }
 
+/// What the control thread remembers about the past.
+struct Memory {
+    rates: Rates,
+    history: History,
+}
+
+impl Memory {
+    fn new(state: &AdminState) -> Memory {
+        Memory {
+            rates: Rates::default(),
+            history: History::new(Totals::gather(state), &state.process.stats.sites()),
+        }
+    }
+
+    /// Notes the figures; every [`NOTE_EVERY`].
+    fn note(&mut self, state: &AdminState) {
+        let stats = &state.process.stats;
+        self.rates.note(Instant::now(), stats);
+        self.history.note(Instant::now(), Totals::gather(state), &stats.sites());
+    }
+
+    fn status(&self, state: &AdminState) -> Status {
+        status::gather(state, &self.rates, &self.history)
+    }
+}
+
 /// A connection, and its share of [`CONNECTIONS`].
 async fn accept(
     listener: &AdminListener,
@@ -150,13 +198,19 @@ async fn accept(
     Ok((listener.accept().await?, permit))
 }
 
-async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest) -> AdminResponse {
+async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/") if asked.wants_page => AdminResponse::see_other("/dashboard"),
         ("GET", "/") => AdminResponse::text(200, INDEX),
         ("GET", "/metrics") => metrics::answer(state, Instant::now()),
-        ("GET", "/status") => AdminResponse::text(200, status::gather(state, &rates.borrow()).text()),
-        ("GET", "/status.json") => AdminResponse::json(status::gather(state, &rates.borrow()).json()),
+        ("GET", "/status") => AdminResponse::text(200, memory.borrow().status(state).text()),
+        ("GET", "/status.json") => {
+            AdminResponse::json(format!("{:#}\n", memory.borrow().status(state).json()))
+        }
+        ("GET", "/history.json") => history(&memory.borrow().history, asked),
         ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
+        ("GET", "/healthz") => health::alive(),
+        ("GET", "/readyz") => health::ready(state),
         ("POST", "/reload") => match (state.reload)().await {
             Ok(warnings) => AdminResponse::text(200, format!("reloaded\n{warnings}")),
             Err(problems) => AdminResponse::text(422, problems.to_string()),
@@ -164,12 +218,31 @@ async fn answer(state: &AdminState, rates: &RefCell<Rates>, asked: &AdminRequest
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
-        (_, "/" | "/metrics" | "/status" | "/status.json" | "/php.json") => {
-            AdminResponse::not_allowed("GET, HEAD")
-        }
         (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
-        _ => AdminResponse::text(404, format!("Not found.\n\n{INDEX}")),
+        ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
+        (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
+        _ => not_found(),
     }
+}
+
+/// The history of the server, or of the site in the query.
+fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
+    let query = http::form(asked.query.as_bytes());
+    let site = query.iter().find(|(name, _)| name == "site").map(|(_, site)| site.as_str());
+    match history.json(site, SystemTime::now()) {
+        Some(json) => AdminResponse::json(format!("{json}\n")),
+        None => AdminResponse::text(
+            404,
+            "There is no site of this name; /status.json lists them by their first name.\n",
+        ),
+    }
+}
+
+/// A stream of events; its first one comes at once.
+fn watch(state: &AdminState, memory: &RefCell<Memory>, events: &Events) -> AdminResponse {
+    let stream = events.watch();
+    events.send(&memory.borrow().status(state).json().to_string());
+    stream
 }
 
 /// Purges pages; the response has the approximate number of pages purged.
@@ -211,13 +284,37 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     }
 }
 
+fn not_found() -> AdminResponse {
+    AdminResponse::text(404, format!("Not found.\n\n{INDEX}"))
+}
+
+/// Everything that GET reads.
+const READABLE: [&str; 12] = [
+    "/",
+    "/metrics",
+    "/status",
+    "/status.json",
+    "/history.json",
+    "/php.json",
+    "/healthz",
+    "/readyz",
+    "/dashboard",
+    "/dashboard.css",
+    "/dashboard.js",
+    "/events",
+];
+
 const INDEX: &str = "\
 The admin address of Millrace
 
+  GET  /dashboard     the same as a page for browsers, with curves; /events: what updates it
   GET  /status        status as text
   GET  /status.json   status as JSON
+  GET  /history.json  figures of the last hour and day as JSON; ?site=NAME: of a site
   GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
   GET  /metrics       metrics for Prometheus
+  GET  /healthz       200 while the process lives
+  GET  /readyz        200, or 503 and why it should get no requests
   POST /reload        reload the configuration
   POST /purge         purge cached pages; form fields: url, tag, all, site, hard
   POST /explain       why a page is or isn't cached; form fields: url, cookie, field, json
@@ -315,6 +412,17 @@ mod tests {
             );
             let php = ask(&path, "GET /php.json").await;
             assert!(php.contains("\"services\": []"), "{php}");
+            let page = ask(&path, "GET /dashboard").await;
+            assert!(
+                page.starts_with("HTTP/1.1 200 ")
+                    && page.contains("Content-Security-Policy: default-src 'none'")
+            );
+            assert!(ask(&path, "POST /dashboard").await.contains("Allow: GET, HEAD\r\n"));
+            assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
+            assert!(ask(&path, "GET /history.json?site=nowhere").await.starts_with("HTTP/1.1 404 "));
+            assert!(ask(&path, "GET /history.json?site=default").await.contains("\"every_seconds\":10"));
+            // The test's PHP has no host: it names a version, so it counts as started.
+            assert!(ask(&path, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
             let metrics = ask(&path, "GET /metrics").await;
             for part in [
                 "\nmillrace_requests_total 1234\n",

@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::backends;
 use super::connections::Connections;
+use super::history::History;
 use super::machine::Machine;
 use super::objects::{self, SiteObjects};
 use super::pages::CacheFigures;
 use super::php;
+use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, uploads};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
@@ -81,13 +83,15 @@ pub struct Status {
     pages: CacheFigures,
     objects: Vec<SiteObjects>,
     pools: Vec<PhpStatus>,
+    /// In the plan's order.
+    sites: Vec<SiteTraffic>,
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
     certificates: Vec<Standing>,
 }
 
 /// Collects the status.
-pub fn gather(state: &AdminState, rates: &Rates) -> Status {
+pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
     let stats = &state.process.stats;
     let setup = state.process.setup();
     let server = &setup.plan.server;
@@ -105,6 +109,7 @@ pub fn gather(state: &AdminState, rates: &Rates) -> Status {
         pages: CacheFigures::gather(&state.process, Instant::now()),
         objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
+        sites: sites::gather(&setup, stats, history),
         setup,
         uploads: state.process.uploads.running(),
         certificates: state.process.acme.standing(),
@@ -113,10 +118,10 @@ pub fn gather(state: &AdminState, rates: &Rates) -> Status {
 
 impl Status {
     /// The status as JSON. Members are only ever added.
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Value {
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let requests = self.value(Counter::Requests);
-        let status = json!({
+        json!({
             "version": VERSION,
             "pid": std::process::id(),
             "stage": self.stage_name(),
@@ -145,9 +150,8 @@ impl Status {
             "object_cache": objects::json(&self.objects),
             "php": self.pools.iter().map(php::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
-            "sites": self.setup.plan.sites.iter().map(site_json).collect::<Value>(),
-        });
-        format!("{status:#}\n")
+            "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
+        })
     }
 
     /// The status as text.
@@ -343,7 +347,7 @@ fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-fn site_json(site: &plan::Site) -> Value {
+fn site_json((site, traffic): (&plan::Site, &SiteTraffic)) -> Value {
     json!({
         "names": site.names,
         "default": site.default,
@@ -351,6 +355,7 @@ fn site_json(site: &plan::Site) -> Value {
         "profile": profile(site.profile),
         "php": site.php.is_some(),
         "cache": cache_mode(site),
+        "traffic": sites::json(traffic),
     })
 }
 

@@ -18,7 +18,7 @@ use super::pool::{WorkerSet, WorkerTimes};
 use super::start_error::PhpStartError;
 use super::{OnPurge, Renewal};
 use crate::context::log::Log;
-use crate::context::stats::{Insight, PhpStatus};
+use crate::context::stats::{Insight, PhpStatus, SiteCounter};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
 use crate::site::{Script, Site, WorkerKind};
@@ -95,6 +95,7 @@ pub async fn run_while(
     script: &Script,
     gone: impl Future<Output = ()>,
 ) -> Option<Reply> {
+    let asked = thread.clock.now();
     let reply = match site.service_of(script.workers) {
         Some(PhpService::Workers(workers)) => {
             compare::begin(thread, workers.shared(), &site.site, request, script);
@@ -104,11 +105,15 @@ pub async fn run_while(
         Some(PhpService::FastCgi(backends)) => {
             Box::pin(Dispatcher::new(thread, backends.shared()).run(site, request, script, gone)).await
         }
-        None => Some(plain(500)),
+        None => return Some(plain(500)),
     };
     if reply.as_ref().is_some_and(Reply::is_turned_away) {
         Box::pin(tokio::time::sleep(REFUSAL)).await;
         thread.clock.read();
+    } else if reply.is_some() {
+        let took = thread.clock.now().duration_since(asked);
+        thread.stats.add_site(site.number, SiteCounter::PhpRequests, 1);
+        thread.stats.add_site(site.number, SiteCounter::PhpMicros, took.as_micros() as u64);
     }
     reply
 }

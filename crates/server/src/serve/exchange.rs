@@ -49,14 +49,24 @@ pub fn no_room(site: &Site) -> Reply {
 }
 
 /// Counts a response that is sent at once, and logs it in the access log.
-pub fn record_at_once(thread: &ServeThread, request: &Request, class: ResponseClass, reply: &Reply) {
+pub fn record_at_once(
+    thread: &ServeThread,
+    site: &Site,
+    request: &Request,
+    class: ResponseClass,
+    reply: &Reply,
+) {
     let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
-    thread.stats.count_reply(reply.status);
+    thread.stats.count_site_reply(site.number, reply.status, bytes);
     thread.stats.took(class, Duration::ZERO, Duration::ZERO);
-    let (asked, client) =
-        (LoggedRequest::Request(&request.head, request.authority()), request.ends.client_ip());
+    let (asked, client) = (logged(site, request), request.ends.client_ip());
     let entry = AccessEntry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
     thread.access.record(thread, &entry);
+}
+
+/// A request for the access log.
+fn logged<'a>(site: &'a Site, request: &'a Request) -> LoggedRequest<'a> {
+    LoggedRequest::Request { head: &request.head, host: request.authority(), site: site.name() }
 }
 
 /// Counts the requests that wait for PHP.
@@ -160,7 +170,7 @@ impl Exchange {
 
     /// Counts a response whose first byte was sent after `first_byte`, and logs it in the access log.
     pub fn record(&self, thread: &ServeThread, status: u16, bytes: u64, first_byte: Duration) {
-        thread.stats.count_reply(status);
+        thread.stats.count_site_reply(self.site.number, status, bytes);
         thread.stats.took(self.class, first_byte, self.elapsed(thread));
         self.log(thread, status, bytes);
     }
@@ -168,10 +178,7 @@ impl Exchange {
     /// Writes a line of the access log.
     pub fn log(&self, thread: &ServeThread, status: u16, bytes: u64) {
         let duration = self.elapsed(thread);
-        let (asked, client) = (
-            LoggedRequest::Request(&self.request.head, self.request.authority()),
-            self.request.ends.client_ip(),
-        );
+        let (asked, client) = (logged(&self.site, &self.request), self.request.ends.client_ip());
         thread.access.record(thread, &AccessEntry { asked, client, status, bytes, duration });
     }
 

@@ -8,7 +8,7 @@ use millrace_pages::{Hardness, Purge, Tag};
 
 use super::{ServeThread, leave, rules};
 use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
-use crate::context::stats::ResponseClass;
+use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::files::{self, FileResponse};
 use crate::htaccess::{self, ErrorPage, Origin, Ruled};
 use crate::message::Request;
@@ -252,7 +252,12 @@ fn from_script(
     if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
     }
-    match cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script)) {
+    let consulted =
+        cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script));
+    if let Some(outcome) = outcome(site, &consulted) {
+        thread.stats.add_site(site.number, outcome, 1);
+    }
+    match consulted {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
         Consulted::Hit(mut reply) => {
             htaccess::change(&thread.htaccess, thread, site, request, Origin::Script, &mut reply);
@@ -261,6 +266,17 @@ fn from_script(
         Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
         Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
         Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),
+    }
+}
+
+/// What a look into the cache counts as in the figures of the site.
+fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
+    match consulted {
+        Consulted::Hit(_) => Some(SiteCounter::CacheHits),
+        Consulted::Wait(_) => Some(SiteCounter::CacheMisses),
+        Consulted::Run(cache_status) if cache_status.is_miss() => Some(SiteCounter::CacheMisses),
+        Consulted::Run(_) => site.cache.is_some().then_some(SiteCounter::CacheBypassed),
+        Consulted::Elsewhere => None,
     }
 }
 

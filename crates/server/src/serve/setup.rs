@@ -47,7 +47,8 @@ pub fn build(
     for (index, part) in plan.sites.iter().enumerate() {
         let service = pools.get(part)?;
         let persistent = pools.persistent(part)?;
-        let site = Site::encrypted(index, part.clone(), policy_of(part), https_port);
+        let number = process.stats.site_number(part.names.first().map_or("default", String::as_str));
+        let site = Site::numbered(index, number, part.clone(), policy_of(part), https_port);
         let same = |other: &&Arc<Site>| other.name() == site.name() && other.plan.root == site.plan.root;
         if let Some(older) = old.and_then(|old| old.sites.iter().find(same)) {
             site.visitors.go_on_with(&older.visitors);

@@ -13,6 +13,7 @@ use super::pool_rules::PoolRules;
 use super::profile::{Profile, Secrecy};
 use super::script::WorkerKind;
 use super::visitors::Visitors;
+use crate::context::stats::OTHER_SITES;
 use crate::message::reply::{Body, Reply, plain};
 
 /// A site as it runs: its part of the plan, and values derived from it once.
@@ -20,6 +21,8 @@ use crate::message::reply::{Body, Reply, plain};
 pub struct Site {
     /// Position in the plan, used as identity by caches, which are cleared when the plan changes.
     pub index: usize,
+    /// Its number for figures by site (`context::stats`).
+    pub number: usize,
     /// Its part of the configuration.
     pub plan: plan::Site,
     /// The site's own fields as lines, ready to be added to a response.
@@ -55,12 +58,18 @@ pub struct Site {
 impl Site {
     /// The site of position `index` in the plan.
     pub fn new(index: usize, plan: plan::Site) -> Arc<Site> {
-        Site::encrypted(index, plan, None, "")
+        Site::numbered(index, OTHER_SITES, plan, None, "")
     }
 
-    /// The same with encrypted connections. `policy`: the number of the policy by which its clients are asked for
+    /// The same with a number for its figures, and encrypted connections. `policy`: the number of the policy by which its clients are asked for
     /// certificates; `https_port`: the port suffix of a host, if HTTPS is not on its default port.
-    pub fn encrypted(index: usize, plan: plan::Site, policy: Option<u64>, https_port: &str) -> Arc<Site> {
+    pub fn numbered(
+        index: usize,
+        number: usize,
+        plan: plan::Site,
+        policy: Option<u64>,
+        https_port: &str,
+    ) -> Arc<Site> {
         let header_lines =
             plan.headers.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes());
         let header_lines = header_lines.collect();
@@ -81,6 +90,7 @@ impl Site {
         let waiting_page = waiting_page.map(Box::from);
         Arc::new(Site {
             index,
+            number,
             profile,
             allowed,
             network,

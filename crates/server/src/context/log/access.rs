@@ -44,8 +44,15 @@ pub struct AccessEntry<'a> {
 /// What a client sent.
 #[derive(Clone, Copy, Debug)]
 pub enum LoggedRequest<'a> {
-    /// A request: its head, and the requested host and port.
-    Request(&'a Head, &'a str),
+    /// A request.
+    Request {
+        /// Its head.
+        head: &'a Head,
+        /// The requested host and port.
+        host: &'a str,
+        /// The first name of the site that got it; `None`: the site for any host.
+        site: Option<&'a str>,
+    },
     /// Anything else: the start of what it sent, as far as it is known.
     Malformed(&'a [u8]),
 }

@@ -41,7 +41,7 @@ pub fn combined(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     out.extend_from_slice(&stamp.common);
     out.extend_from_slice(b"] \"");
     match entry.asked {
-        LoggedRequest::Request(head, _) => {
+        LoggedRequest::Request { head, .. } => {
             out.extend_from_slice(head.method().as_bytes());
             out.push(b' ');
             push_quoted(out, head.target());
@@ -66,8 +66,8 @@ pub fn combined(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     push_seconds(out, entry.duration);
     out.extend_from_slice(b" \"");
     match entry.asked {
-        LoggedRequest::Request(_, authority) if !authority.is_empty() => {
-            push_quoted(out, authority.as_bytes());
+        LoggedRequest::Request { host, .. } if !host.is_empty() => {
+            push_quoted(out, host.as_bytes());
         }
         _ => out.push(b'-'),
     }
@@ -82,8 +82,9 @@ pub fn json(out: &mut Vec<u8>, stamp: &LogTime, entry: &AccessEntry<'_>) {
     push_client(out, entry);
     out.push(b'"');
     match entry.asked {
-        LoggedRequest::Request(head, authority) => {
-            push_member(out, "host", Some(authority.as_bytes()));
+        LoggedRequest::Request { head, host, site } => {
+            push_member(out, "host", Some(host.as_bytes()));
+            push_member(out, "site", site.map(str::as_bytes));
             push_member(out, "method", Some(head.method().as_bytes()));
             push_member(out, "target", Some(head.target()));
             push_member(out, "protocol", Some(head.version().text().as_bytes()));
@@ -111,7 +112,7 @@ fn first_line(start: &[u8]) -> &[u8] {
 
 fn field<'a>(entry: &AccessEntry<'a>, name: &str) -> Option<&'a [u8]> {
     match entry.asked {
-        LoggedRequest::Request(head, _) => head.field(name),
+        LoggedRequest::Request { head, .. } => head.field(name),
         LoggedRequest::Malformed(_) => None,
     }
 }
@@ -245,6 +246,10 @@ mod tests {
         parsed
     }
 
+    fn request_of(head: &Head) -> LoggedRequest<'_> {
+        LoggedRequest::Request { head, host: head.authority(), site: Some("blog") }
+    }
+
     fn lines(asked: LoggedRequest<'_>, client: Option<&str>) -> (String, String) {
         let mut stamp = LogTime::default();
         stamp.set(Duration::from_millis(1_795_295_443_120));
@@ -260,7 +265,7 @@ mod tests {
     #[test]
     fn an_ordinary_request() {
         let head = parsed(b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: x/1\r\n\r\n");
-        let (combined, json) = lines(LoggedRequest::Request(&head, head.authority()), Some("192.0.2.1"));
+        let (combined, json) = lines(request_of(&head), Some("192.0.2.1"));
         assert_eq!(
             combined,
             "192.0.2.1 - - [21/Nov/2026:21:10:43 +0000] \"GET /a?b=c HTTP/1.1\" 200 10450 \"-\" \"x/1\" \
@@ -268,7 +273,7 @@ mod tests {
         );
         assert_eq!(
             json,
-            "{\"time\":\"2026-11-21T21:10:43.120Z\",\"client\":\"192.0.2.1\",\"host\":\"example.com\",\
+            "{\"time\":\"2026-11-21T21:10:43.120Z\",\"client\":\"192.0.2.1\",\"host\":\"example.com\",\"site\":\"blog\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":10450,\
              \"seconds\":12.001234,\"referer\":null,\"user_agent\":\"x/1\"}\n"
         );
@@ -279,7 +284,7 @@ mod tests {
         let head = parsed(
             b"GET / HTTP/1.1\r\nHost: a\r\nReferer: \"x\\\ty\"\r\nUser-Agent: \xc3\xa9\xff\xe2\x80\xa8\xe2\x28\r\n\r\n",
         );
-        let (combined, json) = lines(LoggedRequest::Request(&head, head.authority()), Some("2001:db8::1"));
+        let (combined, json) = lines(request_of(&head), Some("2001:db8::1"));
         assert!(combined.starts_with("2001:db8::1 - - ["), "{combined}");
         assert!(combined.contains(r#""\x22x\x5C\x09y\x22" "\xC3\xA9\xFF\xE2\x80\xA8\xE2(""#), "{combined}");
         assert!(json.contains(r#""referer":"\"x\\\ty\"""#), "{json}");

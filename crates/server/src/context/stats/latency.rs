@@ -77,7 +77,7 @@ fn add(value: &AtomicU64, n: u64) {
 }
 
 /// The sum of the histograms of all threads for one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Not cumulative; the last is beyond all bounds.
     pub buckets: [u64; BOUNDS.len() + 1],
@@ -93,6 +93,12 @@ impl Summary {
             *sum += value.load(Ordering::Relaxed);
         }
         self.sum += histogram.sum.load(Ordering::Relaxed);
+    }
+
+    /// What was recorded since `earlier`.
+    pub fn since(&self, earlier: &Summary) -> Summary {
+        let buckets = std::array::from_fn(|i| self.buckets[i].saturating_sub(earlier.buckets[i]));
+        Summary { buckets, sum: self.sum.saturating_sub(earlier.sum) }
     }
 
     /// Durations that were recorded.
@@ -130,6 +136,10 @@ mod tests {
         assert_eq!((summary.buckets[0], summary.buckets[1]), (2, 1));
         assert_eq!((summary.buckets[16], summary.buckets[17]), (1, 1));
         assert_eq!((summary.count(), summary.sum), (5, 60_000_202));
+        histograms.record(ResponseClass::Php, Duration::from_micros(7));
+        let mut later = Summary::default();
+        later.add(&histograms, ResponseClass::Php);
+        assert_eq!((later.since(&summary).count(), later.since(&summary).sum), (1, 7));
         let mut none = Summary::default();
         none.add(&histograms, ResponseClass::File);
         assert_eq!(none, Summary::default());

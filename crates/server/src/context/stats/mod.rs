@@ -6,6 +6,7 @@ mod insight;
 mod latency;
 mod pool;
 mod rewind;
+mod sites;
 pub mod table;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,9 +21,11 @@ pub use insight::{Insight, RunningScript};
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use rewind::{ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};
+pub use sites::{OTHER_SITES, SiteCounter, SiteFigures};
 pub use table::{ALL, Counter, Row, TABLE};
 
 use latency::Histograms;
+use sites::{SiteNames, SiteSlots};
 
 /// The counters of one thread; only that thread writes them.
 #[repr(align(128))]
@@ -30,6 +33,7 @@ pub struct CounterSlot {
     values: [AtomicU64; TABLE.len()],
     first_byte: Histograms,
     answer: Histograms,
+    sites: SiteSlots,
     /// The lock is contended only while the status is read.
     causes: Mutex<HashMap<Box<str>, SiteCauses>>,
 }
@@ -79,6 +83,24 @@ impl CounterSlot {
         self.add(class, 1);
     }
 
+    /// Counts a response of a site, by its number.
+    pub fn count_site_reply(&self, site: usize, status: u16, bytes: u64) {
+        self.count_reply(status);
+        let class = match status {
+            200..=299 => SiteCounter::Replies2xx,
+            300..=399 => SiteCounter::Replies3xx,
+            400..=499 => SiteCounter::Replies4xx,
+            _ => SiteCounter::Replies5xx,
+        };
+        self.add_site(site, class, 1);
+        self.add_site(site, SiteCounter::SentBytes, bytes);
+    }
+
+    /// Adds `n` to a counter of a site, by its number.
+    pub fn add_site(&self, site: usize, counter: SiteCounter, n: u64) {
+        self.sites.add(site, counter, n);
+    }
+
     /// Sets a gauge.
     pub fn set(&self, gauge: Counter, n: u64) {
         self.values[gauge as usize].store(n, Ordering::Relaxed);
@@ -101,6 +123,7 @@ impl fmt::Debug for CounterSlot {
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Arc<CounterSlot>>,
+    sites: SiteNames,
     purge_orders: AtomicU64,
     purged_pages: AtomicU64,
 }
@@ -122,11 +145,13 @@ impl Registry {
                 values: [const { AtomicU64::new(0) }; TABLE.len()],
                 first_byte: Histograms::new(),
                 answer: Histograms::new(),
+                sites: SiteSlots::new(),
                 causes: Mutex::default(),
             })
         };
         let (purge_orders, purged_pages) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Registry { slots: (0..threads).map(|_| slot()).collect(), purge_orders, purged_pages })
+        let slots = (0..threads).map(|_| slot()).collect();
+        Arc::new(Registry { slots, sites: SiteNames::new(), purge_orders, purged_pages })
     }
 
     /// The slot of a thread.
@@ -140,6 +165,16 @@ impl Registry {
             .iter()
             .map(|s| s.values[counter as usize].load(Ordering::Relaxed))
             .fold(0, u64::wrapping_add)
+    }
+
+    /// The number of a site for its figures: the same for the life of the process, or [`OTHER_SITES`] if there are too many.
+    pub fn site_number(&self, name: &str) -> usize {
+        self.sites.number(name)
+    }
+
+    /// The figures of all sites with their names, in the order of their numbers.
+    pub fn sites(&self) -> Vec<(Box<str>, SiteFigures)> {
+        self.sites.figures(self.slots.iter().map(|slot| &slot.sites))
     }
 
     /// Counts a purge that matched `pages` pages. Purges come from many threads, and seldom.
@@ -187,6 +222,15 @@ impl Registry {
     pub fn answer(&self, class: ResponseClass) -> Summary {
         let mut summary = Summary::default();
         self.slots.iter().for_each(|slot| summary.add(&slot.answer, class));
+        summary
+    }
+
+    /// Times to the last byte, of all classes.
+    pub fn all_answers(&self) -> Summary {
+        let mut summary = Summary::default();
+        for class in ResponseClass::ALL {
+            self.slots.iter().for_each(|slot| summary.add(&slot.answer, class));
+        }
         summary
     }
 

@@ -286,7 +286,7 @@ fn answer(
     }
     match serve::respond(thread.serve(), site, &mut request) {
         (class, Response::Ready(reply)) if is_short(&reply) => {
-            ready(thread, connection, request, class, &reply, output)
+            ready(thread, connection, site, request, class, &reply, output)
         }
         (class, response) => {
             Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
@@ -307,10 +307,10 @@ fn answer_or_pass_on(
         && let (class, Response::Ready(reply)) = serve::respond(thread.serve(), site, &mut request)
         && is_short(&reply)
     {
-        return ready(thread, connection, request, class, &reply, output);
+        return ready(thread, connection, site, request, class, &reply, output);
     }
     if exit.is_full() {
-        return ready(thread, connection, request, ResponseClass::Other, &no_room(site), output);
+        return ready(thread, connection, site, request, ResponseClass::Other, &no_room(site), output);
     }
     thread.buffers.give_back(request.head);
     Answered::Elsewhere
@@ -327,7 +327,7 @@ fn send_away(
     let site = setup.workers_for(request.authority()).clone();
     let reply = no_room(&site);
     if request.head.framing() == Framing::None {
-        return ready(thread, connection, request, ResponseClass::Other, &reply, output);
+        return ready(thread, connection, &site, request, ResponseClass::Other, &reply, output);
     }
     // Its content is not read, which needs care.
     let exchange =
@@ -339,6 +339,7 @@ fn send_away(
 fn ready(
     thread: &ProtocolThread,
     connection: &Connection,
+    site: &SiteWorkers,
     request: Request,
     class: ResponseClass,
     reply: &Reply,
@@ -347,7 +348,7 @@ fn ready(
     let close = !connection.keeps(&request, reply);
     let tail = tail(&request, reply);
     send::short(thread, &request, reply, tail.is_none(), close, output);
-    record_at_once(thread, &request, class, reply);
+    record_at_once(thread, site, &request, class, reply);
     thread.buffers.give_back(request.head);
     Answered::Ready { close, tail }
 }

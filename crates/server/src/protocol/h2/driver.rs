@@ -302,7 +302,7 @@ impl Driver {
         if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
             let reply = serve::leave(&site, reply::plain(421));
-            record_at_once(&thread, &request, ResponseClass::Other, &reply);
+            record_at_once(&thread, &site, &request, ResponseClass::Other, &reply);
             return self.send(respond, &request, reply, said, has_content);
         }
         self.route(&setup, &site, request, content, respond, said);
@@ -329,7 +329,7 @@ impl Driver {
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
             (class, Response::Ready(reply)) if is_short(&reply) => {
-                record_at_once(&thread, &request, class, &reply);
+                record_at_once(&thread, site, &request, class, &reply);
                 self.send(respond, &request, reply, said, false);
                 thread.buffers.give_back(request.head);
             }
