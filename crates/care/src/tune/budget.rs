@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn no_machine_gets_more_than_its_budget() {
         let sizes = (0..=11).flat_map(|power| {
-            [0, 1, 3, 77, 128, 251].map(|more| (512 * MB << power) + (more * MB << power) / 256)
+            [0, 1, 3, 77, 128, 251].map(|more| ((512 * MB) << power) + ((more * MB) << power) / 256)
         });
         let sizes = sizes.filter(|size| *size <= 1 << 40);
         for memory in sizes.collect::<Vec<_>>() {
