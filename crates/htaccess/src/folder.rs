@@ -26,6 +26,8 @@ pub struct Folder {
     pub findings: Vec<Finding>,
     /// Every request below is answered with this status: the file is malformed or can't be read.
     pub closed: Option<u16>,
+    /// It has nothing but the block that WordPress writes into the file of its root: what is no file goes to `/index.php`.
+    pub is_wordpress: bool,
 }
 
 /// Directives that apply under the same conditions.
@@ -175,13 +177,14 @@ impl Folder {
         let mut folder = Folder { layers: vec![Layer::default()], ..Folder::default() };
         folder.block(&items, 0, &Methods::All);
         folder.check_requirements();
+        folder.is_wordpress = is_wordpress(&text);
         folder
     }
 
     /// A file that can't be used as a whole: every request below its folder gets `status`.
     pub fn shut(status: u16, why: &str) -> Folder {
         let finding = Finding { line: 1, effect: Effect::Refused, text: why.to_owned() };
-        Folder { closed: Some(status), findings: vec![finding], layers: Vec::new() }
+        Folder { closed: Some(status), findings: vec![finding], ..Folder::default() }
     }
 
     fn find(&mut self, line: u32, effect: Effect, text: String) {
@@ -417,5 +420,44 @@ impl Rules {
     /// What a requirement is replaced by that isn't supported.
     pub(crate) fn never() -> Test {
         Test::Never
+    }
+}
+
+/// Whether these lines are WordPress's block and no others (WP_Rewrite::mod_rewrite_rules in wp-includes/class-wp-rewrite.php).
+fn is_wordpress(text: &str) -> bool {
+    const BLOCK: [&str; 9] = [
+        "<IfModule mod_rewrite.c>",
+        "RewriteEngine On",
+        // Since WordPress 5.6. PHP has the field here without a rule.
+        "RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]",
+        "RewriteBase /",
+        r"RewriteRule ^index\.php$ - [L]",
+        "RewriteCond %{REQUEST_FILENAME} !-f",
+        "RewriteCond %{REQUEST_FILENAME} !-d",
+        "RewriteRule . /index.php [L]",
+        "</IfModule>",
+    ];
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let older = BLOCK.iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| *line);
+    lines().eq(BLOCK) || lines().eq(older)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_of_wordpress_is_known() {
+        let block = "# BEGIN WordPress\n# The directives\n<IfModule mod_rewrite.c>\nRewriteEngine On\n\
+            RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
+            RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n\n\
+            # END WordPress\n";
+        let is_known = |text: &str| Folder::compile(text.as_bytes()).is_wordpress;
+        let field = "RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\n";
+        assert!(is_known(block));
+        assert!(is_known(&block.replace(field, "")));
+        assert!(!is_known(&format!("{block}Require all denied\n")));
+        assert!(!is_known(&block.replace("RewriteBase /", "RewriteBase /blog/")));
+        assert!(!is_known(&block.replace("!-d", "-d")) && !is_known(""));
     }
 }
