@@ -212,6 +212,7 @@ async function use() {
   await page.fill('#filter', 'site000');
   await page.click('#sites tbody button');
   await page.getByRole('img', { name: /PHP response time/ }).waitFor();
+  await browser.shot(page, 'a-site');
   await page.click('#scope button');
   await page.getByRole('img', { name: /^Response time/ }).waitFor();
   await page.click('[data-range=day]');

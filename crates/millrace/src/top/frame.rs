@@ -126,8 +126,11 @@ fn head(now: &Snapshot, width: usize) -> Vec<Line> {
     let status = &now.status;
     let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_f64);
     let whole = |pointer: &str| grouped(number(pointer).unwrap_or(0.0));
-    let php =
-        |member: &str| each(status, "/php").filter_map(|php| php.pointer(member)?.as_f64()).sum::<f64>();
+    let php = |member: &str| {
+        each(status, "/php")
+            .filter_map(|php| php.pointer(member)?.as_f64())
+            .fold(0.0, |sum, value| sum + value)
+    };
     let latest =
         |name: &str| now.history.pointer(&format!("/hour/points/{name}"))?.as_array()?.last()?.as_f64();
     let word = |member: &str| status[member].as_str().unwrap_or("").to_owned();

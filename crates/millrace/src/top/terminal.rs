@@ -1,6 +1,7 @@
 //! The terminal: its own screen while the value lives, keys without echo, and everything as before afterwards.
 
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,6 +38,8 @@ pub enum Key {
 /// The terminal of standard input and output.
 pub struct Terminal {
     before: Termios,
+    /// Keys that came together with an earlier one.
+    waiting: VecDeque<Key>,
 }
 
 impl Terminal {
@@ -48,7 +51,7 @@ impl Terminal {
         let before = tcgetattr(io::stdin()).or_fail(|| "cannot use the terminal".to_owned())?;
         let mut raw = before.clone();
         raw.make_raw();
-        let terminal = Terminal { before };
+        let terminal = Terminal { before, waiting: VecDeque::new() };
         tcsetattr(io::stdin(), OptionalActions::Flush, &raw)
             .or_fail(|| "cannot use the terminal".to_owned())?;
         print(ENTER)?;
@@ -82,6 +85,9 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub fn key(&mut self, most: Duration) -> Result<Option<Key>, Failure> {
+        if let Some(key) = self.waiting.pop_front() {
+            return Ok(Some(key));
+        }
         let stdin = io::stdin();
         let most = Timespec::try_from(most).or_fail(|| "cannot wait for a key".to_owned())?;
         match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&most)) {
@@ -91,10 +97,13 @@ impl Terminal {
             Err(rustix::io::Errno::INTR) => return Ok(None),
             Err(error) => return Err(Failure::new(format!("cannot wait for a key: {error}"))),
         }
-        let mut bytes = [0; 16];
-        match stdin.lock().read(&mut bytes) {
+        let mut bytes = [0; 256];
+        match rustix::io::read(&stdin, &mut bytes) {
             Ok(0) => Ok(Some(Key::Interrupt)),
-            Ok(length) => Ok(Some(key(&bytes[..length]))),
+            Ok(length) => {
+                self.waiting.extend(keys(&bytes[..length]));
+                Ok(self.waiting.pop_front())
+            }
             Err(error) => Err(Failure::new(format!("cannot read from the terminal: {error}"))),
         }
     }
@@ -114,7 +123,32 @@ fn print(text: &str) -> Result<(), Failure> {
         .or_fail(|| "cannot write to the terminal".to_owned())
 }
 
-/// What one read of a terminal in raw mode means. Several characters that arrive at once (pasted ones) count as the first.
+/// What one read of a terminal in raw mode means: several keys, if they were pasted or pressed quickly.
+fn keys(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while !bytes.is_empty() {
+        let (first, rest) = bytes.split_at(length(bytes));
+        keys.push(key(first));
+        bytes = rest;
+    }
+    keys
+}
+
+/// Length of the first key: a character, or an escape sequence (ECMA-48: parameters, and a final byte from `@` on).
+fn length(bytes: &[u8]) -> usize {
+    match bytes {
+        [0x1b, b'[', rest @ ..] => {
+            rest.iter().position(|byte| *byte >= 0x40).map_or(bytes.len(), |at| at + 3)
+        }
+        [0x1b, b'O', _, ..] => 3,
+        [first, ..] => {
+            let of_character = if *first < 0xc0 { 1 } else { first.leading_ones() as usize };
+            of_character.min(bytes.len())
+        }
+        [] => 0,
+    }
+}
+
 fn key(bytes: &[u8]) -> Key {
     match bytes {
         [3 | 4, ..] => Key::Interrupt,
@@ -135,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys() {
+    fn bytes_are_keys() {
         for (bytes, expected) in [
             (&b"q"[..], Key::Text('q')),
             ("é".as_bytes(), Key::Text('é')),
@@ -148,7 +182,9 @@ mod tests {
             (b"\r", Key::Enter),
             (b"\xff", Key::Other),
         ] {
-            assert_eq!(key(bytes), expected, "{bytes:?}");
+            assert_eq!(keys(bytes), [expected], "{bytes:?}");
         }
+        let pasted = [Key::Text('/'), Key::Text('é'), Key::Up, Key::Other, Key::Enter, Key::Text('q')];
+        assert_eq!(keys("/é\x1b[A\x1b[5~\rq".as_bytes()), pasted);
     }
 }

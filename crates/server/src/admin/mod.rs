@@ -420,7 +420,7 @@ mod tests {
             assert!(ask(&path, "POST /dashboard").await.contains("Allow: GET, HEAD\r\n"));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
             assert!(ask(&path, "GET /history.json?site=nowhere").await.starts_with("HTTP/1.1 404 "));
-            assert!(ask(&path, "GET /history.json?site=default").await.contains("\"every_seconds\":10"));
+            assert!(ask(&path, "GET /history.json").await.contains("\"every_seconds\":5,"));
             // The test's PHP has no host: it names a version, so it counts as started.
             assert!(ask(&path, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
             let metrics = ask(&path, "GET /metrics").await;
