@@ -150,7 +150,7 @@ fn head(now: &Snapshot, width: usize) -> Vec<Line> {
             percent(latest("hit_ratio"))
         )),
         plain(format!(
-            "Responses    50 % under {}, 95 % under {}; errors (5xx) {}/s, {} in all",
+            "Responses    50 % under {}, 95 % under {}; 5xx {}/s, {} in all",
             time(latest("p50_ms")),
             time(latest("p95_ms")),
             rate(latest("errors_per_second")),
@@ -362,7 +362,7 @@ fn cell(text: &str, width: usize) -> String {
 fn rate(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
-        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(value) if value >= 100.0 => short(value),
         Some(value) if value >= 10.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.2}"),
@@ -450,7 +450,7 @@ mod tests {
         let expected = "\
 Millrace 0.1.0, running, up 1 h 2 min, 2 sites
 Requests     12.3/s, 2.0 KiB/s sent; page cache hits 87.5 %
-Responses    50 % under 100 us, 95 % under 25 ms; errors (5xx) 0/s, 12,345 in all
+Responses    50 % under 100 us, 95 % under 25 ms; 5xx 0/s, 12,345 in all
 PHP          2 of 4 workers busy, 1 requests waiting
 Connections  3 open: 0 idle, 0 reading, 0 running, 0 writing
 Curve        0 to 10.0/s ▁▅█
@@ -461,7 +461,7 @@ Curve        0 to 10.0/s ▁▅█
   PHP pool                           busy   limit waiting     mean refused
   a.example front                       2       4       1    12 ms       3
   Slowest scripts of the last minutes
-  a.example/?[2Jx                                              1.5 s      2x
+  a.example/?[2Jx                                                  1.5 s      2x
 Bypass       7 cookie PHPSESSID
 q quit  s sort  r reverse  / filter  j k select  p purge the site  (what holds i
 ";
@@ -485,9 +485,9 @@ q quit  s sort  r reverse  / filter  j k select  p purge the site  (what holds i
             "the selected site is always visible"
         );
         assert_eq!(selected(&many, &low).as_deref(), Some("site149.example"));
-        let none = View { filter: "x".to_owned(), ..View::default() };
+        let none = View { filter: "nowhere".to_owned(), ..View::default() };
         assert!(
-            text(&many, &none, (80, 24)).contains("no site's name contains x")
+            text(&many, &none, (80, 24)).contains("no site's name contains nowhere")
                 && selected(&many, &none).is_none()
         );
     }

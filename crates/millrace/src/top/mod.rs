@@ -124,7 +124,7 @@ mod tests {
         let admin =
             AdminArgs { admin: Some("unix:/nonexistent/millrace.sock".to_owned()), ..AdminArgs::default() };
         let mut view = View::default();
-        let mut keys = |text: &str, view: &mut View| {
+        let keys = |text: &str, view: &mut View| {
             text.chars().all(|c| press(Key::Text(c), view, &now, &admin).expect("no request"))
         };
         assert!(keys("sr/b.e", &mut view));
