@@ -139,8 +139,10 @@ by_form() {
 
 # WordPress's cron; it answers before it runs.
 by_cron() {
-  change 'delete_transient("doing_cron"); wp_schedule_single_event(time() - 1, "test_campaign");' || return
+  change 'wp_schedule_single_event(time() - 1, "test_campaign");' || return
   for _ in $(seq 100); do
+    # Each request to the site starts the cron, too, and locks it for a minute; on a busy machine WordPress's own request for it may be lost: it waits 10 ms.
+    change 'delete_transient("doing_cron");' || return
     curl -s -o /dev/null --max-time 30 "$base/wp-cron.php?doing_wp_cron"
     ! change 'get_option("banner") === "BY-CRON" || exit("not yet");' >/dev/null || return 0
     sleep 0.2
