@@ -44,10 +44,10 @@ pub enum Expression {
 
 /// A text of an expression: pieces in sequence.
 #[derive(Clone, Debug)]
-pub struct Word(Vec<Piece>);
+pub struct Word(Vec<WordPiece>);
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum WordPiece {
     Text(Vec<u8>),
     Variable(Variable),
     /// `$1`: of the last match in the expression.
@@ -156,12 +156,12 @@ impl Word {
         let mut out = Vec::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Variable(variable) => out.extend(scope.value(variable)),
-                Piece::Group(number) => {
+                WordPiece::Text(text) => out.extend_from_slice(text),
+                WordPiece::Variable(variable) => out.extend(scope.value(variable)),
+                WordPiece::Group(number) => {
                     out.extend_from_slice(groups.as_ref().map_or(&[], |groups| groups.group(*number)));
                 }
-                Piece::Function(function, word) => {
+                WordPiece::Function(function, word) => {
                     out.extend(function.call(scope, word.value(scope, groups)));
                 }
             }
@@ -179,7 +179,7 @@ impl Word {
                 rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
             let (piece, length) = match (end, digit) {
                 (Some(end), _) => (reference(&rest[2..end])?, end + 1),
-                (None, Some(digit)) => (Piece::Group(usize::from(digit - b'0')), 2),
+                (None, Some(digit)) => (WordPiece::Group(usize::from(digit - b'0')), 2),
                 (None, None) => {
                     let c = rest.chars().next().map_or(1, char::len_utf8);
                     plain.extend_from_slice(&rest.as_bytes()[..c]);
@@ -188,25 +188,25 @@ impl Word {
                 }
             };
             if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                pieces.push(WordPiece::Text(std::mem::take(&mut plain)));
             }
             pieces.push(piece);
             rest = &rest[length..];
         }
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            pieces.push(WordPiece::Text(plain));
         }
         Ok(Word(pieces))
     }
 }
 
 /// What stands between `%{` and `}`.
-fn reference(name: &str) -> Result<Piece, String> {
+fn reference(name: &str) -> Result<WordPiece, String> {
     let upper = name.to_ascii_uppercase();
     if let Some((function, argument)) = name.split_once(':')
         && !["HTTP", "ENV"].contains(&function.to_ascii_uppercase().as_str())
     {
-        return Ok(Piece::Function(Function::new(function)?, Box::new(Word::new(argument)?)));
+        return Ok(WordPiece::Function(Function::new(function)?, Box::new(Word::new(argument)?)));
     }
     const NOT_HERE: [&str; 8] = [
         "CONTENT_TYPE",
@@ -221,7 +221,7 @@ fn reference(name: &str) -> Result<Piece, String> {
     if NOT_HERE.contains(&upper.as_str()) {
         return Err(format!("the variable {name} is not supported in expressions"));
     }
-    Ok(Piece::Variable(Variable::new(name)))
+    Ok(WordPiece::Variable(Variable::new(name)))
 }
 
 impl Function {
@@ -461,14 +461,14 @@ impl<'a> Parser<'a> {
         if !self.take(")") {
             return self.fail("\")\" is missing");
         }
-        Ok(Word(vec![Piece::Function(Function::new(name)?, Box::new(argument))]))
+        Ok(Word(vec![WordPiece::Function(Function::new(name)?, Box::new(argument))]))
     }
 }
 
 /// The text of a word without references.
 fn constant(word: &Word) -> Result<String, String> {
     match &word.0[..] {
-        [Piece::Text(text)] => Ok(String::from_utf8_lossy(text).into_owned()),
+        [WordPiece::Text(text)] => Ok(String::from_utf8_lossy(text).into_owned()),
         _ => Err("an address in an expression must be a constant".to_owned()),
     }
 }

@@ -34,14 +34,14 @@ pub struct Folder {
 #[derive(Clone, Debug, Default)]
 pub struct Layer {
     /// All must hold.
-    pub conditions: Vec<Scope>,
+    pub conditions: Vec<SectionScope>,
     /// The directives.
     pub rules: Rules,
 }
 
 /// The condition of a section.
 #[derive(Clone, Debug)]
-pub enum Scope {
+pub enum SectionScope {
     /// `<Files "*.php">`
     Files(String),
     /// `<FilesMatch "\.php$">`
@@ -197,7 +197,7 @@ impl Folder {
     /// Reads directives and sections into layer `at`; sections with conditions get layers of their own.
     fn block(&mut self, items: &[Item], at: usize, methods: &Methods) {
         // The conditions of the `<If>` and `<ElseIf>` before an `<Else>`.
-        let mut before: Vec<Scope> = Vec::new();
+        let mut before: Vec<SectionScope> = Vec::new();
         for item in items {
             match item {
                 Item::Directive(line) => self.directive(line, at, methods),
@@ -236,7 +236,7 @@ impl Folder {
         inner: &[Item],
         at: usize,
         methods: &Methods,
-        before: &mut Vec<Scope>,
+        before: &mut Vec<SectionScope>,
     ) {
         let words = lines::words(&line.rest);
         match line.name.as_str() {
@@ -351,17 +351,22 @@ fn restricts(items: &[Item]) -> bool {
 }
 
 /// The conditions of a section. `before` has those of the sections to which an `<Else>` belongs.
-fn scopes(line: &Line, words: &[String], before: &mut Vec<Scope>) -> Result<Vec<Scope>, Unusable> {
+fn scopes(
+    line: &Line,
+    words: &[String],
+    before: &mut Vec<SectionScope>,
+) -> Result<Vec<SectionScope>, Unusable> {
     let invalid = || Unusable::Invalid(format!("<{}> lacks its argument", line.name));
-    let pattern =
-        |text: &String| Pattern::new(text, false).map(Scope::FilesMatch).map_err(Unusable::Unsupported);
+    let pattern = |text: &String| {
+        Pattern::new(text, false).map(SectionScope::FilesMatch).map_err(Unusable::Unsupported)
+    };
     match line.name.as_str() {
         "files" | "filesmatch" => {
             before.clear();
             Ok(vec![match words {
                 [tilde, text, ..] if tilde == "~" => pattern(text)?,
                 [text, ..] if line.name == "filesmatch" => pattern(text)?,
-                [text, ..] => Scope::Files(text.clone()),
+                [text, ..] => SectionScope::Files(text.clone()),
                 [] => return Err(invalid()),
             }])
         }
@@ -378,8 +383,8 @@ fn scopes(line: &Line, words: &[String], before: &mut Vec<Scope>) -> Result<Vec<
             };
             let expression = Box::new(Expression::parse(text).map_err(Unusable::Unsupported)?);
             let mut scopes = before.clone();
-            scopes.push(Scope::If(expression.clone(), true));
-            before.push(Scope::If(expression, false));
+            scopes.push(SectionScope::If(expression.clone(), true));
+            before.push(SectionScope::If(expression, false));
             Ok(scopes)
         }
     }
@@ -388,7 +393,7 @@ fn scopes(line: &Line, words: &[String], before: &mut Vec<Scope>) -> Result<Vec<
 impl Layer {
     /// 0: directives of the folder; 1: of `<Files>`; 2: of `<If>`. Apache merges them in this order.
     pub fn rank(&self) -> u8 {
-        let rank = |scope: &Scope| if matches!(scope, Scope::If(..)) { 2 } else { 1 };
+        let rank = |scope: &SectionScope| if matches!(scope, SectionScope::If(..)) { 2 } else { 1 };
         self.conditions.iter().map(rank).max().unwrap_or(0)
     }
 
@@ -399,9 +404,9 @@ impl Layer {
     pub fn applies(&self, name: &[u8], scope: &impl expression::Scope) -> Result<bool, TooManySteps> {
         for condition in &self.conditions {
             let holds = match condition {
-                Scope::Files(pattern) => glob::matches(pattern.as_bytes(), name),
-                Scope::FilesMatch(pattern) => pattern.matches(name)?,
-                Scope::If(expression, wanted) => expression.holds(scope)? == *wanted,
+                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name),
+                SectionScope::FilesMatch(pattern) => pattern.matches(name)?,
+                SectionScope::If(expression, wanted) => expression.holds(scope)? == *wanted,
             };
             if !holds {
                 return Ok(false);

@@ -79,7 +79,7 @@ pub struct Condition {
     /// The tested text.
     pub subject: Template,
     /// The test.
-    pub test: Test,
+    pub test: ConditionTest,
     /// `!`
     pub negated: bool,
     /// `NC`
@@ -92,7 +92,7 @@ pub struct Condition {
 
 /// What a condition tests.
 #[derive(Clone, Debug)]
-pub enum Test {
+pub enum ConditionTest {
     /// It matches.
     Pattern(Pattern),
     /// `=`, `<`, `>`, `<=`, `>=` as texts: the longer one is greater.
@@ -191,7 +191,7 @@ impl Condition {
             Template::new(if is_expression { "" } else { subject }).map_err(Unusable::Unsupported)?;
         let (test, negated) = if is_expression {
             let expression = Expression::parse(pattern).map_err(Unusable::Unsupported)?;
-            (Test::Expression(Box::new(expression)), false)
+            (ConditionTest::Expression(Box::new(expression)), false)
         } else {
             test(pattern, ignores_case)?
         };
@@ -199,7 +199,7 @@ impl Condition {
     }
 }
 
-fn test(pattern: &str, ignores_case: bool) -> Result<(Test, bool), Unusable> {
+fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unusable> {
     let (pattern, negated) = match pattern.strip_prefix('!') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),
@@ -214,7 +214,7 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(Test, bool), Unusable> {
         _ => None,
     };
     if let Some(file) = file {
-        return Ok((Test::File(file), negated));
+        return Ok((ConditionTest::File(file), negated));
     }
     let template = |text: &str| Template::new(text).map_err(Unusable::Unsupported);
     let numbers = [
@@ -227,7 +227,7 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(Test, bool), Unusable> {
     ];
     for (name, comparison) in numbers {
         if let Some(number) = pattern.strip_prefix(name) {
-            return Ok((Test::Number(comparison, template(number)?), negated));
+            return Ok((ConditionTest::Number(comparison, template(number)?), negated));
         }
     }
     let texts = [
@@ -240,11 +240,11 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(Test, bool), Unusable> {
     for (name, comparison) in texts {
         if let Some(text) = pattern.strip_prefix(name) {
             let text = if text == "\"\"" { "" } else { text };
-            return Ok((Test::Text(comparison, template(text)?), negated));
+            return Ok((ConditionTest::Text(comparison, template(text)?), negated));
         }
     }
     let pattern = Pattern::new(pattern, ignores_case).map_err(Unusable::Unsupported)?;
-    Ok((Test::Pattern(pattern), negated))
+    Ok((ConditionTest::Pattern(pattern), negated))
 }
 
 impl Rule {

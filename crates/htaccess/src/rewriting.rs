@@ -4,7 +4,7 @@ use crate::escape;
 use crate::evaluate::{Halt, Pass};
 use crate::expression::{Scope, number};
 use crate::request::World;
-use crate::rewrite::{Condition, Flags, Groups, Inherit, Rewrite, Rule, Test};
+use crate::rewrite::{Condition, ConditionTest, Flags, Groups, Inherit, Rewrite, Rule};
 use crate::template::{References, Template};
 use crate::verdict::Outcome;
 
@@ -235,7 +235,7 @@ impl<W: World> Run<'_, '_, W> {
         let flags = Flags::default();
         let subject = self.expand(&condition.subject, groups, &flags);
         let holds = match &condition.test {
-            Test::Pattern(pattern) => {
+            ConditionTest::Pattern(pattern) => {
                 let found = pattern.captures(&subject)?;
                 let matches = found.is_some();
                 if matches && !condition.negated {
@@ -243,7 +243,7 @@ impl<W: World> Run<'_, '_, W> {
                 }
                 matches
             }
-            Test::Text(comparison, text) => {
+            ConditionTest::Text(comparison, text) => {
                 let (mut left, mut right) = (subject, self.expand(text, groups, &flags));
                 if condition.ignores_case {
                     left.make_ascii_lowercase();
@@ -252,12 +252,12 @@ impl<W: World> Run<'_, '_, W> {
                 // As Apache: the longer text is the greater one.
                 comparison.holds(left.len().cmp(&right.len()).then_with(|| left.cmp(&right)))
             }
-            Test::Number(comparison, text) => {
+            ConditionTest::Number(comparison, text) => {
                 comparison.holds(number(&subject).cmp(&number(&self.expand(text, groups, &flags))))
             }
-            Test::File(test) => scope.file(*test, &subject),
-            Test::Expression(expression) => expression.holds(&scope)?,
-            Test::Never => return Ok(false),
+            ConditionTest::File(test) => scope.file(*test, &subject),
+            ConditionTest::Expression(expression) => expression.holds(&scope)?,
+            ConditionTest::Never => return Ok(false),
         };
         Ok(holds != condition.negated)
     }

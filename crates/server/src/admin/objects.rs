@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::context::stats::{Exposition, Row, table};
-use crate::objects::{ObjectBoard, SiteFigures, used_by};
+use crate::objects::{ObjectBoard, ObjectFigures, used_by};
 
 /// The object cache of a site.
 pub(super) struct SiteObjects {
@@ -17,7 +17,7 @@ pub(super) struct SiteObjects {
     socket: String,
     lost: String,
     /// `None`: it could not be opened, or another server has it.
-    figures: Option<SiteFigures>,
+    figures: Option<ObjectFigures>,
 }
 
 /// The object caches of the plan's sites. Sites with the same root share one.
@@ -40,7 +40,7 @@ pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
 
 /// The member `object_cache` of the status in JSON.
 pub(super) fn json(all: &[SiteObjects]) -> Value {
-    let figures = |figures: &SiteFigures| {
+    let figures = |figures: &ObjectFigures| {
         json!({
             "connections": figures.connections,
             "refused_connections": figures.refused_connections,
@@ -109,7 +109,7 @@ pub(super) fn write(text: &mut String, all: &[SiteObjects]) -> std::fmt::Result 
 
 /// Metrics for Prometheus.
 pub(super) fn expose(out: &mut Exposition, all: &[SiteObjects]) {
-    let mut family = |row: &Row, value: fn(&SiteFigures) -> u64| {
+    let mut family = |row: &Row, value: fn(&ObjectFigures) -> u64| {
         out.family(row);
         for site in all {
             let figures = site.figures.unwrap_or_default();
@@ -135,7 +135,7 @@ pub(super) fn expose(out: &mut Exposition, all: &[SiteObjects]) {
 mod tests {
     use super::*;
 
-    fn site(figures: Option<SiteFigures>) -> SiteObjects {
+    fn site(figures: Option<ObjectFigures>) -> SiteObjects {
         let text = |text: &str| text.to_owned();
         SiteObjects {
             site: text("a.test"),
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn what_people_are_told() {
         let mut text = String::new();
-        write(&mut text, &[site(None), site(Some(SiteFigures::default()))]).unwrap();
+        write(&mut text, &[site(None), site(Some(ObjectFigures::default()))]).unwrap();
         assert_eq!(text, "", "it is not used");
-        let figures = SiteFigures {
+        let figures = ObjectFigures {
             frames: 9,
             lookups: 1200,
             hits: 1000,
@@ -160,7 +160,7 @@ mod tests {
             lost: 1,
             refused_connections: 2,
             connections: 3,
-            ..SiteFigures::default()
+            ..ObjectFigures::default()
         };
         write(&mut text, &[site(Some(figures))]).unwrap();
         assert_eq!(

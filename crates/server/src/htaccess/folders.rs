@@ -39,7 +39,7 @@ const FRESH: i128 = 2_000_000_000;
 
 /// One state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct RulesStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -47,10 +47,10 @@ struct Stamp {
     changed: i128,
 }
 
-impl Stamp {
-    fn of(meta: &std::fs::Metadata) -> Stamp {
+impl RulesStamp {
+    fn of(meta: &std::fs::Metadata) -> RulesStamp {
         let time = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Stamp {
+        RulesStamp {
             device: meta.dev(),
             inode: meta.ino(),
             size: meta.size(),
@@ -62,13 +62,13 @@ impl Stamp {
 
 /// A folder's file at its last comparison.
 #[derive(Debug)]
-struct Known {
+struct KnownFolder {
     checked: u64,
-    file: Option<(Option<Stamp>, Arc<Folder>)>,
+    file: Option<(Option<RulesStamp>, Arc<Folder>)>,
 }
 
 /// Folders by path with a slash at the end.
-type ByPath = HashMap<Box<[u8]>, Known>;
+type ByPath = HashMap<Box<[u8]>, KnownFolder>;
 
 /// The folders of all sites that an event loop has looked at.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl Folders {
                     let file = shared.read(context, &name_of(site, folder), before);
                     let file = file.filter(|(_, folder)| !(end == 1 && is_superfluous(site, folder)));
                     file.iter().for_each(|(_, folder)| see(end, folder));
-                    folders.insert(folder.into(), Known { checked: now, file });
+                    folders.insert(folder.into(), KnownFolder { checked: now, file });
                 }
             }
         }
@@ -142,7 +142,7 @@ pub struct SharedFolders {
 #[derive(Debug)]
 struct Compiled {
     /// `None`: the file may change without another stamp, or can't be read.
-    stamp: Option<Stamp>,
+    stamp: Option<RulesStamp>,
     /// A hash of its text, so that a file that is read again is neither compiled nor reported again.
     text: u64,
     folder: Arc<Folder>,
@@ -154,8 +154,8 @@ impl SharedFolders {
         &self,
         context: &Context,
         name: &Path,
-        before: Option<(Option<Stamp>, Arc<Folder>)>,
-    ) -> Option<(Option<Stamp>, Arc<Folder>)> {
+        before: Option<(Option<RulesStamp>, Arc<Folder>)>,
+    ) -> Option<(Option<RulesStamp>, Arc<Folder>)> {
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
             Ok(_) => return None,
@@ -168,7 +168,7 @@ impl SharedFolders {
                 }
             },
         };
-        let stamp = Some(Stamp::of(&meta));
+        let stamp = Some(RulesStamp::of(&meta));
         if let Some(before) = before.filter(|(known, _)| known.is_some() && *known == stamp) {
             return Some(before);
         }

@@ -39,7 +39,7 @@ pub fn change(
         Origin::Server | Origin::Script => None,
     };
     let mut leaving = Leaving { fields, is_error: origin == Origin::Server, modified, date: http_date };
-    let world = world::Disk::new(thread, context, site);
+    let world = world::SiteDisk::new(thread, context, site);
     let changed =
         view::with(context, site, request, &verdict.path, |view| verdict.change(view, &world, &mut leaving));
     if changed.is_err() {

@@ -73,7 +73,7 @@ pub fn rule(
     if !site.plan.htaccess {
         return Ruled::On;
     }
-    let world = world::Disk::new(thread, context, site);
+    let world = world::SiteDisk::new(thread, context, site);
     if !world.has_rules(path) {
         return Ruled::On;
     }
@@ -128,7 +128,7 @@ pub fn error_page(
         }
         Document::Url(url) => ErrorPage::Reply(crate::message::reply::redirect(302, url)),
         Document::Path(path) => {
-            let world = world::Disk::new(thread, context, site);
+            let world = world::SiteDisk::new(thread, context, site);
             let verdict = view::with(context, site, request, &ruling.verdict.path, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });

@@ -75,7 +75,7 @@ impl Passwords {
         if inner.waiting.get() >= MOST_WAITING {
             return None;
         }
-        let place = Place::new(inner);
+        let place = WaitingPlace::new(inner);
         Some(Box::pin(async move {
             let inner = &place.0;
             let Ok(_turn) = inner.turn.acquire().await else { return };
@@ -95,16 +95,16 @@ impl Passwords {
 }
 
 /// A place among the waiting checks.
-struct Place(Rc<Inner>);
+struct WaitingPlace(Rc<Inner>);
 
-impl Place {
-    fn new(inner: Rc<Inner>) -> Place {
+impl WaitingPlace {
+    fn new(inner: Rc<Inner>) -> WaitingPlace {
         inner.waiting.set(inner.waiting.get() + 1);
-        Place(inner)
+        WaitingPlace(inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get() - 1);
     }

@@ -19,7 +19,7 @@ use crate::site::Site;
 const LARGEST: u64 = 4 << 20;
 
 /// The disk of a site during one evaluation.
-pub struct Disk<'a> {
+pub struct SiteDisk<'a> {
     thread: &'a HtaccessThread,
     context: &'a Context,
     site: &'a Site,
@@ -27,10 +27,10 @@ pub struct Disk<'a> {
     check: RefCell<Option<Check>>,
 }
 
-impl<'a> Disk<'a> {
+impl<'a> SiteDisk<'a> {
     /// The disk of `site`.
-    pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> Disk<'a> {
-        Disk { thread, context, site, check: RefCell::default() }
+    pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> SiteDisk<'a> {
+        SiteDisk { thread, context, site, check: RefCell::default() }
     }
 
     /// Whether a folder on the way to `path` has rules.
@@ -67,7 +67,7 @@ impl<'a> Disk<'a> {
     }
 }
 
-impl World for Disk<'_> {
+impl World for SiteDisk<'_> {
     fn folders(&self, path: &[u8]) -> Vec<(usize, Arc<Folder>)> {
         let mut found = Vec::new();
         self.each(path, |end, folder| found.push((end, folder.clone())));

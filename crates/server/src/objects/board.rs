@@ -9,7 +9,7 @@ use super::store::ObjectUsage;
 
 /// Figures of a site, since its socket was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SiteFigures {
+pub struct ObjectFigures {
     /// Open connections.
     pub connections: u64,
     /// Connections refused: another user's, or too many.
@@ -38,7 +38,7 @@ pub struct SiteFigures {
     pub evicted: u64,
 }
 
-impl SiteFigures {
+impl ObjectFigures {
     /// Adds what a frame has done.
     pub(super) fn add(&mut self, outcome: &Outcome) {
         self.frames += 1;
@@ -59,22 +59,22 @@ impl SiteFigures {
 /// The figures of all sites, by socket.
 #[derive(Debug, Default)]
 pub struct ObjectBoard {
-    sites: Mutex<BTreeMap<PathBuf, SiteFigures>>,
+    sites: Mutex<BTreeMap<PathBuf, ObjectFigures>>,
 }
 
 impl ObjectBoard {
     /// A copy of all figures.
-    pub fn read(&self) -> BTreeMap<PathBuf, SiteFigures> {
+    pub fn read(&self) -> BTreeMap<PathBuf, ObjectFigures> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The figures behind this socket.
-    pub fn of(&self, socket: &Path) -> Option<SiteFigures> {
+    pub fn of(&self, socket: &Path) -> Option<ObjectFigures> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(socket).copied()
     }
 
     /// Replaces the figures of a site.
-    pub(super) fn write(&self, socket: &Path, figures: SiteFigures) {
+    pub(super) fn write(&self, socket: &Path, figures: ObjectFigures) {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner).insert(socket.to_owned(), figures);
     }
 

@@ -31,7 +31,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::context::Process;
 use crate::context::log::Log;
 
-pub use board::{ObjectBoard, SiteFigures};
+pub use board::{ObjectBoard, ObjectFigures};
 use place::Wanted;
 
 /// How long to wait for the thread: it only binds sockets.

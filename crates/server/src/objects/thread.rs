@@ -13,7 +13,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 
-use super::board::{ObjectBoard, SiteFigures};
+use super::board::{ObjectBoard, ObjectFigures};
 use super::connection::{self, FrameBudget};
 use super::place::{self, Place, Wanted};
 use super::store::{ObjectStore, SiteId};
@@ -58,7 +58,7 @@ pub struct ServedSite {
     /// Its number in the store.
     pub id: SiteId,
     /// Its figures.
-    pub figures: Cell<SiteFigures>,
+    pub figures: Cell<ObjectFigures>,
     /// The file of lost reports.
     pub lost: RefCell<place::Lost>,
     wanted: Wanted,
@@ -67,7 +67,7 @@ pub struct ServedSite {
 
 impl ServedSite {
     /// Changes the figures.
-    pub fn count(&self, change: impl FnOnce(&mut SiteFigures)) {
+    pub fn count(&self, change: impl FnOnce(&mut ObjectFigures)) {
         let mut figures = self.figures.get();
         change(&mut figures);
         self.figures.set(figures);

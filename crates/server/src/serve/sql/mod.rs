@@ -23,7 +23,7 @@ use millrace_wire::frames::EndFrame;
 use millrace_wire::head::{Head, Limits};
 use tokio::time::{sleep, timeout};
 
-use self::rows::{Change, Look, LookProblem, Millis, Rows, order};
+use self::rows::{Look, LookProblem, Millis, RowChange, Rows, order};
 use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
@@ -55,7 +55,7 @@ const SHOWN: usize = 5;
 type Pace = Rc<Cell<Millis>>;
 
 /// A site that is looked at.
-struct Watched {
+struct WatchedSite {
     pace: Pace,
     site: Arc<SiteWorkers>,
     script: Script,
@@ -104,8 +104,8 @@ fn watched(
     thread: &ServeThread,
     setup: &SharedSetup,
     pace: &Pace,
-    older: Vec<Rc<Watched>>,
-) -> Vec<Rc<Watched>> {
+    older: Vec<Rc<WatchedSite>>,
+) -> Vec<Rc<WatchedSite>> {
     let mut sites = Vec::new();
     for site in &setup.workers {
         let Some(script) = script(site) else {
@@ -113,13 +113,13 @@ fn watched(
             continue;
         };
         let same =
-            |old: &&Rc<Watched>| old.site.name() == site.name() && old.script.filename == script.filename;
+            |old: &&Rc<WatchedSite>| old.site.name() == site.name() && old.script.filename == script.filename;
         let state = match older.iter().find(same) {
             Some(old) => old.state.clone(),
             None => Rc::default(),
         };
         state.borrow_mut().is_off = false;
-        sites.push(Rc::new(Watched { pace: pace.clone(), site: site.clone(), script, state }));
+        sites.push(Rc::new(WatchedSite { pace: pace.clone(), site: site.clone(), script, state }));
     }
     sites
 }
@@ -137,7 +137,7 @@ fn script(site: &SiteWorkers) -> Option<Script> {
     Some(Script { filename, name, path_info: Vec::new(), workers: WorkerKind::Ordinary })
 }
 
-impl Watched {
+impl WatchedSite {
     /// At this time of the clock, and in this second since 1970.
     fn is_due(&self, now: Millis, second: u64) -> bool {
         let state = self.state.borrow();
@@ -147,7 +147,7 @@ impl Watched {
             && self.site.was_asked_since(second.saturating_sub(IDLE))
     }
 
-    async fn look(self: Rc<Watched>, thread: Rc<ServeThread>) {
+    async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>) {
         let began = thread.clock.ticks();
         let result = self.changes(&thread).await;
         let interval = self.site.plan.cache.sql_interval.as_millis() as Millis;
@@ -179,7 +179,7 @@ impl Watched {
         if !changes.is_empty() {
             sleep(REPORT).await;
             thread.clock.read();
-            changes = written.foreign(name, changes, Change::row);
+            changes = written.foreign(name, changes, RowChange::row);
         }
         written.judged(name);
         let due = self.state.borrow_mut().rows.due(changes, thread.clock.ticks());
@@ -189,7 +189,7 @@ impl Watched {
         Ok((SHARE * took).min(TROUBLE))
     }
 
-    async fn purge(&self, thread: &Rc<ServeThread>, changes: Vec<Change>) -> Result<(), LookProblem> {
+    async fn purge(&self, thread: &Rc<ServeThread>, changes: Vec<RowChange>) -> Result<(), LookProblem> {
         let done = match self.ask(thread, format!("purge {}", order(&changes))).await {
             Ok(text) if !text.ends_with("end\n") => Err(LookProblem::incomplete(&text)),
             other => other.map(drop),
@@ -199,7 +199,7 @@ impl Watched {
             return done;
         }
         thread.stats.add(Counter::SqlChanges, changes.len() as u64);
-        let shown: Vec<String> = changes.iter().take(SHOWN).map(Change::to_string).collect();
+        let shown: Vec<String> = changes.iter().take(SHOWN).map(RowChange::to_string).collect();
         let more = if changes.len() > SHOWN { ", ..." } else { "" };
         thread.process.log.message(
             Level::Info,

@@ -55,7 +55,7 @@ pub enum How {
 
 /// A row that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change {
+pub struct RowChange {
     how: How,
     /// What it is: `post`, `meta`, `option`.
     kind: Box<str>,
@@ -63,7 +63,7 @@ pub struct Change {
     key: Box<str>,
 }
 
-impl Change {
+impl RowChange {
     fn name(&self) -> String {
         format!("{} {}", self.kind, self.key)
     }
@@ -80,7 +80,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for RowChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.how {
             How::New => '+',
@@ -92,11 +92,11 @@ impl fmt::Display for Change {
 }
 
 /// Changes as PHP reads them.
-pub fn order(changes: &[Change]) -> String {
+pub fn order(changes: &[RowChange]) -> String {
     if changes.len() > MOST {
         return "all".to_owned();
     }
-    changes.iter().map(Change::to_string).collect::<Vec<_>>().join(";")
+    changes.iter().map(RowChange::to_string).collect::<Vec<_>>().join(";")
 }
 
 /// The digests of rows by their keys.
@@ -161,7 +161,7 @@ pub struct Rows {
     /// How often a row has purged without a pause, and when last, by kind and key.
     lately: HashMap<String, (u32, Millis)>,
     /// Changes that wait for the end of their pause.
-    held: Vec<Change>,
+    held: Vec<RowChange>,
 }
 
 impl Rows {
@@ -171,7 +171,7 @@ impl Rows {
     }
 
     /// Takes over a look. Returns what has changed since the last one that saw the same kind of rows.
-    pub fn take(&mut self, look: Look) -> Vec<Change> {
+    pub fn take(&mut self, look: Look) -> Vec<RowChange> {
         let mut changes = Vec::new();
         self.times = look.times;
         for (kind, now) in look.kinds {
@@ -179,7 +179,7 @@ impl Rows {
                 self.kinds.insert(kind, now);
                 continue;
             };
-            let change = |how, key: &str| Change { how, kind: kind.clone(), key: Box::from(key) };
+            let change = |how, key: &str| RowChange { how, kind: kind.clone(), key: Box::from(key) };
             changes.extend(now.iter().filter_map(|(key, digest)| match before.get(key) {
                 None => Some(change(How::New, key)),
                 Some(old) => (old != digest).then(|| change(How::Changed, key)),
@@ -193,18 +193,18 @@ impl Rows {
     }
 
     /// Keeps changes that could not purge until the next look.
-    pub fn hold(&mut self, changes: Vec<Change>) {
+    pub fn hold(&mut self, changes: Vec<RowChange>) {
         self.held.extend(changes);
     }
 
     /// Which changes purge now: these, and those that were held. Rows that keep changing are held until their pause is over.
-    pub fn due(&mut self, changes: Vec<Change>, now: Millis) -> Vec<Change> {
+    pub fn due(&mut self, changes: Vec<RowChange>, now: Millis) -> Vec<RowChange> {
         self.lately.retain(|_, (_, last)| now < *last + QUIET);
         let mut all = mem::take(&mut self.held);
         all.retain(|held| !changes.iter().any(|new| new.name() == held.name()));
         all.extend(changes);
         all.sort();
-        let is_held = |change: &Change| {
+        let is_held = |change: &RowChange| {
             self.lately
                 .get(&change.name())
                 .is_some_and(|(times, last)| *times >= AGAIN && now < *last + PAUSE)
@@ -228,8 +228,8 @@ mod tests {
         Look::read(&format!("{text}end\n")).unwrap()
     }
 
-    fn shown(changes: &[Change]) -> Vec<String> {
-        let mut shown: Vec<String> = changes.iter().map(Change::to_string).collect();
+    fn shown(changes: &[RowChange]) -> Vec<String> {
+        let mut shown: Vec<String> = changes.iter().map(RowChange::to_string).collect();
         shown.sort();
         shown
     }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn rows_that_keep_changing_purge_once_a_minute() {
-        let change = |key: &str| Change { how: How::Changed, kind: "meta".into(), key: key.into() };
+        let change = |key: &str| RowChange { how: How::Changed, kind: "meta".into(), key: key.into() };
         let (mut rows, mut purged) = (Rows::default(), Vec::new());
         for second in 0..600 {
             let due = rows.due(vec![change("1")], second * 1000);
@@ -283,8 +283,8 @@ mod tests {
 
     #[test]
     fn many_changes_are_the_whole_site() {
-        let changes: Vec<Change> = (0..=MOST)
-            .map(|n| Change { how: How::New, kind: "post".into(), key: n.to_string().into() })
+        let changes: Vec<RowChange> = (0..=MOST)
+            .map(|n| RowChange { how: How::New, kind: "post".into(), key: n.to_string().into() })
             .collect();
         assert_eq!(order(&changes[..2]), "+ post 0;+ post 1");
         assert_eq!(order(&changes), "all");
