@@ -27,14 +27,11 @@ fn reasons(stage: ProcessStage, pools: &[PhpStatus]) -> Vec<String> {
     pools.iter().filter_map(|php| Some(format!("PHP of {}: {}", php.name, why_not(php)?))).collect()
 }
 
-/// Why a PHP service can't run a script.
+/// Why a PHP host can't run a script. php-fpm does not count: only a request tests whether a backend is up again, and a server that is
+/// not ready would get none.
 fn why_not(php: &PhpStatus) -> Option<String> {
-    if !php.backends.is_empty() {
-        let troubles =
-            php.backends.iter().map(|b| b.trouble.as_deref().unwrap_or("down")).collect::<Vec<_>>();
-        return php.backends.iter().all(|b| !b.up).then(|| troubles.join("; "));
-    }
     match &php.trouble {
+        _ if !php.backends.is_empty() => None,
         Some(trouble) => Some(trouble.clone()),
         None if php.php_version.is_empty() => Some("starting".to_owned()),
         None => None,
@@ -51,16 +48,12 @@ mod tests {
         let running = PhpStatus { name: "a".into(), php_version: "8.2.7".into(), ..PhpStatus::default() };
         let starting = PhpStatus { name: "b".into(), ..PhpStatus::default() };
         let broken = PhpStatus { trouble: Some("no libphp".into()), ..running.clone() };
-        let (down, up) = (BackendStatus::default(), BackendStatus { up: true, ..BackendStatus::default() });
-        let half = PhpStatus { backends: vec![down.clone(), up], ..starting.clone() };
-        let dead = PhpStatus { backends: vec![down], ..starting.clone() };
+        let fpm = PhpStatus { backends: vec![BackendStatus::default()], ..starting.clone() };
         let of = |php: &PhpStatus| reasons(ProcessStage::Running, std::slice::from_ref(php));
-        assert!(
-            of(&running).is_empty() && of(&half).is_empty() && reasons(ProcessStage::Running, &[]).is_empty()
-        );
+        assert!(of(&running).is_empty() && of(&fpm).is_empty());
+        assert!(reasons(ProcessStage::Running, &[]).is_empty());
         assert_eq!(of(&starting), ["PHP of b: starting"]);
         assert_eq!(of(&broken), ["PHP of a: no libphp"]);
-        assert_eq!(of(&dead), ["PHP of b: down"]);
         assert!(reasons(ProcessStage::Draining, &[running])[0].starts_with("draining"));
     }
 }
