@@ -104,7 +104,7 @@ static const char usage[] =
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
 	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
 	"  --rewind              let requests begin behind the boot of an application: millrace_rewind_point() (experimental)\n"
-	"  --rewind-methods      the same, and notice who calls methods of the classes that millrace_rewind_repeats() is given: all calls take longer\n"
+	"  --rewind-methods      the same, and notice calls of methods of the classes that millrace_rewind_repeats() is given: all calls take longer\n"
 	"  --rewind-compare      the same, as on kernels before 6.7: compare all memory to find what has changed\n"
 	"  --temp-base DIR       create the workers' own temporary folder in this folder\n"
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"

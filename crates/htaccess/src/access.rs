@@ -1,4 +1,4 @@
-//! Who may have a resource: `Require` (mod_authz_core, mod_authz_host), and `Order`, `Allow`, `Deny`
+//! Access to a resource: `Require` (mod_authz_core, mod_authz_host), and `Order`, `Allow`, `Deny`
 //! (mod_access_compat).
 
 use std::net::IpAddr;
@@ -118,7 +118,7 @@ pub enum Test {
     Users(Vec<String>),
     /// `group`
     Groups(Vec<String>),
-    /// Not supported: nobody has it.
+    /// Not supported: no request passes it.
     Never,
 }
 
@@ -427,7 +427,7 @@ pub enum Attribute {
     Path,
     /// A header field, or else an environment variable.
     Field(String),
-    /// The first header field whose name matches.
+    /// The first header field with this name.
     Fields(Pattern),
     /// `SetEnvIfExpr`
     Expression(Box<Expression>),

@@ -73,10 +73,10 @@ pub const DIRECTIVES: &[Directive] = &[
     row("RedirectPermanent", "`Redirect 301`", |reader| plain_redirect(reader, 301)),
     row("RedirectTemp", "`Redirect 302`", |reader| plain_redirect(reader, 302)),
     guard("Order", "which of Allow and Deny decides", order),
-    guard("Allow", "who has access", |reader| allow_or_deny(reader, true)),
-    guard("Deny", "who has no access", |reader| allow_or_deny(reader, false)),
+    guard("Allow", "clients that get access", |reader| allow_or_deny(reader, true)),
+    guard("Deny", "clients that are refused", |reader| allow_or_deny(reader, false)),
     guard("Satisfy", "whether address and user must be right (`All`), or one of them (`Any`)", satisfy),
-    guard("Require", "who has access", require),
+    guard("Require", "condition of access", require),
     guard("AuthType", "`Basic`, or `None`; others are refused", auth_type),
     guard("AuthName", "the realm that a browser shows", |r| {
         argument(r, |rules, v| rules.authentication.realm = Some(v))

@@ -47,7 +47,7 @@ pub struct Need {
     pub chunked: bool,
     /// Measured private memory of a PHP worker, bytes.
     pub worker: Option<u64>,
-    /// PHP hosts: sites whose PHP settings differ have workers and an opcache of their own.
+    /// Number of PHP hosts: sites with different PHP settings share neither workers nor opcache.
     pub hosts: u64,
 }
 

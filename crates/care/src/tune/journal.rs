@@ -26,7 +26,7 @@ const FILE: &str = "journal.json";
 /// What was, or may have been, changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
-    /// Seconds since 1970 until when somebody has to confirm; `None`: it stays.
+    /// Deadline of the confirmation, seconds since 1970; `None`: the settings stay.
     pub trial: Option<u64>,
     /// Our files below the root, and their texts.
     files: Vec<(String, String)>,

@@ -55,7 +55,7 @@ pub struct Database {
 }
 
 impl Machine {
-    /// Looks at the machine whose files are below `root`.
+    /// Examines the machine that has its files below `root`.
     ///
     /// # Errors
     /// There is no /proc/meminfo: how to get one.

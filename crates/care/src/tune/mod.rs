@@ -9,7 +9,7 @@
 //!      |
 //!  proposal.rs each row's value now and then; the texts of our files      others.rs  files of others that would win over ours
 //!      |
-//!  journal.rs  written first; applies and takes back, killed at any moment      trial.rs  takes back what nobody confirms
+//!  journal.rs  written first; applies and takes back, killed at any moment      trial.rs  takes back unconfirmed settings
 //!      |
 //!  report.rs   text, JSON, unified diff, the reference page
 //! ```

@@ -1,4 +1,4 @@
-//! A file system whose `/` is a folder. Links lead where they would lead if the folder were `/`.
+//! A file system with a folder as its `/`. Links in it resolve as if that folder were `/`.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

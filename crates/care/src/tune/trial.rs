@@ -39,7 +39,7 @@ pub fn confirm(root: &Root) -> Result<(), Refusal> {
     journal.write(root)
 }
 
-/// Takes back a trial that nobody confirmed in time, because its guardian has died with the machine. `None`: there is none.
+/// Takes back an overdue trial after its guardian has died with the machine. `None`: there is none.
 ///
 /// # Errors
 /// It can't be taken back.

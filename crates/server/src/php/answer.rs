@@ -35,7 +35,7 @@ pub struct PhpResponse {
 pub struct OnPurge {
     /// Called at once when a script purges.
     pub by_script: Arc<PurgeFn>,
-    /// Number of orders to purge, by anyone. Counted before pages are purged, so a request that makes a page anew is sent with the higher one.
+    /// Number of orders to purge, by anyone. Counted before pages are purged, so a request that refreshes a page is sent with the higher one.
     pub orders: Arc<AtomicU64>,
 }
 
