@@ -198,6 +198,7 @@ PHP_FUNCTION(millrace_rewind_leave);
 PHP_FUNCTION(millrace_rewind_repeats);
 PHP_FUNCTION(millrace_rewind_used);
 PHP_FUNCTION(millrace_rewind_changed);
+PHP_FUNCTION(millrace_rewind_acted);
 PHP_FUNCTION(millrace_rewind_queries);
 PHP_FUNCTION(millrace_rewind_superglobals);
 void rewind_prepare_malloc(void);

@@ -3,6 +3,7 @@
 class WP_Object_Cache
 {
     use Millrace_Options;
+    use Millrace_Rewound;
 
     public $cache_hits = 0;
     public $cache_misses = 0;
@@ -32,7 +33,7 @@ class WP_Object_Cache
     private const PREFETCHED = 600;
     /** Pages whose keys are remembered. */
     private const PAGES = 1024;
-    private const NOT_PREFETCHED = '/transient|session|lock|^millrace$/';
+    private const NOT_PREFETCHED = '/transient|session|lock|^millrace$|\n/';
 
     /** Values of this request by group and id. */
     private $cache = [];
@@ -96,6 +97,7 @@ class WP_Object_Cache
         if ($operation !== null && $is_fill) {
             $this->server->later($operation, $group, $id);
         } elseif ($operation !== null) {
+            $this->server->act();
             $result = $this->server->exchange($operation, 's')[0] ?? null;
             if ($result !== null && $result[0] !== 1) {
                 // The next attempt may be one for a lock that is free again.
@@ -316,6 +318,7 @@ class WP_Object_Cache
 
     private function delete_now(string $operations, array $places, array &$deleted): void
     {
+        $this->server->act();
         $kinds = str_repeat('d', count($places));
         $results = $this->server->exchange($operations, $kinds, 1.0);
         if ($results === null) {
@@ -483,22 +486,6 @@ class WP_Object_Cache
         return true;
     }
 
-    /** An image is made of this process: requests that begin in it call begin_again(). No connection may be open in an image. */
-    public function disconnect(): void
-    {
-        $this->server->close();
-    }
-
-    /** A request begins in an image: what was known when it was made may be old. The groups that plugins have registered stay. */
-    public function begin_again(): void
-    {
-        $this->cache = $this->as_of = $this->fetched = $this->missing = $this->used = $this->remembered = [];
-        $this->before = $this->reported = $this->written = $this->own = [];
-        $this->cache_hits = $this->cache_misses = 0;
-        $this->server = new Millrace_Objects();
-        $this->prefetch();
-    }
-
     // What is asked for together.
 
     /** Asks for all that this page has used the last time, in one go. */
@@ -519,7 +506,7 @@ class WP_Object_Cache
         $names = [];
         foreach ($this->remembered as $name) {
             $parts = explode("\0", $name, 2);
-            if (count($parts) === 2) {
+            if (count($parts) === 2 && !$this->is_here($parts[0], $parts[1])) {
                 $names[] = $parts;
                 $operations .= $this->get_operation($parts[0], $parts[1]);
                 $kinds .= 'g';
@@ -538,7 +525,7 @@ class WP_Object_Cache
 
     private function note_use(string $group, $id): void
     {
-        if ($this->page !== '' && strpos((string) $id, "\n") === false) {
+        if ($this->page !== '') {
             $this->used["$group\0$id"] = true;
         }
     }

@@ -36,6 +36,8 @@ final class Millrace_Objects
     public int $largest = 0;
     /** Frames sent. */
     public int $round_trips = 0;
+    /** Whether this process has changed objects, other than by adding what it has read from its database. */
+    public bool $has_changed = false;
     /** @var resource|null */
     private $stream;
     /** Process that has opened the stream: a forked one must not use it. */
@@ -147,10 +149,13 @@ final class Millrace_Objects
         return $skip ? array_slice($results, $skip) : $results;
     }
 
+    /** A process that connects once more (reconnect()) knows what it knows as of its first connection. */
     private function greet(array $result): bool
     {
-        [$status, $this->clock, $this->largest] = $result;
-        $this->own = $this->seen = $this->clock;
+        [$status, $clock, $this->largest] = $result;
+        $this->clock = $this->clock ?: $clock;
+        $this->own = $this->own ?: $clock;
+        $this->seen = max($this->seen, $clock);
         return $status === 1;
     }
 
@@ -175,11 +180,24 @@ final class Millrace_Objects
         }
     }
 
-    /** Sends what waits, and closes the connection; a new value of this class opens another one. */
-    public function close(): void
+    /** Closes the connection; reconnect() lets the next operation open another one. */
+    public function disconnect(): void
     {
-        $this->send_waiting();
         $this->turn_off();
+    }
+
+    public function reconnect(): void
+    {
+        $this->is_off = $this->is_stuck = false;
+    }
+
+    /** An object is about to be changed: not for a request that is run again to be compared (php.rewind). */
+    public function act(): void
+    {
+        $this->has_changed = true;
+        if (function_exists('millrace_rewind_acted')) {
+            millrace_rewind_acted();
+        }
     }
 
     private function turn_off(): void
@@ -258,6 +276,7 @@ final class Millrace_Objects
      */
     public function report(string $deletion, string $kind = 'd'): void
     {
+        $this->act();
         if ($this->is_stuck) {
             $this->note();
             return;
@@ -296,6 +315,7 @@ final class Millrace_Objects
     /** Waits for the confirmation of a change: its result, or null if it was only reported. */
     public function change(string $operation, string $kind, string $deletion, string $deletion_kind = 'd'): ?array
     {
+        $this->act();
         $results = $this->exchange($operation, $kind, self::WAIT_FOR_CHANGE);
         if ($results === null) {
             $this->report($deletion, $deletion_kind);

@@ -200,6 +200,7 @@ trait Millrace_Options
     /** Sends the operations of one change; without an answer, the deletions instead. */
     private function send_report(string $group, string $id, string $operations, string $kinds, string $deletions, string $deletion_kinds): bool
     {
+        $this->server->act();
         $results = $this->server->begin() ? $this->server->exchange($operations, $kinds, Millrace_Objects::WAIT_FOR_CHANGE) : null;
         if ($results === null) {
             $this->server->report($deletions, $deletion_kinds);

@@ -125,7 +125,8 @@ function millrace_handle_request(callable $handler): bool {}
  *     }
  *     $application->run();
  *
- * @param callable|null $before called when the image is about to be made: closes connections and files, of which none may be open
+ * @param callable|null $before called when the image is about to be made: closes connections and files, of which none may be open; may return
+ *                              a text that says why there can be no image
  * @param string[] $repeated functions (`name` or `class::name`, if announced by millrace_rewind_repeats()), and ends of paths of files with
  *                           code outside of functions, whose reads of the request do not become part of the image's key, because the
  *                           caller repeats them after the point, or calls millrace_rewind_leave() if what came of them is another one
@@ -171,3 +172,6 @@ function millrace_rewind_leave(): bool {}
 
 /** Something that boots read is about to change: the images of all workers are thrown away, now and when this request ends. */
 function millrace_rewind_changed(): void {}
+
+/** The request is about to do something that must not be done twice: it is not run again to be compared (`php.rewind = "auto"`). */
+function millrace_rewind_acted(): void {}

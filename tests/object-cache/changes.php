@@ -46,3 +46,20 @@ function write(int $seed, int $count): array
     }
     return ['written'];
 }
+
+/** What a page shows whose boot looks at what others change; `boot`: what it has found there. */
+function known(): array
+{
+    $known = ['title' => get_post(1)->post_title, 'meta_0' => get_post_meta(1, 'meta_0', true), 'transient' => get_transient('driver_brief')];
+    foreach (range(0, OPTIONS - 1) as $number) {
+        $known["driver_$number"] = get_option("driver_$number", null);
+    }
+    return $known;
+}
+
+if (isset($_SERVER['HTTP_X_LOOK'])) {
+    add_action('init', fn () => $GLOBALS['driver_boot'] = known());
+    add_action('template_redirect', function () {
+        wp_send_json(['boot' => $GLOBALS['driver_boot'], 'cached' => known(), 'read' => wp_cache_flush_runtime() ? known() : null]);
+    });
+}

@@ -17,9 +17,10 @@ use crate::failure::{Explain, Failure};
 use crate::serve::{load, say, source};
 
 /// The drop-in in parts; each begins with `<?php`.
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     include_str!("../../../php/object-cache/object-cache.php"),
     include_str!("../../../php/object-cache/options.php"),
+    include_str!("../../../php/object-cache/rewound.php"),
     include_str!("../../../php/object-cache/cache.php"),
     include_str!("../../../php/object-cache/functions.php"),
 ];

@@ -123,6 +123,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_acted, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_superglobals, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
 
@@ -137,6 +140,7 @@ static void register_functions(void)
 		ZEND_FE(millrace_rewind_used, arginfo_used)
 		ZEND_FE(millrace_rewind_leave, arginfo_leave)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
+		ZEND_FE(millrace_rewind_acted, arginfo_acted)
 		ZEND_FE(millrace_rewind_queries, arginfo_queries)
 		ZEND_FE(millrace_rewind_superglobals, arginfo_superglobals)
 		ZEND_FE_END
@@ -841,9 +845,10 @@ static void remember(bool compares)
 	state->images = true;
 }
 
-/* What the caller does before the point: closes its connections. */
+/* What the caller does before the point: closes its connections, and may say why there can be no image. */
 static const char *call_before(zend_fcall_info *before, zend_fcall_info_cache *cache)
 {
+	static char text[160];
 	zval result;
 	if (!ZEND_FCI_INITIALIZED(*before)) {
 		return NULL;
@@ -851,8 +856,13 @@ static const char *call_before(zend_fcall_info *before, zend_fcall_info_cache *c
 	ZVAL_UNDEF(&result);
 	before->retval = &result;
 	zend_call_function(before, cache);
+	bool refuses = Z_TYPE(result) == IS_STRING;
+	snprintf(text, sizeof text, "%s", refuses ? Z_STRVAL(result) : "");
 	zval_ptr_dtor(&result);
-	return EG(exception) ? "what is called before the point has thrown an exception" : NULL;
+	if (EG(exception)) {
+		return "what is called before the point has thrown an exception";
+	}
+	return refuses ? text : NULL;
 }
 
 /* See ../../stubs/millrace.php. */
@@ -961,6 +971,13 @@ PHP_FUNCTION(millrace_rewind_changed)
 	ZEND_PARSE_PARAMETERS_NONE();
 	rewind_writes();
 	rewind_wrote();
+}
+
+/* See ../../stubs/millrace.php. */
+PHP_FUNCTION(millrace_rewind_acted)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	rewind_acted();
 }
 
 /* See ../../stubs/millrace.php. */

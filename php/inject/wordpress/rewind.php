@@ -9,6 +9,7 @@ namespace Millrace\WordPress;
  * What the boot has read of the database is compared, too, once a second at most, and after each request that may have written: its
  * queries are sent again. If a row is another one now, the request runs the ordinary way. With SQLite only the options that are
  * loaded on every page are compared, by each request; other rows are at most as old as such an image may be (php/c/rewind/point.c: one second).
+ * What the boot has read from our object cache is compared by each request (php/object-cache/rewound.php).
  */
 final class Rewind
 {
@@ -23,6 +24,8 @@ final class Rewind
      */
     private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
         'wp_magic_quotes', 'sanitize_comment_cookies', 'wpdb::placeholder_escape'];
+    /** Where our object cache looks at the address, for what to ask for. */
+    private const PREFETCH = 'WP_Object_Cache::prefetch';
     /** @var array<string, mixed> the options of the boot */
     private static array $options = [];
     /** What wp-config.php or a plugin has changed in superglobals, as behind a proxy: name => [elements that were set, and that were unset]. */
@@ -32,6 +35,8 @@ final class Rewind
     /** Whether WordPress has found out about the browser what browser() does. */
     private static bool $agrees = false;
     private static string $agent = '';
+    /** Our object cache, if the site uses it. */
+    private static ?object $objects = null;
     /** How the connection of the SQLite plugin is opened; null: it does that itself, or it is another database. */
     private static ?array $sqlite = null;
     /** Whether this request has its connection to the database. */
@@ -39,7 +44,7 @@ final class Rewind
     /** The boot begins. */
     public static function announce(): void
     {
-        millrace_rewind_repeats([...self::REPEATED, ...RewoundShop::ANSWERS, ...RewoundShop::LOADS, RewoundShop::NONCES], RewoundShop::STATE);
+        millrace_rewind_repeats([...self::REPEATED, self::PREFETCH, ...RewoundShop::ANSWERS, ...RewoundShop::LOADS, RewoundShop::NONCES], RewoundShop::STATE);
     }
 
     /** Plugins are loaded. For most visitors the later point serves; where it does not, this one is used. */
@@ -56,14 +61,15 @@ final class Rewind
 
     private static function point(bool $early): void
     {
-        if (is_multisite() || wp_using_ext_object_cache() || wp_installing() || is_admin()) {
+        self::$objects = self::objectCache();
+        if (is_multisite() || (wp_using_ext_object_cache() && !self::$objects) || wp_installing() || is_admin()) {
             return;
         }
         $closed = false;
         $before = [];
         $is_sqlite = get_class($GLOBALS['wpdb']) !== 'wpdb';
-        $close = static function () use (&$closed, &$before, $is_sqlite, $early): void {
-            self::$options = $is_sqlite ? wp_load_alloptions() : [];
+        $close = static function () use (&$closed, &$before, $is_sqlite, $early): ?string {
+            self::$options = $is_sqlite && !self::$objects ? wp_load_alloptions() : [];
             self::$found = self::find();
             self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
             $browser = self::browser(self::$agent);
@@ -72,9 +78,11 @@ final class Rewind
             self::$connected = !$closed;
             $before = self::superglobals();
             self::$changes = self::changes($before, $early);
+            return self::$objects?->before_image(RewoundShop::groups());
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
-        $repeated = [...self::REPEATED, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
+        $own = self::$objects ? [self::PREFETCH] : [];
+        $repeated = [...self::REPEATED, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
         $rewound = millrace_rewind_point($close, $repeated, $early, $compare);
         if ($rewound) {
             self::begin($early);
@@ -86,6 +94,14 @@ final class Rewind
         if ($closed) {
             self::connect();
         }
+        self::$objects?->reconnect();
+    }
+
+    /** Our object cache, of a version that can be in an image; null: none, or that of a plugin. */
+    private static function objectCache(): ?object
+    {
+        $cache = $GLOBALS['wp_object_cache'] ?? null;
+        return class_exists('Millrace_Objects', false) && is_object($cache) && method_exists($cache, 'in_image') ? $cache : null;
     }
 
     private static function superglobals(): array
@@ -143,6 +159,9 @@ final class Rewind
         }
         foreach ($browser as $name => $is) {
             $GLOBALS[$name] = $is;
+        }
+        if (self::$objects && !self::$objects->in_image()) {
+            millrace_rewind_leave();
         }
         self::connect();
         if (self::$options) {

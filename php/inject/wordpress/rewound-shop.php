@@ -43,8 +43,26 @@ final class RewoundShop
         self::$repeats = $session && self::$knows_user && !millrace_rewind_used() && get_class($session) === self::HANDLER
             && !str_starts_with((string) get_option('woocommerce_default_customer_address'), 'geolocation')
             && (!$customer || get_class($customer) === self::CUSTOMER)
-            && is_callable([$session, 'init_session_cookie']) && method_exists($GLOBALS['wp_object_cache'], 'flush_group');
+            && is_callable([$session, 'init_session_cookie']) && self::canForget($GLOBALS['wp_object_cache']);
         return self::$repeats ? self::LOADS : [];
+    }
+
+    /** Groups of the object cache that requests read again. */
+    public static function groups(): array
+    {
+        return self::$repeats ? [WC_SESSION_CACHE_GROUP] : [];
+    }
+
+    /** Whether a group of an object cache can be forgotten in this process alone: WordPress's own cache, or ours. */
+    private static function canForget(object $cache): bool
+    {
+        return method_exists($cache, wp_using_ext_object_cache() ? 'forget_group' : 'flush_group');
+    }
+
+    private static function forgetSession(): void
+    {
+        $cache = $GLOBALS['wp_object_cache'];
+        wp_using_ext_object_cache() ? $cache->forget_group(WC_SESSION_CACHE_GROUP) : $cache->flush_group(WC_SESSION_CACHE_GROUP);
     }
 
     /** Behind the point: the session and the customer of this request. */
@@ -57,7 +75,7 @@ final class RewoundShop
             millrace_rewind_leave();
         }
         [$session, $customer] = self::objects();
-        wp_cache_flush_group(WC_SESSION_CACHE_GROUP);
+        self::forgetSession();
         self::become($session, new (self::HANDLER)());
         $load = method_exists($session, 'init_session') ? 'init_session' : 'init_session_cookie';
         (fn () => $this->$load())->call($session);

@@ -15,6 +15,8 @@
 //!                                                    -> 1 version | 0 clock | 2 clock | 4 clock
 //!    9 FIELDS       group key count u32, so many: change u8 (1 set, 2 remove, 3 learn) as_of u64 name, and, unless removed, value
 //!                                                    -> 1 version | 0 version: another client has changed one at the same time
+//!   10 UNCHANGED    count u32, so many: as_of u64 group key
+//!                                                    -> 1 clock | 0 clock: one of them has changed since its as_of
 //!  group      length u8, bytes          key, name  length u16, bytes          value  length u32, bytes
 //!  result     status u8, tick u64, and what stands above
 //! ```
@@ -164,6 +166,12 @@ fn operation(
             outcome.refused += u64::from(!changed.is_sure);
             outcome.result(u8::from(changed.is_sure), changed.tick);
         }
+        10 => {
+            let known = input.known()?;
+            let is_same =
+                known.iter().all(|(as_of, (group, key))| store.is_unchanged(site, group, key, *as_of, now));
+            outcome.result(u8::from(is_same), store.clock(site));
+        }
         _ => return Err(Malformed::Unknown),
     }
     Ok(())
@@ -246,6 +254,12 @@ impl<'a> FrameInput<'a> {
         self.take(length)
     }
 
+    /// Keys, each with the tick as of which the client knows it.
+    fn known(&mut self) -> Result<Vec<(u64, (&'a [u8], &'a [u8]))>, Malformed> {
+        let count = self.number().map(u32::from_le_bytes)?;
+        (0..count).map(|_| Ok((self.number().map(u64::from_le_bytes)?, self.name()?))).collect()
+    }
+
     /// The fields of an object.
     fn filled(&mut self) -> Result<FilledFields<'a>, Malformed> {
         let count = self.number().map(u32::from_le_bytes)?;
@@ -320,6 +334,13 @@ mod tests {
         [vec![2], name("g", key)].concat()
     }
 
+    fn unchanged(known: &[(u64, &str)]) -> Vec<u8> {
+        let count = u32::try_from(known.len()).unwrap().to_le_bytes();
+        let keys =
+            known.iter().flat_map(|(as_of, key)| [as_of.to_le_bytes().to_vec(), name("g", key)].concat());
+        [10].into_iter().chain(count).chain(keys).collect()
+    }
+
     #[test]
     fn a_frame_of_everything() {
         let (mut store, site) = store();
@@ -331,6 +352,8 @@ mod tests {
             get("a"),
             add,
             [vec![4], 0_u64.to_le_bytes().to_vec(), name("g", "a")].concat(),
+            unchanged(&[(7, "a"), (5, "b")]),
+            unchanged(&[(6, "a")]),
             vec![7, 1, b'g'],
             vec![6],
         ];
@@ -352,6 +375,10 @@ mod tests {
             tick(6), // ADD
             vec![1],
             tick(7), // DELETE
+            vec![1],
+            tick(7), // UNCHANGED
+            vec![0],
+            tick(7), // UNCHANGED
             vec![1],
             tick(8), // FLUSH GROUP
             vec![1],
@@ -459,7 +486,7 @@ mod tests {
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1_442_695_040_888_963_407);
                     // Small numbers are operations and lengths.
-                    if random >> 63 == 0 { (random >> 40) as u8 } else { (random >> 40) as u8 % 10 }
+                    if random >> 63 == 0 { (random >> 40) as u8 } else { (random >> 40) as u8 % 11 }
                 })
                 .collect();
             let _ = follow(&mut store, site, &frame, 1 << 16, 0);

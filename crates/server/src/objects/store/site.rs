@@ -359,6 +359,15 @@ impl StoredSite {
         Some((self.entries[at as usize].version, object))
     }
 
+    /// See [`super::ObjectStore::is_unchanged`]. A client that has read an object knows it as of its version: then it must not have expired.
+    pub fn is_unchanged(&self, group: &[u8], key: &[u8], as_of: u64, now: u64) -> bool {
+        let at = self.find(group, key);
+        let changed = self.changed(at, group);
+        let has_expired = at.is_some_and(|at| self.entries[at as usize].content.object().is_some())
+            && self.live(at, now).is_none();
+        changed < as_of || (changed == as_of && !has_expired)
+    }
+
     pub fn flush_group(&mut self, group: &[u8]) -> Flushed {
         if self.flushed.len() >= FLUSHED_GROUPS && !self.flushed.contains_key(group) {
             return self.flush();

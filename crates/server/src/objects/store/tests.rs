@@ -40,6 +40,13 @@ impl One {
         self.put(SetMode::Set, 0, key, value, u64::MAX)
     }
 
+    /// At time 1000, and until 1100.
+    fn set_for_100(&mut self, key: &str) {
+        let (mode, flags, as_of) = (SetMode::Set, SetFlags::default(), u64::MAX);
+        let set = Set { mode, flags, as_of, lifetime: 100, object: object("x") };
+        self.store.set(self.site, b"g", key.as_bytes(), set, 1000);
+    }
+
     fn delete(&mut self, key: &str) -> bool {
         self.store.delete(self.site, b"g", key.as_bytes(), 0, 0).was_there
     }
@@ -170,18 +177,45 @@ fn numbers() {
 #[test]
 fn lifetimes() {
     let mut one = One::new(1 << 20);
-    let set = Set {
-        mode: SetMode::Set,
-        flags: SetFlags::default(),
-        as_of: u64::MAX,
-        lifetime: 100,
-        object: object("x"),
-    };
-    one.store.set(one.site, b"g", b"a", set, 1000);
+    one.set_for_100("a");
     assert!(matches!(one.store.get(one.site, b"g", b"a", 1099), Lookup::Hit(..)));
     let Lookup::Miss(as_of) = one.store.get(one.site, b"g", b"a", 1100) else { panic!("over") };
     let set = Set { mode: SetMode::Add, flags: SetFlags::default(), as_of, lifetime: 0, object: object("y") };
     assert!(is_stored(one.store.set(one.site, b"g", b"a", set, 1100)));
+}
+
+#[test]
+fn what_a_client_knows_is_unchanged_until_it_changes() {
+    let mut one = One::new(1 << 20);
+    let is_unchanged = |one: &One, key: &str, as_of: u64, now: u64| {
+        one.store.is_unchanged(one.site, b"g", key.as_bytes(), as_of, now)
+    };
+    one.set_for_100("a");
+    let (had, missed) = (one.as_of("a"), one.as_of("b"));
+    one.set("c", "1");
+    assert!(is_unchanged(&one, "a", had, 1099) && is_unchanged(&one, "b", missed, 1099));
+    assert!(!is_unchanged(&one, "a", had, 1100), "expired");
+    assert!(
+        is_unchanged(&one, "a", one.store.clock(one.site), 1100),
+        "known to be missing since it has expired"
+    );
+    one.set("b", "1");
+    assert!(!is_unchanged(&one, "b", missed, 0), "it is there now");
+    let had = one.as_of("b");
+    one.delete("b");
+    assert!(!is_unchanged(&one, "b", had, 0), "deleted");
+    let missed = one.as_of("b");
+    assert!(is_unchanged(&one, "b", missed, 0));
+    one.set("b", "1");
+    one.delete("b");
+    assert!(!is_unchanged(&one, "b", missed, 0), "it was there in between");
+    let had = one.as_of("c");
+    drop(one.store.flush_group(one.site, b"g"));
+    assert!(!is_unchanged(&one, "c", had, 0), "its group was flushed");
+    one.set("c", "2");
+    let had = one.as_of("c");
+    drop(one.store.flush(one.site));
+    assert!(!is_unchanged(&one, "c", had, 0), "flushed");
 }
 
 #[test]
