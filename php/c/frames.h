@@ -57,6 +57,10 @@
 #define MR_FLAG_ORDINARY 8u
 /* REQUEST: it is run again to compare its responses: the worker ends it before it changes anything, with FLAG_ABORTED. */
 #define MR_FLAG_AGAIN 16u
+/* REQUEST: a worker whose image does not fit may decline it (FLAG_DECLINED): another worker gets it. */
+#define MR_FLAG_MAY_DECLINE 32u
+/* REQUEST: no image is made of its boot: the worker is kept for requests that fit no image. */
+#define MR_FLAG_NO_IMAGE 64u
 /* END: the worker takes the next request now. */
 #define MR_FLAG_READY 1u
 /* END, READY: the worker ends now and takes no request any more. */
@@ -69,6 +73,10 @@
 #define MR_FLAG_REWOUND 16u
 /* END: as far as the worker knows, the request has changed nothing outside of its process, so it can be run again to be compared. */
 #define MR_FLAG_REPEATABLE 32u
+/* END: the request does not fit the image that the worker had. */
+#define MR_FLAG_MISFIT 64u
+/* END, without a HEAD: so the worker has not run it, and has kept its image. */
+#define MR_FLAG_DECLINED 128u
 /* TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end. */
 #define MR_FLAG_LET_GO 1u
 /* TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed. */

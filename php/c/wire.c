@@ -171,6 +171,8 @@ static bool parse_request(const struct frame *frame)
 	payload += MR_REQUEST_BYTES;
 	request->ordinary = frame->flags & MR_FLAG_ORDINARY;
 	request->again = frame->flags & MR_FLAG_AGAIN;
+	request->may_decline = frame->flags & MR_FLAG_MAY_DECLINE;
+	request->no_image = frame->flags & MR_FLAG_NO_IMAGE;
 	if (variables_bytes > (size_t)(end - payload)
 		|| !parse_variables(request, payload, payload + variables_bytes, count)) {
 		return false;
@@ -507,6 +509,21 @@ void wire_end(uint8_t flags)
 	}
 	worker->answer = ANSWER_ENDED;
 	wire_flush();
+}
+
+/* The request does not fit the image of this worker, and nothing of it has run: another worker gets it. */
+void wire_decline(void)
+{
+	const uint64_t nothing = 0;
+	worker->out.length = 0;
+	worker->body_at = SIZE_MAX;
+	put_frame(MR_KIND_END, MR_FLAG_READY | MR_FLAG_MISFIT | MR_FLAG_DECLINED, 0, MR_END_BYTES);
+	put(&nothing, sizeof nothing);
+	put(&nothing, sizeof nothing);
+	board_set64(worker->board, MR_SLOT_FINISHED, worker->request.sequence);
+	worker->answer = ANSWER_NONE;
+	wire_flush();
+	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 }
 
 /* ---- HEAD ---- */

@@ -42,6 +42,8 @@ struct request {
 	uint64_t body_read;
 	bool ordinary;      /* not in an image of its boot */
 	bool again;         /* to be compared: it must not change anything */
+	bool may_decline;   /* if it does not fit the image, another worker gets it */
+	bool no_image;      /* no image is made of its boot */
 	bool head;          /* the method is HEAD: only the start of the content is sent */
 	size_t written;     /* content that was sent in answer to HEAD */
 	const char *body;   /* inline body, or NULL */
@@ -276,6 +278,7 @@ void wire_head(sapi_headers_struct *headers);
 size_t wire_content(const char *bytes, size_t length);
 bool wire_flush(void);
 void wire_end(uint8_t flags);
+void wire_decline(void);
 bool wire_early(const char *payload, size_t length);
 bool wire_is_legal(const sapi_header_struct *field);
 bool wire_note(uint16_t what, const char *text, size_t length);

@@ -166,9 +166,11 @@ function millrace_rewind_queries(): array {}
  * After millrace_rewind_point(): the boot is not right for this request after all. The image is thrown away and the request runs the
  * ordinary way, from the start of its script; then the call does not return.
  *
+ * @param bool $misfit the boot is right for other requests: where another worker is idle, it gets this request, and the image is kept.
+ *                     Only before the request has changed anything outside of its process, or opened connections
  * @return bool false if the request has not begun at the point, or its answer has begun
  */
-function millrace_rewind_leave(): bool {}
+function millrace_rewind_leave(bool $misfit = false): bool {}
 
 /** Something that boots read is about to change: the images of all workers are thrown away, now and when this request ends. */
 function millrace_rewind_changed(): void {}

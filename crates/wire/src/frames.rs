@@ -27,7 +27,7 @@ pub mod control;
 mod request;
 
 pub use answer::{EndFrame, Frame, FrameDecoder, FrameStep, NoteKind, WorkerHead};
-pub use request::{Body, ParsedFrame, RequestFrame, number};
+pub use request::{Body, ParsedFrame, RequestFrame, add_flags, number};
 
 /// Defines each constant once, for Rust and for the C header.
 macro_rules! constants {
@@ -102,6 +102,10 @@ constants! {
     FLAG_ORDINARY: u8 = 8;
     /// REQUEST: it is run again to compare its responses: the worker ends it before it changes anything, with FLAG_ABORTED.
     FLAG_AGAIN: u8 = 16;
+    /// REQUEST: a worker whose image does not fit may decline it (FLAG_DECLINED): another worker gets it.
+    FLAG_MAY_DECLINE: u8 = 32;
+    /// REQUEST: no image is made of its boot: the worker is kept for requests that fit no image.
+    FLAG_NO_IMAGE: u8 = 64;
     /// END: the worker takes the next request now.
     FLAG_READY: u8 = 1;
     /// END, READY: the worker ends now and takes no request any more.
@@ -114,6 +118,10 @@ constants! {
     FLAG_REWOUND: u8 = 16;
     /// END: as far as the worker knows, the request has changed nothing outside of its process, so it can be run again to be compared.
     FLAG_REPEATABLE: u8 = 32;
+    /// END: the request does not fit the image that the worker had.
+    FLAG_MISFIT: u8 = 64;
+    /// END, without a HEAD: so the worker has not run it, and has kept its image.
+    FLAG_DECLINED: u8 = 128;
     /// TRACE: the time of the worker's request is up; no TRACED comes. Programs that it waits for are asked to end.
     FLAG_LET_GO: u8 = 1;
     /// TRACE, with FLAG_LET_GO: its time of grace is nearly over, too; those programs are killed.

@@ -14,8 +14,8 @@
  *      |        its key is another one, or the image is old     v                           |
  *      +------------------------------------------------- fits? --- yes ---> runs, ends, memory goes back
  *
- * A request that does not fit leaves the point: the boot is thrown away as a script that has ended, the image with it, and the
- * request runs the ordinary way. So the process is inside of its boot as long as there is an image, and opcache, whose memory
+ * A request that does not fit is declined, if the server has another worker for it. Otherwise it leaves the point: the boot is thrown
+ * away as a script that has ended, the image with it, and the request runs the ordinary way. So the process is inside of its boot as long as there is an image, and opcache, whose memory
  * the image points to, knows that it is used: it does not restart until then. A worker that has nothing to do leaves, too.
  *
  * How long an image lives: a second, and until a request that may change something has come to a worker of this host (any
@@ -65,6 +65,7 @@ static struct state {
 	bool inside;            /* a request runs that began at the point */
 	bool left;              /* a request has left the point, and has yet to run the ordinary way */
 	bool rests;             /* the point was left without one */
+	bool misfit;            /* the request does not fit the image */
 	bool wrote;             /* the running request has changed something, as its script says */
 	bool acted;             /* it has done something else that must not be done twice */
 	unsigned early;         /* images to be made at the earlier one of two points, because the later one was refused, or its image fitted nothing */
@@ -118,6 +119,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_used, 0, 0, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_leave, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, misfit, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_changed, 0, 0, IS_VOID, 0)
@@ -255,6 +257,10 @@ void rewind_acted(void)
 /* What END says of the running request: its flags, and the class of the image that it began in. */
 uint64_t rewind_says(uint8_t *flags)
 {
+	if (state && state->misfit) {
+		*flags |= MR_FLAG_MISFIT;
+		state->misfit = false;
+	}
 	if (!state || !state->inside || state->own) {
 		return 0;
 	}
@@ -363,7 +369,7 @@ static bool is_pointless(struct script *script)
 /* The request that is about to run the ordinary way may become the boot of an image. */
 static void prepare_boot(void)
 {
-	if (state->images || !is_plain() || worker->request.ordinary) {
+	if (state->images || !is_plain() || worker->request.ordinary || worker->request.no_image) {
 		return;
 	}
 	/* A script that comes once between others is not worth an image. */
@@ -668,6 +674,18 @@ static ZEND_NORETURN void leave(void)
 	zend_bailout();
 }
 
+/* The request at hand does not fit the image. Another worker gets it, if there is one; then this does not come back. */
+static void decline(void)
+{
+	state->missed++;
+	state->misfit = true;
+	if (worker->request.may_decline && worker->answer == ANSWER_WAITING) {
+		state->inside = state->misfit = false;
+		wire_decline();
+		room_go_back();
+	}
+}
+
 /* Whether opcache wants to restart, because it is full or was reset: it can only while no request runs, and a boot is one. */
 static bool opcache_waits(void)
 {
@@ -804,7 +822,7 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	renew_request();
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
 		figures_say(MR_REASON_KEY);
-		state->missed++;
+		decline();
 		leave();
 	}
 	repeat_notes();
@@ -957,11 +975,18 @@ PHP_FUNCTION(millrace_rewind_used)
 /* See ../../stubs/millrace.php. */
 PHP_FUNCTION(millrace_rewind_leave)
 {
-	ZEND_PARSE_PARAMETERS_NONE();
+	bool misfit = false;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(misfit)
+	ZEND_PARSE_PARAMETERS_END();
 	if (!state || !state->inside || worker->answer != ANSWER_WAITING || SG(headers_sent)) {
 		RETURN_FALSE;
 	}
 	figures_say(MR_REASON_LEFT);
+	if (misfit && !state->own) {
+		decline();
+	}
 	leave();
 }
 

@@ -155,7 +155,7 @@ final class Rewind
         $agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
         $browser = self::browser($agent);
         if (self::find() !== self::$found || ($agent !== self::$agent && !($browser && self::$agrees))) {
-            millrace_rewind_leave();
+            millrace_rewind_leave(true);
         }
         foreach ($browser as $name => $is) {
             $GLOBALS[$name] = $is;

@@ -214,6 +214,9 @@ impl Outcome {
     }
 }
 
+/// A group, and a key in it.
+type ObjectName<'a> = (&'a [u8], &'a [u8]);
+
 /// What is left of a frame.
 struct FrameInput<'a>(&'a [u8]);
 
@@ -237,7 +240,7 @@ impl<'a> FrameInput<'a> {
         self.take(length)
     }
 
-    fn name(&mut self) -> Result<(&'a [u8], &'a [u8]), Malformed> {
+    fn name(&mut self) -> Result<ObjectName<'a>, Malformed> {
         Ok((self.group()?, self.key()?))
     }
 
@@ -255,7 +258,7 @@ impl<'a> FrameInput<'a> {
     }
 
     /// Keys, each with the tick as of which the client knows it.
-    fn known(&mut self) -> Result<Vec<(u64, (&'a [u8], &'a [u8]))>, Malformed> {
+    fn known(&mut self) -> Result<Vec<(u64, ObjectName<'a>)>, Malformed> {
         let count = self.number().map(u32::from_le_bytes)?;
         (0..count).map(|_| Ok((self.number().map(u64::from_le_bytes)?, self.name()?))).collect()
     }

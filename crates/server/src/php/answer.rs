@@ -24,6 +24,8 @@ pub struct PhpResponse {
     pub aside: Option<Box<Aside>>,
     /// The response is complete.
     pub is_over: bool,
+    /// The worker has not run it: it does not fit its image.
+    pub is_declined: bool,
     /// It ended with a fatal error.
     pub has_failed: bool,
     /// Lines for 103 Early Hints that have not been taken out yet.
@@ -103,7 +105,9 @@ impl FrameSink for Hearing<'_> {
             }
             Frame::Early(hints) => add_links(hints.fields(), &mut answer.early),
             Frame::Body(piece) => answer.content.extend_from_slice(piece),
-            Frame::End(end) => (answer.is_over, answer.has_failed) = (true, end.failed),
+            Frame::End(end) => {
+                (answer.is_over, answer.has_failed, answer.is_declined) = (true, end.failed, end.declined);
+            }
             Frame::Ready(_) | Frame::Log { .. } | Frame::Handler(_) => unheard.take(frame),
             Frame::Note { kind, text } => note(&mut answer.aside, unheard, kind, text),
         }

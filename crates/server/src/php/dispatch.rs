@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use millrace_settings::plan::Rewind;
 use tokio::sync::oneshot;
 
 use super::answer::{AnswerHead, PhpResponse};
@@ -72,6 +73,9 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         }
         let mut unserved = Unserved(request.visit.clone());
         let mut job = PhpJob::new(site, request, script, self.thread.clock.now());
+        if self.transport.settings().rewind != Rewind::Off {
+            job.find_kind(request);
+        }
         let mut gone = pin!(unless(job.outlives_its_client(), gone));
         let (mut tries, mut past) = (Tries::default(), T::Past::default());
         loop {
@@ -90,6 +94,10 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
                 Ok(reply) => return Some(reply),
                 Err(failure) => failure,
             };
+            if matches!(failure, RunFailure::Declined) && !job.is_declined {
+                job.is_declined = true;
+                continue;
+            }
             if !tries.again::<T>(&failure, request.is_idempotent() && !is_suspect) {
                 return Some(self.no_answer(&job, &failure));
             }
@@ -182,6 +190,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         let turn = pool.admit(now, &from, at_once).ok_or(Refusal::Overload)?;
         let (wake, woken) = oneshot::channel();
         let place = pool.queue.waiters.push(thread, turn, now, local, short, wake);
+        pool.queue.waiters.set_kind(place, job.kind);
         transport.waits(state);
         Ok(Taken::Later(InQueue { transport, pool: job.pool, place }, woken))
     }
@@ -222,6 +231,10 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         thread.process.script_speaks();
         if let Err(error) = read {
             return Err(running.lose(thread, error).await);
+        }
+        if answer.is_declined {
+            running.finish(thread);
+            return Err(RunFailure::Declined);
         }
         let Some(mut head) = answer.head.take() else {
             let error = io::Error::new(io::ErrorKind::InvalidData, "content or an end without a head");
@@ -291,7 +304,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
                 log.error(format_args!("{ATTEMPTS} {} before {name} ran", T::NOT_BEGUN));
                 plain(502)
             }
-            RunFailure::Begun | RunFailure::Garbage => plain(502),
+            RunFailure::Begun | RunFailure::Garbage | RunFailure::Declined => plain(502),
         }
     }
 }

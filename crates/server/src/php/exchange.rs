@@ -322,15 +322,16 @@ async fn send(
         return Err(RunFailure::Ours(error));
     }
     if shared.settings.rewind != Rewind::Off {
-        worker.boot = job.boot();
         shared.tell_purges(&worker.handle);
     }
+    let is_repetition = request.run.as_ref().is_some_and(|run| run.again);
+    worker.terms.may_decline &= worker.pass.is_none() && !is_repetition;
     let sent = FRAME.with_borrow_mut(|frame| {
         frame.clear();
         let inject = shared.injected.path(site.plan.profile);
-        variables::write(frame, worker.next_sequence(), site, request, script, inject)
-            .finish(body)
-            .map_err(|RequestTooLong| RunFailure::TooLong)?;
+        let mut frame_of = variables::write(frame, worker.next_sequence(), site, request, script, inject);
+        frame_of.flag(worker.terms.flags());
+        frame_of.finish(body).map_err(|RequestTooLong| RunFailure::TooLong)?;
         let now = shared.since_epoch(thread.clock.now());
         let print = worker.pass.as_ref().map(Pass::print);
         let task = |task: &mut Task| {
@@ -339,7 +340,7 @@ async fn send(
         };
         worker.handle.begin(task, now, shared.limit(worker.pool));
         worker.begin();
-        thread.stats.add(Counter::PhpRequests, 1);
+        thread.stats.add(Counter::PhpRequests, u64::from(!job.is_declined));
         let attached = file.as_ref().map(File::descriptor);
         let sent = worker.send_now(frame, attached);
         // Normally the whole frame is sent at once. Otherwise the rest is copied.

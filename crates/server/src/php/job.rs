@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::loopback::Ports;
 use super::pool::admission::Rank;
+use super::pool::fits::BootKind;
 use super::pool::pools::PoolId;
 use super::pool::request_queue::Applicant;
 use super::pool::waiters::Short;
@@ -13,6 +14,7 @@ use crate::message::Request;
 use crate::message::reply::Reply;
 use crate::php::PhpThread;
 use crate::site::{Script, Site};
+use millrace_pages::visitors::{Proof, Standing};
 
 /// Starts to listen to what PHP reports about this request's visitor; what is already known decides pool and rank.
 pub fn begin_visit(thread: &PhpThread, site: &Site, request: &mut Request) {
@@ -30,8 +32,10 @@ pub struct PhpJob<'a> {
     pub pool: PoolId,
     /// Its rank in the queue.
     pub rank: Rank,
-    /// Whether it may begin in an image of the boot (`php.rewind`): it is a GET or HEAD, and need not run the ordinary way.
-    pub reads: bool,
+    /// The kind of the boot in whose image it may begin (`php.rewind`); `None`: in none.
+    pub kind: Option<BootKind>,
+    /// A worker has declined it, because it does not fit its image.
+    pub is_declined: bool,
     /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
     /// When it began to wait.
@@ -43,21 +47,43 @@ impl<'a> PhpJob<'a> {
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
+        PhpJob {
+            site,
+            script,
+            pool,
+            rank,
+            kind: None,
+            is_declined: false,
+            fresh: !request.is_idempotent(),
+            since: now,
+        }
+    }
+
+    /// Finds the kind of its boot, for workers that are rewound: by its script, the start of its path, the names in its query, and who asks.
+    /// A form, and what has to run the ordinary way, have none.
+    pub fn find_kind(&mut self, request: &Request) {
         let is_ordinary = request.run.as_ref().is_some_and(|run| run.ordinary);
-        let reads = matches!(request.head.method(), "GET" | "HEAD") && !is_ordinary;
-        PhpJob { site, script, pool, rank, reads, fresh: !request.is_idempotent(), since: now }
+        if is_ordinary || !matches!(request.head.method(), "GET" | "HEAD") {
+            return;
+        }
+        let mut digest = DefaultHasher::new();
+        self.script.filename.hash(&mut digest);
+        let path = request.head.path_query().split(|byte| *byte == b'?').next().unwrap_or_default();
+        path.split(|byte| *byte == b'/').nth(1).hash(&mut digest);
+        for argument in request.query().unwrap_or_default().split(|byte| *byte == b'&') {
+            argument.split(|byte| *byte == b'=').next().hash(&mut digest);
+        }
+        match request.standing {
+            Standing::Visitor | Standing::Anonymous | Standing::Unasked => {}
+            Standing::Known(Proof::Cart) => 1.hash(&mut digest),
+            Standing::Known(_) | Standing::Unproven => self.site.visitors.digest(request).hash(&mut digest),
+        }
+        self.kind = Some(digest.finish());
     }
 
     /// Whether it runs even if its client goes before it could.
     pub fn outlives_its_client(&self) -> bool {
         self.site.pools.outlives_its_client(self.pool)
-    }
-
-    /// A digest of the script in whose boot's image it may begin; `None`: in none.
-    pub fn boot(&self) -> Option<u64> {
-        let mut digest = DefaultHasher::new();
-        self.script.filename.hash(&mut digest);
-        self.reads.then(|| digest.finish())
     }
 
     /// The request, as a queue sees it.

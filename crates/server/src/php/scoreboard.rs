@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    FIGURES_BYTES, FIGURES_IMAGES, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD, SCOREBOARD_MAGIC,
-    SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES, SLOT_ABORTED, SLOT_BYTES,
-    SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS,
-    SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE,
-    STATE_EXITING, STATE_FREE, STATE_STARTING,
+    FIGURES_BYTES, FIGURES_IMAGES, FIGURES_MADE, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD,
+    SCOREBOARD_MAGIC, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES,
+    SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED,
+    SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS,
+    SLOT_STATE, SLOT_TERMINATE, STATE_EXITING, STATE_FREE, STATE_STARTING,
 };
 
 use super::rewind::RewindSum;
@@ -141,6 +141,12 @@ impl Scoreboard {
     pub fn has_image(&self, slot: u32) -> bool {
         let word = |start: usize| start + slot as usize * FIGURES_BYTES + FIGURES_IMAGES;
         self.figures.is_some_and(|start| self.words.u64_at(word(start)).load(Ordering::Relaxed) > 0)
+    }
+
+    /// How many images the workers in this slot have made.
+    pub fn images_made(&self, slot: u32) -> u64 {
+        let word = |start: usize| start + slot as usize * FIGURES_BYTES + FIGURES_MADE;
+        self.figures.map_or(0, |start| self.words.u64_at(word(start)).load(Ordering::Relaxed))
     }
 
     /// Has workers use no images of this class any more; of none, if these have become too many.

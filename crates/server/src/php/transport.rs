@@ -178,6 +178,8 @@ pub enum Refusal {
 pub enum RunFailure {
     /// The worker was lost before it had received the whole request.
     NotBegun,
+    /// It does not fit the image of the worker, which has not begun it and wants another worker to run it.
+    Declined,
     /// The backend is overloaded: the script was not begun, either.
     Overloaded,
     /// The worker was lost, and the script may have run.

@@ -11,7 +11,7 @@ use millrace_pages::ask::{Device, is_ours_in_request};
 use millrace_settings::plan::{CacheMode, Profile};
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
-use millrace_wire::frames::{self, INJECT_VARIABLE};
+use millrace_wire::frames::{self, FLAG_AGAIN, FLAG_ORDINARY, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
 use crate::message::request::{CertifiedClient, Request, Scheme};
@@ -35,10 +35,10 @@ pub fn write<'b>(
 ) -> frames::RequestFrame<'b> {
     let mut frame = frames::RequestFrame::begin(out, sequence);
     if request.run.as_ref().is_some_and(|run| run.ordinary) {
-        frame.ordinary();
+        frame.flag(FLAG_ORDINARY);
     }
     if request.run.as_ref().is_some_and(|run| run.again) {
-        frame.again();
+        frame.flag(FLAG_AGAIN);
     }
     environment(&mut frame, request);
     resource(&mut frame, request, script, root(site, script));

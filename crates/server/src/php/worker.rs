@@ -22,6 +22,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::crashes::Pass;
 use super::pool::admission::Rank;
+use super::pool::fits::{BootKind, ImageTerms};
 use super::pool::pools::PoolId;
 use super::pool::waiters::{QueuePlace, SentAhead};
 use super::worker_handle::WorkerHandle;
@@ -47,8 +48,15 @@ pub struct Worker {
     pub pool: PoolId,
     /// The rank of that request.
     pub rank: Rank,
-    /// The script in whose boot's image that request may have begun (`PhpJob::boot`), if workers are rewound.
-    pub boot: Option<u64>,
+    /// If workers are rewound: the kind of that request's boot, the kind of the one that its image was made of, and the number of images
+    /// that it had made then.
+    pub kind: Option<BootKind>,
+    pub image: BootKind,
+    pub images_made: u64,
+    /// What becomes of its request as to images.
+    pub terms: ImageTerms,
+    /// How its last request has ended.
+    pub last_end: Option<EndFrame>,
     /// Whether it counts as running for that pool.
     pub counted: bool,
     /// Permission to run its request, if crashes of its script are watched.
@@ -130,7 +138,11 @@ impl Worker {
             handle,
             idle_since: 0,
             quick: false,
-            boot: None,
+            kind: None,
+            image: 0,
+            images_made: 0,
+            terms: ImageTerms::default(),
+            last_end: None,
             pool: PoolId::FRONT,
             rank: Rank::Visitor,
             counted: false,
@@ -222,6 +234,7 @@ impl Worker {
     fn begin_number(&mut self, sequence: u64) {
         debug_assert!(self.phase == WorkerPhase::Ready || self.lost);
         self.sequence = sequence;
+        self.last_end = None;
         self.handle.set_sequence(sequence);
         if !self.lost {
             self.phase = WorkerPhase::Running;
@@ -435,8 +448,9 @@ impl Worker {
                 _ => (),
             }
             if let Frame::End(end) = frame {
+                self.last_end = Some(end);
                 let told = self.handle.task().end.take();
-                told.iter().for_each(|told| told.ended(end));
+                told.iter().filter(|_| !end.declined).for_each(|told| told.ended(end));
             }
             let over = matches!(frame, Frame::End(_) | Frame::Ready(_)) && self.phase == WorkerPhase::Ready;
             sink.take(frame);

@@ -198,6 +198,11 @@ impl WorkerHandle {
         self.scoreboard.has_image(self.slot)
     }
 
+    /// How many images it has made, and those before it in its slot.
+    pub fn images_made(&self) -> u64 {
+        self.scoreboard.images_made(self.slot)
+    }
+
     /// Requests that it has read.
     pub fn requests(&self) -> u64 {
         self.scoreboard.received(self.slot)

@@ -13,6 +13,7 @@
 //! requests with concerned cookies come here, and requests for pages that differ by country: any other cache hit costs nothing. A
 //! shard of the page cache may be locked when [`Visitors::country`] is called.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -199,6 +200,15 @@ impl Visitors {
                 table.places().country(request.ends.client_ip()?, table.now(context))
             }
         }
+    }
+
+    /// A digest of the concerned cookies of a request.
+    pub fn digest(&self, request: &Request) -> u64 {
+        let table = self.table();
+        let cookies = self.concern.read(request.head.fields(), &table.key);
+        let mut digest = DefaultHasher::new();
+        cookies.iter().for_each(|cookie| cookie.print.hash(&mut digest));
+        digest.finish()
     }
 
     /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_EXITING, FLAG_FAILED, FLAG_READY, FLAG_REPEATABLE, FLAG_REWOUND,
-    FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY, KIND_EARLY, KIND_END,
-    KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL, NOTE_MAX, NOTE_ORIGIN,
-    NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
+    BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_DECLINED, FLAG_EXITING, FLAG_FAILED, FLAG_MISFIT, FLAG_READY,
+    FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY,
+    KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL,
+    NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -85,6 +85,10 @@ pub struct EndFrame {
     pub rewound: bool,
     /// As far as the worker knows, the request has changed nothing outside of its process.
     pub repeatable: bool,
+    /// The request does not fit the image that the worker had.
+    pub misfit: bool,
+    /// So the worker has not run it ([`FLAG_DECLINED`]).
+    pub declined: bool,
     /// Peak memory of PHP's allocator in this request, bytes.
     pub peak_bytes: u64,
     /// Class of the image that it began in ([`FLAG_REWOUND`]), otherwise 0.
@@ -188,7 +192,11 @@ impl FrameDecoder {
         let (allowed, lengths) = match header.kind {
             KIND_HEAD | KIND_EARLY => (self.state == AnswerState::Waiting, 4..=HEAD_MAX),
             KIND_BODY => (self.state == AnswerState::Content, 1..=BODY_MAX),
-            KIND_END => (self.state == AnswerState::Content, END_BYTES..=END_BYTES),
+            KIND_END => {
+                let declines = header.flags & FLAG_DECLINED != 0;
+                let state = if declines { AnswerState::Waiting } else { AnswerState::Content };
+                (self.state == state, END_BYTES..=END_BYTES)
+            }
             KIND_READY => (self.state == AnswerState::Background, END_BYTES..=END_BYTES),
             KIND_LOG => (true, 0..=LOG_MAX),
             KIND_NOTE => (self.state != AnswerState::Idle, 1..=NOTE_MAX),
@@ -309,6 +317,8 @@ impl EndFrame {
             aborted: header.flags & FLAG_ABORTED != 0,
             rewound: header.flags & FLAG_REWOUND != 0,
             repeatable: header.flags & FLAG_REPEATABLE != 0,
+            misfit: header.flags & FLAG_MISFIT != 0,
+            declined: header.flags & FLAG_DECLINED != 0,
             peak_bytes: u64_at(payload, 0).ok_or(broken)?,
             class: u64_at(payload, 8).ok_or(broken)?,
         })
@@ -322,6 +332,8 @@ impl EndFrame {
             | flag(self.aborted, FLAG_ABORTED)
             | flag(self.rewound, FLAG_REWOUND)
             | flag(self.repeatable, FLAG_REPEATABLE)
+            | flag(self.misfit, FLAG_MISFIT)
+            | flag(self.declined, FLAG_DECLINED)
     }
 }
 
@@ -483,6 +495,11 @@ mod tests {
         assert_eq!(one(&|out| body(out, b"x")), FrameError::Order(KIND_BODY));
         assert_eq!(one(&|out| end(out, EndFrame::default())), FrameError::Order(KIND_END));
         assert_eq!(one(&|out| ready(out, EndFrame::default())), FrameError::Order(KIND_READY));
+        let late = |out: &mut Vec<u8>| {
+            head(out, 200, "", &[]);
+            end(out, EndFrame { declined: true, ..EndFrame::default() });
+        };
+        assert_eq!(one(&late), FrameError::Order(KIND_END));
         assert_eq!(one(&|out| head(out, 100, "", &[])), FrameError::Status(100));
         assert_eq!(one(&|out| fields_frame(out, KIND_EARLY, 200, "", &[])), FrameError::Status(200));
         let late = |out: &mut Vec<u8>| {

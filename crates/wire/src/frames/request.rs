@@ -1,9 +1,9 @@
 //! REQUEST: what the server asks a worker to run.
 
 use super::{
-    FLAG_AGAIN, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_OFFERED, FLAG_ORDINARY, FrameError, FrameHeader,
-    HEADER_BYTES, INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES, RequestTooLong, VARIABLE_BYTES,
-    VARIABLES_MAX, u16_at, u32_at, u64_at,
+    FLAG_AGAIN, FLAG_BODY_DESCRIPTOR, FLAG_BODY_INLINE, FLAG_MAY_DECLINE, FLAG_NO_IMAGE, FLAG_OFFERED,
+    FLAG_ORDINARY, FrameError, FrameHeader, HEADER_BYTES, INLINE_BODY_MAX, KIND_REQUEST, REQUEST_BYTES,
+    RequestTooLong, VARIABLE_BYTES, VARIABLES_MAX, u16_at, u32_at, u64_at,
 };
 
 /// Where the content of a request is.
@@ -34,8 +34,8 @@ pub struct RequestFrame<'b> {
     variables: u32,
     /// A name or value does not fit into its length field.
     too_long: bool,
-    ordinary: bool,
-    again: bool,
+    /// Those that do not follow from the content.
+    flags: u8,
 }
 
 impl<'b> RequestFrame<'b> {
@@ -44,17 +44,12 @@ impl<'b> RequestFrame<'b> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES + REQUEST_BYTES]);
         out[start + HEADER_BYTES..start + HEADER_BYTES + 8].copy_from_slice(&sequence.to_ne_bytes());
-        RequestFrame { out, start, variables: 0, too_long: false, ordinary: false, again: false }
+        RequestFrame { out, start, variables: 0, too_long: false, flags: 0 }
     }
 
-    /// The script is to start from its beginning ([`FLAG_ORDINARY`]).
-    pub fn ordinary(&mut self) {
-        self.ordinary = true;
-    }
-
-    /// It is run again, and must not change anything ([`FLAG_AGAIN`]).
-    pub fn again(&mut self) {
-        self.again = true;
+    /// Says what may become of it where workers have images: [`FLAG_ORDINARY`], [`FLAG_AGAIN`], [`FLAG_MAY_DECLINE`], [`FLAG_NO_IMAGE`].
+    pub fn flag(&mut self, flag: u8) {
+        self.flags |= flag;
     }
 
     /// Adds a variable of `$_SERVER`. Neither name nor value may contain NUL: the worker drops such a variable.
@@ -90,8 +85,7 @@ impl<'b> RequestFrame<'b> {
             Body::Inline(bytes) => (FLAG_BODY_INLINE, bytes.len() as u64),
             Body::Descriptor(length) => (FLAG_BODY_DESCRIPTOR, length),
         };
-        let flags = if self.ordinary { flags | FLAG_ORDINARY } else { flags };
-        let flags = if self.again { flags | FLAG_AGAIN } else { flags };
+        let flags = flags | self.flags;
         let inline = if let Body::Inline(bytes) = body { bytes } else { &[] };
         if self.too_long || variables_bytes > VARIABLES_MAX || inline.len() > INLINE_BODY_MAX {
             self.out.truncate(self.start);
@@ -143,6 +137,11 @@ pub fn number(frame: &mut [u8], sequence: u64, offered: bool) {
     frame[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&sequence.to_ne_bytes());
 }
 
+/// Adds flags to a complete REQUEST ([`RequestFrame::flag`]).
+pub fn add_flags(frame: &mut [u8], flags: u8) {
+    frame[5] |= flags;
+}
+
 /// A REQUEST as a worker sees it: for tests and for stand-ins of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedFrame<'a> {
@@ -150,10 +149,8 @@ pub struct ParsedFrame<'a> {
     pub sequence: u64,
     /// It was sent ahead ([`FLAG_OFFERED`]).
     pub offered: bool,
-    /// The script starts from its beginning ([`FLAG_ORDINARY`]).
-    pub ordinary: bool,
-    /// It is run again, and must not change anything ([`FLAG_AGAIN`]).
-    pub again: bool,
+    /// What it says of images ([`RequestFrame::flag`]).
+    pub flags: u8,
     /// Names and values in the order sent.
     pub variables: Vec<(&'a [u8], &'a [u8])>,
     /// Where the body is.
@@ -203,8 +200,7 @@ impl<'a> ParsedFrame<'a> {
         packed.is_empty().then_some(ParsedFrame {
             sequence,
             offered: flags & FLAG_OFFERED != 0,
-            ordinary: flags & FLAG_ORDINARY != 0,
-            again: flags & FLAG_AGAIN != 0,
+            flags: flags & (FLAG_ORDINARY | FLAG_AGAIN | FLAG_MAY_DECLINE | FLAG_NO_IMAGE),
             variables,
             body,
         })
@@ -220,25 +216,20 @@ mod tests {
         #[test]
         fn there_and_back(
             sequence in any::<u64>(),
-            (ordinary, again) in any::<(bool, bool)>(),
+            flags in any::<u8>().prop_map(|bits| bits & (FLAG_ORDINARY | FLAG_AGAIN | FLAG_MAY_DECLINE | FLAG_NO_IMAGE)),
             variables in prop::collection::vec(("[A-Z_]{1,20}", prop::collection::vec(1u8.., 0..50)), 0..20),
             body in prop::collection::vec(any::<u8>(), 0..100),
         ) {
             let mut out = b"before".to_vec();
             let mut request = RequestFrame::begin(&mut out, sequence);
-            if ordinary {
-                request.ordinary();
-            }
-            if again {
-                request.again();
-            }
+            request.flag(flags);
             for (name, value) in &variables {
                 request.variable(name.as_bytes(), value);
             }
             request.finish(Body::Inline(&body)).unwrap();
             let (parsed, used) = ParsedFrame::decode(&out[6..]).unwrap().unwrap();
             prop_assert_eq!(used, out.len() - 6);
-            prop_assert_eq!((parsed.sequence, parsed.offered, parsed.ordinary, parsed.again), (sequence, false, ordinary, again));
+            prop_assert_eq!((parsed.sequence, parsed.offered, parsed.flags), (sequence, false, flags));
             prop_assert_eq!(parsed.body, Body::Inline(&body));
             let expected: Vec<(&[u8], &[u8])> = variables.iter().map(|(n, v)| (n.as_bytes(), &v[..])).collect();
             prop_assert_eq!(parsed.variables, expected);

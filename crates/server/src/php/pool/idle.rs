@@ -1,6 +1,6 @@
 //! Workers that wait for a request.
 
-use crate::php::job::PhpJob;
+use super::fits::{BootKind, Fits, Suits};
 use crate::php::worker::Worker;
 
 /// Idle workers: one list per event loop that watches them, and one of unwatched workers. The worker that became idle
@@ -44,21 +44,24 @@ impl Idle {
         self.take_by(thread, same).or_else(|| self.take_by(thread, nearly))
     }
 
-    /// The best one where workers are rewound: its last request was of the same kind, so that its image probably fits.
-    /// Otherwise one without an image, or the one that was idle for longest: others keep their images.
-    pub(super) fn take_alike(&mut self, thread: usize, nice: u8, job: &PhpJob<'_>) -> Option<Box<Worker>> {
-        let kind = (job.pool, job.rank, job.boot());
-        let is_alike =
-            |worker: &Worker| worker.nice == nice && (worker.pool, worker.rank, worker.boot) == kind;
-        self.take_by(thread, |list| {
-            list.iter().rposition(|worker| is_alike(worker) && worker.handle.has_image())
-        })
-        .or_else(|| self.take_by(thread, |list| list.iter().rposition(|worker| is_alike(worker))))
-        .or_else(|| {
-            let is_free = |worker: &Worker| worker.nice == nice && !worker.handle.has_image();
-            self.take_by(thread, |list| list.iter().rposition(|worker| is_free(worker)))
-        })
-        .or_else(|| self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice)))
+    /// The best one where workers are rewound, for a request of this kind: one with an image that fits or may fit, one without an image,
+    /// or the one that was idle for longest. With how it suits.
+    pub(super) fn take_suited(
+        &mut self,
+        thread: usize,
+        nice: u8,
+        kind: Option<BootKind>,
+        fits: &Fits,
+        now: u64,
+    ) -> Option<(Box<Worker>, Suits)> {
+        for wanted in [Suits::Fits, Suits::Untried, Suits::Empty] {
+            let suits = |worker: &Worker| worker.nice == nice && fits.judge(worker, kind, now) == wanted;
+            if let Some(worker) = self.take_by(thread, |list| list.iter().rposition(|worker| suits(worker))) {
+                return Some((worker, wanted));
+            }
+        }
+        let oldest = self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice))?;
+        Some((oldest, Suits::Misfit))
     }
 
     fn take_by(

@@ -22,6 +22,7 @@ mod address_share;
 pub mod admission;
 pub mod concurrency_limit;
 pub mod figures;
+pub mod fits;
 pub mod growth;
 mod idle;
 mod lease;
@@ -43,7 +44,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, Rewind};
-use millrace_wire::frames::number;
+use millrace_wire::frames::{add_flags, number};
 use rustix::event::EventfdFlags;
 use tokio::sync::oneshot;
 
@@ -259,10 +260,14 @@ impl WorkersShared {
         if let Some(pass) = worker.pass.take() {
             pass.ended_well();
         }
-        let took = worker.handle.busy_since().map(|since| now.saturating_sub(since));
+        let has_run = !worker.last_end.is_some_and(|end| end.declined);
+        let took = worker.handle.busy_since().filter(|_| has_run).map(|since| now.saturating_sub(since));
         worker.quick = took.is_some_and(|took| took <= self.times.quick_ms);
         let mut state = self.lock();
-        state.slowest.note(&worker.handle, now);
+        if has_run {
+            state.slowest.note(&worker.handle, now);
+        }
+        state.fits.learn(&mut worker, now);
         worker.handle.end();
         state.stillborn = 0;
         state.last_release = now;
@@ -279,9 +284,13 @@ impl WorkersShared {
         job: &PhpJob<'_>,
     ) -> Option<Lease> {
         let nice = state.pools.get(job.pool).nice;
-        let alike =
-            if self.settings.rewind != Rewind::Off { state.idle.take_alike(thread, nice, job) } else { None };
-        let mut worker = alike.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
+        let now = self.since_epoch(job.since);
+        let suited = match self.settings.rewind {
+            Rewind::Off => None,
+            _ => state.take_suited(thread, nice, job.kind, job.is_declined, now),
+        };
+        let mut worker = suited.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
+        worker.kind = job.kind;
         state.begin(&mut worker, job.pool, job.rank);
         Some(Lease { worker: Some(worker), shared: self.clone() })
     }
@@ -335,6 +344,9 @@ impl WorkersShared {
             if waiter.wake.is_closed() {
                 continue;
             }
+            if self.settings.rewind != Rewind::Off {
+                worker = state.exchange_for_suited(worker, thread, waiter.kind, now);
+            }
             if worker.home().is_some_and(|home| home != thread) {
                 worker.loosen();
             }
@@ -357,6 +369,7 @@ impl WorkersShared {
         now: u64,
     ) {
         self.tell_purges(&worker.handle);
+        worker.kind = waiter.kind;
         state.begin(&mut worker, pool, waiter.turn.line.rank());
         state.pools.get_mut(pool).figures.wait_is_over(waiter.since, now);
         FRAMES.with_borrow_mut(|frames| {
@@ -366,6 +379,7 @@ impl WorkersShared {
                     worker.begin();
                     frames.extend_from_slice(&short.frame);
                     number(frames, worker.sequence(), false);
+                    add_flags(frames, worker.terms.flags());
                 }
                 worker.handle.begin(|task| swap(task, &mut short.task), now, self.limit(pool));
                 short.give_back();

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::admission::Rank;
 use super::figures::Slowest;
+use super::fits::{BootKind, Fits, ImageTerms, Suits};
 use super::idle::Idle;
 use super::pools::{PoolId, Pools};
 use super::{Lease, back_off};
@@ -77,6 +78,8 @@ pub struct WorkersState {
     pub level: usize,
     /// Workers that wait for a request.
     pub idle: Idle,
+    /// Which requests begin in which images, if workers are rewound.
+    pub fits: Fits,
     /// Workers that the supervisor must look after.
     pub inbox: Vec<Box<Worker>>,
     /// Workers in a row that died before they had finished a request.
@@ -139,6 +142,7 @@ impl WorkersState {
                 .workers_start
                 .clamp(settings.workers_spare.min(settings.workers_first), settings.workers_first),
             idle: Idle::default(),
+            fits: Fits::default(),
             inbox: Vec::new(),
             stillborn: 0,
             spawn_at: 0,
@@ -216,6 +220,52 @@ impl WorkersState {
         (worker.pool, worker.rank, worker.counted) = (pool, rank, true);
         worker.handle.set_pool(pool);
         self.pools.begin(pool, rank);
+    }
+
+    /// An idle worker for a request of this kind where workers are rewound. One that a worker has declined gets no other image: it would
+    /// be declined again and again.
+    pub(super) fn take_suited(
+        &mut self,
+        thread: usize,
+        nice: u8,
+        kind: Option<BootKind>,
+        is_declined: bool,
+        now: u64,
+    ) -> Option<Box<Worker>> {
+        let wanted = kind.filter(|_| !is_declined);
+        let (mut worker, suits) = self.idle.take_suited(thread, nice, wanted, &self.fits, now)?;
+        if wanted.is_none() || suits == Suits::Misfit {
+            self.fits.note_odd();
+        }
+        let has_image = matches!(suits, Suits::Fits | Suits::Untried);
+        worker.terms = ImageTerms {
+            may_decline: has_image && self.idle.fitting(nice, false) > 0,
+            no_image: !has_image && (suits == Suits::Misfit || self.is_kept_empty(&worker)),
+        };
+        Some(worker)
+    }
+
+    /// For a waiting request of this kind: the worker at hand, or an idle one that suits it better.
+    pub(super) fn exchange_for_suited(
+        &mut self,
+        mut worker: Box<Worker>,
+        thread: usize,
+        kind: Option<BootKind>,
+        now: u64,
+    ) -> Box<Worker> {
+        let nice = worker.nice;
+        worker.idle_since = now;
+        self.idle.put(worker);
+        let mut suited =
+            self.take_suited(thread, nice, kind, false, now).expect("at least the one at hand is idle");
+        suited.terms.may_decline = false;
+        suited
+    }
+
+    /// Whether this worker without an image is kept for requests that fit none: it is the last one.
+    fn is_kept_empty(&self, worker: &Worker) -> bool {
+        let is_other_empty = |seat: &Seat| matches!(seat, Seat::Live(other) if other.slot != worker.handle.slot && !other.has_image());
+        self.fits.expects_odd() && self.live > 1 && !self.seats.iter().any(is_other_empty)
     }
 
     /// The worker no longer runs it.

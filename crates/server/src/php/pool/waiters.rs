@@ -15,6 +15,7 @@ use std::sync::Arc;
 use millrace_wire::frames::number;
 
 use super::admission::Rank;
+use super::fits::BootKind;
 use crate::php::loopback::Ports;
 use crate::php::worker_handle::{Task, WorkerHandle};
 
@@ -97,6 +98,8 @@ pub struct Waiter<T> {
     pub local: Option<Ports>,
     /// The whole request, if it is short.
     pub short: Option<Short>,
+    /// The kind of its boot, if workers are rewound.
+    pub kind: Option<BootKind>,
     /// The worker to which it was sent ahead.
     offer: Option<SentAhead>,
     /// Wakes it.
@@ -262,9 +265,17 @@ impl<T> Waiters<T> {
         let id = self.next_id;
         let queue = &mut queues.queues[thread];
         let at = queue.partition_point(|waiter| waiter.turn.since <= turn.since);
-        queue.insert(at, Waiter { id, turn, since, local, short, offer: None, wake });
+        queue.insert(at, Waiter { id, turn, since, local, short, kind: None, offer: None, wake });
         queues.count += 1;
         QueuePlace { thread, turn, id }
+    }
+
+    /// Notes the kind of a waiter's boot.
+    pub fn set_kind(&mut self, place: QueuePlace, kind: Option<BootKind>) {
+        let queues = &mut self.lines[place.turn.line as usize];
+        if let Some(at) = queues.find(place) {
+            queues.queues[place.thread][at].kind = kind;
+        }
     }
 
     /// Removes a waiter that gave up, unless it has already gone. Returns its offer if a worker has taken it.
