@@ -12,6 +12,8 @@
 //!  journal.rs  written first; applies and takes back, killed at any moment      trial.rs  takes back unconfirmed settings
 //!      |
 //!  report.rs   text, JSON, unified diff, the reference page
+//!
+//!  steps.rs    settings to change one step at a time, while a load test measures them
 //! ```
 //!
 //! A journal below [`STATE`] lists everything before it is changed. Files are only ever new ones, with names of ours, so that taking back
@@ -25,6 +27,7 @@ pub mod proposal;
 pub mod report;
 mod retired;
 pub mod root;
+pub mod steps;
 pub mod table;
 pub mod trial;
 
