@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn this_machine() {
         let ask = |path: &str| Err(format!("no answer to {path}"));
-        let sources = Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: false };
+        let sources =
+            Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: false };
         let facts = look(&sources);
         assert!(facts.figure("cpu.count").expect("it has processors") >= 1.0);
         assert!(facts.figure("memory.MemTotal").expect("it has memory") > 10_000.0);

@@ -61,8 +61,10 @@ pub fn steps(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec<S
         Some((*ids.iter().find(|known| *known == id)?, *names))
     });
     for (why, names) in cures {
-        let settings: Vec<Setting> =
-            left.extract_if(.., |(_, setting)| names.contains(&setting.name)).map(|(_, setting)| setting).collect();
+        let settings: Vec<Setting> = left
+            .extract_if(.., |(_, setting)| names.contains(&setting.name))
+            .map(|(_, setting)| setting)
+            .collect();
         steps.push(Step { why, settings });
     }
     for layer in [Layer::Database, Layer::Limits, Layer::Kernel] {
@@ -77,7 +79,8 @@ pub fn steps(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec<S
 fn changes(proposal: &Proposal, only_kernel: bool) -> Vec<(Layer, Setting)> {
     let change = |proposed: &super::proposal::Proposed| match &proposed.then {
         Then::Set { value, place: Place::File(_), .. }
-            if proposed.now.as_ref() != Some(value) && (!only_kernel || proposed.row.layer == Layer::Kernel) =>
+            if proposed.now.as_ref() != Some(value)
+                && (!only_kernel || proposed.row.layer == Layer::Kernel) =>
         {
             let setting = Setting { name: proposed.row.name, now: proposed.now.clone(), then: value.clone() };
             Some((proposed.row.layer, setting))
@@ -128,7 +131,10 @@ mod tests {
         assert_eq!(all[0], ("db-pool-size", vec!["innodb_buffer_pool_size"]));
         // The queue of half-open connections is not in the tree, but a row without a value now is set all the same.
         assert_eq!(all[1], ("net-accept", vec!["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog"]));
-        assert_eq!(all[2..].iter().map(|(why, _)| *why).collect::<Vec<_>>(), ["database", "limits", "kernel"]);
+        assert_eq!(
+            all[2..].iter().map(|(why, _)| *why).collect::<Vec<_>>(),
+            ["database", "limits", "kernel"]
+        );
         assert!(!all[2].1.contains(&"innodb_buffer_pool_size") && all[2].1.contains(&"max_connections"));
         let kernel = steps(&proposal, &["db-pool-size", "swap"], true);
         assert_eq!(shown(&kernel)[0], ("swap", vec!["vm.swappiness"]));
