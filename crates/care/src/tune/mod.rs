@@ -13,13 +13,14 @@
 //!      |
 //!  report.rs   text, JSON, unified diff, the reference page
 //!
-//!  steps.rs    settings to change one step at a time, while a load test measures them
+//!  changes.rs  settings to set one after the other, while a load test measures them
 //! ```
 //!
 //! A journal below [`STATE`] lists everything before it is changed. Files are only ever new ones, with names of ours, so that taking back
 //! means deleting them, and writing the kernel's old values.
 
 pub mod budget;
+pub mod changes;
 pub mod journal;
 pub mod machine;
 mod others;
@@ -27,7 +28,6 @@ pub mod proposal;
 pub mod report;
 mod retired;
 pub mod root;
-pub mod steps;
 pub mod table;
 pub mod trial;
 

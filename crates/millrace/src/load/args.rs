@@ -150,7 +150,7 @@ pub enum Rounds {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Rounds that change settings (with --rounds auto; see docs/load-rounds.md)")]
 pub struct TuningArgs {
-    /// Change settings of `millrace tune` step by step, those first that the doctor asks for; keep a step if it helps,
+    /// Change settings of `millrace tune` one after the other, those first that the doctor asks for; keep what helps,
     /// and put all of them back at the end
     #[arg(long, requires = "rounds")]
     pub tune: bool,

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use millrace_care::checks::Examination;
 use millrace_care::tune::Refusal;
+use millrace_care::tune::changes::{Change, changes};
 use millrace_care::tune::journal::{self, Journal};
 use millrace_care::tune::proposal::{Proposal, Wish};
 use millrace_care::tune::root::Root;
-use millrace_care::tune::steps::{Step, steps};
 use millrace_load::engine::{self, Control};
 use millrace_load::output::document::{JsonChange, JsonFinding, JsonSetting, Method};
 use millrace_load::plan::{Curve, Plan, Segment};
@@ -103,6 +103,8 @@ struct Tuner {
     restart: Option<String>,
     /// Names of the settings of ours that are in force; `None`: unknown.
     in_force: Option<Vec<&'static str>>,
+    /// Names of settings that the kernel does not let us set.
+    fixed: Vec<String>,
 }
 
 /// The server under test, and all rounds so far.
@@ -118,7 +120,7 @@ struct Auto {
 }
 
 impl Bench for Auto {
-    fn measure(&mut self, users: u32, tried: Option<&Step>) -> Result<Round, Halt> {
+    fn measure(&mut self, users: u32, tried: Option<&Change>) -> Result<Round, Halt> {
         self.plan.curve = self.round_of(users, 1);
         let (patient, time) = (self.patient.clone(), self.time());
         let mut watch = None;
@@ -130,7 +132,7 @@ impl Bench for Auto {
             results.show(run);
         })?;
         let found = watch.map(Watch::end).unwrap_or_default().pop().flatten();
-        let change = tried.map(change);
+        let change = tried.map(to_json);
         let held_back = found.as_ref().and_then(first);
         self.results.methods.push(Method { held_back, change, conclusion: None });
         let (is_page, seconds) = (run.total.pages > 0, run.elapsed.as_secs_f64().max(0.001));
@@ -163,15 +165,16 @@ impl Bench for Auto {
         self.notes.push(note);
     }
 
-    fn steps(&mut self, findings: &[&'static str]) -> Result<Vec<Step>, Halt> {
+    fn changes(&mut self, findings: &[&'static str]) -> Result<Vec<Change>, Halt> {
         let Some(tuner) = &self.tuner else { return Ok(Vec::new()) };
-        let proposal = Proposal::of(&tuner.wish).map_err(Failure::from)?;
-        Ok(steps(&proposal, findings, tuner.restart.is_none()))
+        let wish = Wish { without: tuner.fixed.clone(), ..tuner.wish.clone() };
+        let proposal = Proposal::of(&wish).map_err(Failure::from)?;
+        Ok(changes(&proposal, findings, tuner.restart.is_none()))
     }
 
-    fn set(&mut self, steps: &[Step]) -> Result<Option<String>, Halt> {
+    fn set(&mut self, changes: &[Change]) -> Result<Option<String>, Halt> {
         let Some(tuner) = &mut self.tuner else { return Ok(None) };
-        if let Some(why) = tuner.set(steps)? {
+        if let Some(why) = tuner.set(changes)? {
             return Ok(Some(why));
         }
         if tuner.restart()? {
@@ -283,13 +286,13 @@ impl Tuner {
         let ask = TuneArgs { memory: 75, admin: admin(args, plan), ..TuneArgs::default() };
         let wish = tune::wish(&ask, &root)?;
         let restart = args.tuning.restart.clone();
-        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()) })
+        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed: Vec::new() })
     }
 
     /// Puts exactly these settings in force, as far as that goes without a restart. `Some`: it can't be done.
-    fn set(&mut self, steps: &[Step]) -> Result<Option<String>, Failure> {
+    fn set(&mut self, changes: &[Change]) -> Result<Option<String>, Failure> {
         let names: Vec<&'static str> =
-            steps.iter().flat_map(|step| &step.settings).map(|setting| setting.name).collect();
+            changes.iter().flat_map(|change| &change.settings).map(|setting| setting.name).collect();
         self.in_force = None;
         let refused = |why: Refusal| Ok(Some(why.to_string()));
         if names.is_empty() {
@@ -303,11 +306,12 @@ impl Tuner {
                 Ok(done) => done,
                 Err(why) => return refused(why),
             };
-            let problem = |value: &journal::KernelValue| {
-                value.problem.as_ref().map(|why| format!("{}: {why}", value.name))
-            };
-            if let Some(why) = done.kernel.iter().find_map(problem) {
-                return Ok(Some(why));
+            let problems = done.kernel.into_iter().filter_map(|value| Some((value.name, value.problem?)));
+            let problems: Vec<(String, String)> = problems.collect();
+            self.fixed.extend(problems.iter().map(|(name, _)| name.clone()));
+            if !problems.is_empty() {
+                let each = problems.iter().map(|(name, why)| format!("{name}: {why}"));
+                return Ok(Some(each.collect::<Vec<_>>().join(", ")));
             }
         }
         self.in_force = Some(names);
@@ -328,11 +332,11 @@ impl Tuner {
     }
 }
 
-fn change(step: &Step) -> JsonChange {
-    let settings = step.settings.iter().map(|setting| JsonSetting {
+fn to_json(change: &Change) -> JsonChange {
+    let settings = change.settings.iter().map(|setting| JsonSetting {
         name: setting.name.to_owned(),
         before: setting.now.clone(),
         after: setting.then.clone(),
     });
-    JsonChange { why: step.why.to_owned(), settings: settings.collect() }
+    JsonChange { why: change.why.to_owned(), settings: settings.collect() }
 }

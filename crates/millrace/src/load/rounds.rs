@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  climb:  double the users until the server does not do more      -> the load of the rounds that follow
-//!  change: a step of the tuner, those first that the doctor asks for
+//!  change: settings of the tuner, those first that the doctor asks for
 //!            one round with it:  not better -> put back
 //!            one round without, one with it: both with it better than both without -> kept, and climb again
-//!          until no step is left
+//!          until no change is left
 //! ```
 //!
 //! [`play`] decides; a [`Bench`] does the work.
 
-use millrace_care::tune::steps::Step;
+use millrace_care::tune::changes::Change;
 
 use crate::failure::Failure;
 
@@ -48,19 +48,20 @@ impl From<Failure> for Halt {
 /// What loads the server and changes settings.
 pub trait Bench {
     /// A round with so many users, with `tried` in force besides what is kept.
-    fn measure(&mut self, users: u32, tried: Option<&Step>) -> Result<Round, Halt>;
+    fn measure(&mut self, users: u32, tried: Option<&Change>) -> Result<Round, Halt>;
 
     /// Writes the conclusion of the last round into its row.
     fn conclude(&mut self, conclusion: String);
 
-    /// Notes a step that got no round.
+    /// Notes a change that got no round.
     fn note(&mut self, note: String);
 
     /// Steps that are possible now.
-    fn steps(&mut self, findings: &[&'static str]) -> Result<Vec<Step>, Halt>;
+    fn changes(&mut self, findings: &[&'static str]) -> Result<Vec<Change>, Halt>;
 
-    /// Puts exactly these settings in force. `Some`: they can't be set, and why; what is in force then is unknown.
-    fn set(&mut self, steps: &[Step]) -> Result<Option<String>, Halt>;
+    /// Puts exactly these settings in force. `Some`: they can't be set, and why; what is in force then is unknown. [`Bench::changes`] then has the change
+    /// without what can't be set, if only a part of it can't.
+    fn set(&mut self, changes: &[Change]) -> Result<Option<String>, Halt>;
 }
 
 /// Plays the rounds; why they ended.
@@ -69,14 +70,14 @@ pub fn play(bench: &mut dyn Bench, users: u32, has_tuner: bool) -> Result<String
     if !has_tuner {
         return Ok(format!("more users get no more from the server than {users}; --tune changes settings"));
     }
-    let mut kept: Vec<Step> = Vec::new();
-    let mut tried: Vec<Step> = Vec::new();
+    let mut kept: Vec<Change> = Vec::new();
+    let mut tried: Vec<Change> = Vec::new();
     loop {
-        let is_new = |step: &Step| !tried.iter().any(|other| names(other) == names(step));
-        let Some(step) = bench.steps(&last.findings)?.into_iter().find(is_new) else { break };
-        tried.push(step.clone());
-        if let Some(round) = attempt(bench, users, &kept, &step, &last)? {
-            kept.push(step);
+        let is_new = |change: &Change| !tried.iter().any(|other| names(other) == names(change));
+        let Some(change) = bench.changes(&last.findings)?.into_iter().find(is_new) else { break };
+        tried.push(change.clone());
+        if let Some(round) = attempt(bench, users, &kept, &change, &last)? {
+            kept.push(change);
             (users, last) = climb(bench, users, Some(round))?;
         }
     }
@@ -84,8 +85,8 @@ pub fn play(bench: &mut dyn Bench, users: u32, has_tuner: bool) -> Result<String
     Ok(format!("no setting is left to change{held}"))
 }
 
-fn names(step: &Step) -> Vec<&'static str> {
-    step.settings.iter().map(|setting| setting.name).collect()
+fn names(change: &Change) -> Vec<&'static str> {
+    change.settings.iter().map(|setting| setting.name).collect()
 }
 
 /// Doubles the users while the server does more. Returns the load of the rounds that follow, and the last round with it: at first so many that the
@@ -119,21 +120,21 @@ fn climb(bench: &mut dyn Bench, users: u32, before: Option<Round>) -> Result<(u3
     }
 }
 
-/// Tries a step; the last round with it, if it is kept.
+/// Tries a change; the last round with it, if it is kept.
 fn attempt(
     bench: &mut dyn Bench,
     users: u32,
-    kept: &[Step],
-    step: &Step,
+    kept: &[Change],
+    change: &Change,
     without: &Round,
 ) -> Result<Option<Round>, Halt> {
-    let all: Vec<Step> = kept.iter().chain([step]).cloned().collect();
+    let all: Vec<Change> = kept.iter().chain([change]).cloned().collect();
     if let Some(why) = bench.set(&all)? {
-        bench.note(format!("{} is not tried: {why}", names(step).join(", ")));
+        bench.note(format!("{} is not tried: {why}", names(change).join(", ")));
         bench.set(kept)?;
         return Ok(None);
     }
-    let with = bench.measure(users, Some(step))?;
+    let with = bench.measure(users, Some(change))?;
     let first = match judge(&[without], &[&with]) {
         Err(why) => {
             bench.conclude(format!("put back: {why}"));
@@ -147,7 +148,7 @@ fn attempt(
     let again = bench.measure(users, None)?;
     bench.conclude("without it again".to_owned());
     bench.set(&all)?;
-    let last = bench.measure(users, Some(step))?;
+    let last = bench.measure(users, Some(change))?;
     match judge(&[without, &again], &[&with, &last]) {
         Ok(why) => {
             bench.conclude(format!("kept: {why}"));
@@ -195,13 +196,13 @@ fn difference(gain: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use millrace_care::tune::steps::Setting;
+    use millrace_care::tune::changes::Setting;
 
     use super::*;
 
-    fn step(why: &'static str, name: &'static str) -> Step {
+    fn change(why: &'static str, name: &'static str) -> Change {
         let setting = Setting { name, now: None, then: "1".to_owned() };
-        Step { why, settings: vec![setting] }
+        Change { why, settings: vec![setting] }
     }
 
     /// A server that does 100 per second from 20 users on; settings change that.
@@ -222,7 +223,7 @@ mod tests {
     }
 
     impl Bench for Fake {
-        fn measure(&mut self, users: u32, tried: Option<&Step>) -> Result<Round, Halt> {
+        fn measure(&mut self, users: u32, tried: Option<&Change>) -> Result<Round, Halt> {
             if self.interrupt_after == Some(self.rows.len()) {
                 return Err(Halt::Interrupted);
             }
@@ -233,7 +234,7 @@ mod tests {
             let most: f64 = 100.0 * self.in_force.iter().map(factor).product::<f64>();
             let rate = most.min(f64::from(users) * 5.0) * noise;
             let failed = self.failures.filter(|(_, cure)| !self.in_force.contains(cure));
-            self.rows.push((users, tried.map(|step| step.settings[0].name), String::new()));
+            self.rows.push((users, tried.map(|change| change.settings[0].name), String::new()));
             Ok(Round { rate, failed: failed.map_or(0.0, |(share, _)| share), findings: vec!["cpu-busy"] })
         }
 
@@ -245,14 +246,14 @@ mod tests {
             self.notes.push(note);
         }
 
-        fn steps(&mut self, findings: &[&'static str]) -> Result<Vec<Step>, Halt> {
+        fn changes(&mut self, findings: &[&'static str]) -> Result<Vec<Change>, Halt> {
             assert_eq!(findings, ["cpu-busy"]);
-            let all = [step("db-pool-size", "pool"), step("net-accept", "queue")];
-            Ok(all.into_iter().filter(|step| !self.in_force.contains(&step.settings[0].name)).collect())
+            let all = [change("db-pool-size", "pool"), change("net-accept", "queue")];
+            Ok(all.into_iter().filter(|change| !self.in_force.contains(&change.settings[0].name)).collect())
         }
 
-        fn set(&mut self, steps: &[Step]) -> Result<Option<String>, Halt> {
-            self.in_force = steps.iter().flat_map(names).collect();
+        fn set(&mut self, changes: &[Change]) -> Result<Option<String>, Halt> {
+            self.in_force = changes.iter().flat_map(names).collect();
             let is_broken = self.broken.is_some_and(|name| self.in_force.contains(&name));
             Ok(is_broken.then(|| "read-only".to_owned()))
         }

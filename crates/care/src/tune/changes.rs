@@ -1,11 +1,11 @@
-//! Steps: settings that are changed together, one step at a time, while a load test measures each (`millrace load --rounds auto --tune`).
+//! Changes: settings that are set together, one change after the other, while a load test measures each (`millrace load --rounds auto --tune`).
 //!
-//! First come the settings that cure what the doctor has found, a step for each finding in its order, then the other settings of each layer.
+//! First come the settings that cure what the doctor has found, a change for each finding in its order, then the other settings of each layer.
 
 use super::proposal::{Place, Proposal, Then, Wish};
 use super::table::{Layer, rows};
 
-/// Settings that cure a finding of the doctor, by the name of its check. What a row's rule does not change on a machine makes no step.
+/// Settings that cure a finding of the doctor, by the name of its check. A setting that has its value already is in no change.
 const CURES: &[(&[&str], &[&str])] = &[
     (
         &["net-accept", "net-backlog", "net-syn-queue"],
@@ -31,16 +31,16 @@ const CURES: &[(&[&str], &[&str])] = &[
     (&["db-query-cache"], &["query_cache_size"]),
 ];
 
-/// Settings to change together.
+/// Settings to set together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Change {
     /// The check that asks for it, or the layer.
     pub why: &'static str,
     /// The settings.
     pub settings: Vec<Setting>,
 }
 
-/// A setting of a step.
+/// A setting of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Its name.
@@ -51,11 +51,11 @@ pub struct Setting {
     pub then: String,
 }
 
-/// Steps for a machine on which the doctor has found `findings`, which are names of checks. Only settings that we write to files of our own make
-/// steps. With `only_kernel`, no step needs a restart.
-pub fn steps(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec<Step> {
-    let mut left: Vec<(Layer, Setting)> = changes(proposal, only_kernel);
-    let mut steps = Vec::new();
+/// Changes for a machine on which the doctor has found `findings`, which are names of checks: only of settings that we write to files of our own, and
+/// with `only_kernel` only of those that need no restart.
+pub fn changes(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec<Change> {
+    let mut left: Vec<(Layer, Setting)> = differing(proposal, only_kernel);
+    let mut changes = Vec::new();
     let cures = findings.iter().filter_map(|id| {
         let (ids, names) = CURES.iter().find(|(ids, _)| ids.contains(id))?;
         Some((*ids.iter().find(|known| *known == id)?, *names))
@@ -65,19 +65,19 @@ pub fn steps(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec<S
             .extract_if(.., |(_, setting)| names.contains(&setting.name))
             .map(|(_, setting)| setting)
             .collect();
-        steps.push(Step { why, settings });
+        changes.push(Change { why, settings });
     }
     for layer in [Layer::Database, Layer::Limits, Layer::Kernel] {
         let settings = left.extract_if(.., |(of, _)| *of == layer).map(|(_, setting)| setting).collect();
-        steps.push(Step { why: layer.name(), settings });
+        changes.push(Change { why: layer.name(), settings });
     }
-    steps.retain(|step| !step.settings.is_empty());
-    steps
+    changes.retain(|change| !change.settings.is_empty());
+    changes
 }
 
 /// Settings that would get another value than they have.
-fn changes(proposal: &Proposal, only_kernel: bool) -> Vec<(Layer, Setting)> {
-    let change = |proposed: &super::proposal::Proposed| match &proposed.then {
+fn differing(proposal: &Proposal, only_kernel: bool) -> Vec<(Layer, Setting)> {
+    let differing = |proposed: &super::proposal::Proposed| match &proposed.then {
         Then::Set { value, place: Place::File(_), .. }
             if proposed.now.as_ref() != Some(value)
                 && (!only_kernel || proposed.row.layer == Layer::Kernel) =>
@@ -87,7 +87,7 @@ fn changes(proposal: &Proposal, only_kernel: bool) -> Vec<(Layer, Setting)> {
         }
         _ => None,
     };
-    proposal.rows.iter().filter_map(change).collect()
+    proposal.rows.iter().filter_map(differing).collect()
 }
 
 impl Wish {
@@ -117,16 +117,16 @@ mod tests {
         }
     }
 
-    fn shown(steps: &[Step]) -> Vec<(&str, Vec<&str>)> {
-        let names = |step: &Step| step.settings.iter().map(|setting| setting.name).collect();
-        steps.iter().map(|step| (step.why, names(step))).collect()
+    fn shown(changes: &[Change]) -> Vec<(&str, Vec<&str>)> {
+        let names = |change: &Change| change.settings.iter().map(|setting| setting.name).collect();
+        changes.iter().map(|change| (change.why, names(change))).collect()
     }
 
     #[test]
     fn what_the_doctor_found_comes_first() {
         let tree = tree();
         let proposal = Proposal::of(&wish(&tree)).expect("computed");
-        let all = steps(&proposal, &["cpu-busy", "db-pool-size", "net-accept"], false);
+        let all = changes(&proposal, &["cpu-busy", "db-pool-size", "net-accept"], false);
         let all = shown(&all);
         assert_eq!(all[0], ("db-pool-size", vec!["innodb_buffer_pool_size"]));
         // The queue of half-open connections is not in the tree, but a row without a value now is set all the same.
@@ -136,7 +136,7 @@ mod tests {
             ["database", "limits", "kernel"]
         );
         assert!(!all[2].1.contains(&"innodb_buffer_pool_size") && all[2].1.contains(&"max_connections"));
-        let kernel = steps(&proposal, &["db-pool-size", "swap"], true);
+        let kernel = changes(&proposal, &["db-pool-size", "swap"], true);
         assert_eq!(shown(&kernel)[0], ("swap", vec!["vm.swappiness"]));
         assert_eq!(kernel[0].settings[0].now.as_deref(), Some("60"));
         assert_eq!(shown(&kernel)[1].0, "kernel");
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_step_alone() {
+    fn a_change_alone() {
         let tree = tree();
         let proposal = Proposal::of(&wish(&tree).only(&["max_connections"])).expect("computed");
-        assert_eq!(shown(&steps(&proposal, &[], false)), [("database", vec!["max_connections"])]);
+        assert_eq!(shown(&changes(&proposal, &[], false)), [("database", vec!["max_connections"])]);
         assert_eq!(proposal.files.len(), 1);
     }
 }
