@@ -7,7 +7,7 @@ import subprocess
 import live
 import rig
 
-# Twice as fast with the tuner's value of tcp_fin_timeout, which stands for anything that a setting can do. Its processor is a lock.
+# Ten times as fast with the tuner's value of tcp_fin_timeout, which stands for anything that a setting can do. Its processor is a lock.
 SERVER = r"""
 import http.server, socketserver, threading, time
 one = threading.Lock()
@@ -15,7 +15,7 @@ class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
         with one:
-            time.sleep(0.005 if open("/proc/sys/net/ipv4/tcp_fin_timeout").read().strip() == "15" else 0.010)
+            time.sleep(0.004 if open("/proc/sys/net/ipv4/tcp_fin_timeout").read().strip() == "15" else 0.04)
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -55,7 +55,7 @@ cat /first.json
 
 def rounds(folder):
     """The kernel's step helps and is kept in the rounds; nothing is left of it afterwards, nor after a kill."""
-    script = live.SCRIPT.replace("exec chroot", f"cat >root/server.py <<'PY'\n{SERVER}\nPY\nexec chroot")
+    script = live.SCRIPT.replace("exec chroot", f"touch root/dev/null; cat >root/server.py <<'PY'\n{SERVER}\nPY\nexec chroot")
     command = ["unshare", "--mount", "--net", "sh", "-c", script, "sh", folder, rig.program("millrace"), STEPS]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
