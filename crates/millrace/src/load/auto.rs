@@ -103,7 +103,7 @@ struct Tuner {
     restart: Option<String>,
     /// Names of the settings of ours that are in force; `None`: unknown.
     in_force: Option<Vec<&'static str>>,
-    /// Names of settings that the kernel does not let us set.
+    /// Names of settings that have no effect here, or that the kernel does not let us set.
     fixed: Vec<String>,
 }
 
@@ -286,7 +286,11 @@ impl Tuner {
         let ask = TuneArgs { memory: 75, admin: admin(args, plan), ..TuneArgs::default() };
         let wish = tune::wish(&ask, &root)?;
         let restart = args.tuning.restart.clone();
-        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed: Vec::new() })
+        // The tuner's limits are those of the unit of Millrace.
+        let is_millrace =
+            args.tester.metrics.is_some() || plan.connect_to.and_then(engine::admin_address).is_some();
+        let fixed = if is_millrace { Vec::new() } else { vec!["LimitNOFILE".to_owned()] };
+        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed })
     }
 
     /// Puts exactly these settings in force, as far as that goes without a restart. `Some`: it can't be done.
