@@ -349,19 +349,12 @@ pub struct Trial {
 }
 
 impl Run {
-    /// Adds a later run of the same scenario: its stages are further rounds.
+    /// Adds a later run of the same scenario: its stages come after those that are there.
     pub fn append(&mut self, next: Run) {
         let (offset, stages) = (self.elapsed.as_secs_f64(), self.stages.len());
         let seconds = self.seconds.last().map_or(0, |second| second.at + 1);
-        for (number, stage) in (stages + 1..).zip(next.stages) {
-            let (begin, end) = (stage.begin + offset, stage.end + offset);
-            self.stages.push(Stage {
-                name: format!("round {number}: {} users", stage.to),
-                begin,
-                end,
-                ..stage
-            });
-        }
+        let later = |stage: Stage| Stage { begin: stage.begin + offset, end: stage.end + offset, ..stage };
+        self.stages.extend(next.stages.into_iter().map(later));
         let shifted =
             |second: Second| Second { at: second.at + seconds, stage: second.stage + stages, ..second };
         self.seconds.extend(next.seconds.into_iter().map(shifted));

@@ -192,10 +192,15 @@ impl Auto {
 
     fn round_of(&self, users: u32, share: u32) -> Curve {
         let (users, time) = (f64::from(users), self.time() / share);
-        Curve { stages: vec![Segment { from: users, to: users, time, round: true }] }
+        Curve { stages: vec![Segment { from: users, to: users, time, round: false }] }
     }
 
-    fn add(&mut self, run: Run, round: &Round) {
+    fn add(&mut self, mut run: Run, round: &Round) {
+        let number = self.all.as_ref().map_or(0, |all| all.stages.len()) + 1;
+        for stage in &mut run.stages {
+            stage.name = format!("round {number}: {} users", stage.to);
+            stage.round = true;
+        }
         match &mut self.all {
             Some(all) => all.append(run),
             None => self.all = Some(run),
