@@ -48,7 +48,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<bool, Failure> {
             || Failure::new(format!("there is no check {id}")).next("docs/doctor-checks.md lists them");
         return say(&report::explain(id).ok_or_else(none)?).map(|()| false);
     }
-    let patient = Patient::of(args)?;
+    let patient = Patient::of(args, is_remote(&args.admin))?;
     let style = Style { verbose: args.verbose, color: std::io::stdout().is_terminal() };
     let mut before = patient.look();
     loop {
@@ -71,15 +71,15 @@ fn tell(args: &DoctorArgs, all: &Examination, seconds: f64, style: Style) -> Res
 }
 
 impl Patient {
-    /// The server and the sites that the arguments name.
+    /// The server and the sites that the arguments name; `is_remote`: on another machine.
     ///
     /// # Errors
     /// There is no such site.
-    pub fn of(args: &DoctorArgs) -> Result<Patient, Failure> {
+    pub fn of(args: &DoctorArgs, is_remote: bool) -> Result<Patient, Failure> {
         let mut patient = Patient {
             admin: args.admin.clone(),
             sites: Vec::new(),
-            is_remote: is_remote(&args.admin),
+            is_remote,
             not_it: None,
             url: Err(Blind::DoesNotApply("no URL was given".to_owned())),
         };

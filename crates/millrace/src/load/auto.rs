@@ -72,10 +72,21 @@ pub fn load(
 /// What the doctor looks at: the server under test, and the sites that it may look at.
 ///
 /// # Errors
-/// There is no such site.
+/// There is no such site, or the server is on another machine and so the folder isn't its site.
 pub fn patient(args: &LoadArgs, plan: &Plan) -> Result<Arc<Patient>, Failure> {
     let site = args.tuning.site.as_ref().map(|site| site.display().to_string());
-    Patient::of(&DoctorArgs { site, admin: admin(args, plan), ..DoctorArgs::default() }).map(Arc::new)
+    let is_remote = !is_here(plan);
+    if is_remote && site.is_some() {
+        return Err(Failure::new("--site names a folder of this machine, and the server is on another one")
+            .next("omit --site, or run the command there"));
+    }
+    Patient::of(&DoctorArgs { site, admin: admin(args, plan), ..DoctorArgs::default() }, is_remote)
+        .map(Arc::new)
+}
+
+/// Whether the server under test is on this machine.
+fn is_here(plan: &Plan) -> bool {
+    plan.connect_to.is_some_and(engine::is_here)
 }
 
 /// The admin address of the server under test. If none is found, one at which nothing answers: another server's figures would be wrong.
@@ -276,7 +287,7 @@ impl Auto {
 
 impl Tuner {
     fn new(args: &LoadArgs, plan: &Plan) -> Result<Tuner, Failure> {
-        if !plan.connect_to.is_some_and(engine::is_here) {
+        if !is_here(plan) {
             return Err(Failure::new(
                 "--tune changes settings of this machine, and the server is on another one",
             )
