@@ -100,13 +100,17 @@ def connections(shop):
         command = ["mariadb", "--no-defaults", f"--socket={shop.database.socket}", "--user=wp", "--password=secret"]
         before = int(shop.database.ask("SELECT @@max_connections")[0])
         shop.database.sql("SET GLOBAL max_connections = 10")
-        # More than may connect: WordPress may have a connection, too.
-        for _ in range(12):
-            # A client that is connected and waits for its input.
+
+        def is_full():
+            """Whether all are taken; adds a client that is connected and waits for its input, as long as they are not."""
+            if len(shop.database.ask("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER = 'wp'")) >= 10:
+                return True
             held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(held.wait)
             stack.callback(held.stdin.close)
-        rig.wait_for(lambda: len(shop.database.ask("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER = 'wp'")) >= 10, 10)
+            return False
+
+        rig.wait_for(is_full, 10, pause=0.05)
         why = doctor.first_is(doctor.examine(server, shop.root, seconds=1), "db-connections", "max_connections", "php.workers")
         # The cure.
         shop.database.sql(f"SET GLOBAL max_connections = {before}")
