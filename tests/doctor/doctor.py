@@ -56,10 +56,11 @@ def is_gone(report, name):
 
 
 def until(examined, wrong, seconds=20):
-    """Examines until nothing is wrong: a cure takes a moment to work, and a busy machine long to show an illness. What is wrong at the end."""
-    end = time.monotonic() + seconds * rig.PATIENCE
-    while (why := wrong(examined())) and time.monotonic() < end:
-        pass
+    """Examines until nothing is wrong, and looks twice as long each time: a cure takes a moment to work, and a busy machine takes few samples. What is
+    wrong at the end."""
+    end, look = time.monotonic() + seconds * rig.PATIENCE, SECONDS
+    while (why := wrong(examined(look))) and time.monotonic() < end:
+        look = min(2 * look, 16)
     return why
 
 

@@ -71,8 +71,8 @@ def swap(folder):
         (group / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(str(64 << 20))
         with swap_file(folder):
             with rig.Process([*machine.enter(group), sys.executable, "-c", TOUCHES], folder / "touches"):
-                why = doctor.until(lambda: doctor.examine(server, seconds=1), lambda report: doctor.first_is(report, "swap", "php.workers"))
-            return why or doctor.until(lambda: doctor.examine(server, seconds=1), lambda report: doctor.is_gone(report, "swap"))
+                why = doctor.until(lambda seconds: doctor.examine(server, seconds=seconds), lambda report: doctor.first_is(report, "swap", "php.workers"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, seconds=seconds), lambda report: doctor.is_gone(report, "swap"))
 
 
 # A block is written to the disk, and then the next one.
@@ -114,8 +114,8 @@ def slow_disk(folder):
             raise machine.NotHere("no control group of version 1 for disks can be made here")
         (group / "blkio.throttle.write_iops_device").write_text(f"{below} 8")
         with machine.namespace(folder) as server:
-            def examined():
-                report = doctor.examine(server, seconds=2)
+            def examined(seconds):
+                report = doctor.examine(server, seconds=seconds)
                 # Other disks are other programs' business.
                 report["findings"] = [found for found in report["findings"] if found["id"] != "disk-busy" or f" {name} " in found["what"]]
                 return report
@@ -158,14 +158,14 @@ def line(folder):
     if not Path("/dev/net/tun").exists():
         raise machine.NotHere("there is no /dev/net/tun")
 
-    def run(server, rate):
+    def run(server, rate, seconds):
         with rig.Process(machine.inside(server, sys.executable, "-c", CARD, rate), folder / f"card-{rate}") as card:
             card.await_up(lambda: "ready" in card.log.read_text())
-            return doctor.examine(server, prefix=[*machine.inside(server), *WITH_CARDS], seconds=2)
+            return doctor.examine(server, prefix=[*machine.inside(server), *WITH_CARDS], seconds=seconds)
 
     with machine.namespace(folder) as server:
-        why = doctor.until(lambda: run(server, 20_000_000), lambda report: doctor.first_is(report, "nic-line", "compression", "card"))
-        return why or doctor.until(lambda: run(server, 3_000_000), lambda report: doctor.is_gone(report, "nic-line"))
+        why = doctor.until(lambda seconds: run(server, 20_000_000, seconds), lambda report: doctor.first_is(report, "nic-line", "compression", "card"))
+        return why or doctor.until(lambda seconds: run(server, 3_000_000, seconds), lambda report: doctor.is_gone(report, "nic-line"))
 
 
 STORIES = {"conntrack": conntrack, "swap": swap, "slow-disk": slow_disk, "line": line}

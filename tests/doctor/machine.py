@@ -190,7 +190,7 @@ def cpu_quota(folder):
             quota("10000 100000" if is_v2 else "10000")
             cure = "CPUQuota=" if is_v2 else "cpu.cfs_quota_us=-1"
             # On a busy machine the server may for a moment get less than its quota.
-            why = doctor.until(lambda: doctor.examine(server), lambda report: doctor.first_is(report, "cgroup-cpu", cure, "0.10"))
+            why = doctor.until(lambda seconds: doctor.examine(server, seconds=seconds), lambda report: doctor.first_is(report, "cgroup-cpu", cure, "0.10"))
             quota("max 100000" if is_v2 else "-1")
             report = doctor.examine(server)
     # Without a limit, the check does not apply.
@@ -268,7 +268,7 @@ def opcache_full(folder):
     def run(memory):
         ini = rig.php_ini(folder / "php.ini", [f"opcache.memory_consumption={memory}", "opcache.interned_strings_buffer=4"])
         with site(folder, scripts, ini=ini) as server, doctor.load(server.port, clients=2):
-            return doctor.until(lambda: doctor.examine(server, seconds=1), lambda report: verdict(report, memory))
+            return doctor.until(lambda seconds: doctor.examine(server, seconds=seconds), lambda report: verdict(report, memory))
 
     def verdict(report, memory):
         if memory == 8:

@@ -129,12 +129,12 @@ def index(shop):
     try:
         with shop.serve("index", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=3):
             why = doctor.until(
-                lambda: doctor.examine(server, shop.root),
+                lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                 lambda report: doctor.first_is(report, "db-missing-index", "CREATE INDEX millrace_address ON wp_visits (address)"),
             )
             # The cure, as it is said.
             shop.database.sql("USE wordpress; CREATE INDEX millrace_address ON wp_visits (address)")
-            return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "db-missing-index"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "db-missing-index"))
     finally:
         plugin.unlink()
         shop.database.sql("USE wordpress; DROP TABLE wp_visits")
@@ -160,11 +160,11 @@ def sleeping(shop):
     try:
         with shop.serve("sleeping", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=6):
             why = doctor.until(
-                lambda: doctor.examine(server, shop.root),
+                lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                 lambda report: doctor.first_is(report, "script-sleeps", "must-use plugin slow-thing"),
             )
             plugin.unlink()
-            return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "script-sleeps"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "script-sleeps"))
     finally:
         plugin.unlink(missing_ok=True)
 
@@ -199,11 +199,11 @@ def remote(shop):
         try:
             with shop.serve("remote", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=6):
                 why = doctor.until(
-                    lambda: doctor.examine(server, shop.root),
+                    lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                     lambda report: doctor.first_is(report, "script-remote", "must-use plugin news", "timeout"),
                 )
                 plugin.unlink()
-                return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "script-remote"))
+                return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "script-remote"))
         finally:
             plugin.unlink(missing_ok=True)
 
@@ -235,11 +235,11 @@ def sqlite(shop):
     root = here / "site"
     with rig.Millrace(here, root, settings={"php.workers": 2, "php.folders": here, **NO_CACHE}, ini=rig.php_ini(here / "php.ini")) as server:
         with doctor.load(server.port, UNCACHED, clients=1, pause=0.1):
-            why = doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.first_is(report, "sqlite-journal", "PRAGMA journal_mode=wal"))
+            why = doctor.until(lambda seconds: doctor.examine(server, root, seconds=seconds), lambda report: doctor.first_is(report, "sqlite-journal", "PRAGMA journal_mode=wal"))
             file = next((root / "wp-content" / "database").glob("*.sqlite"))
             code = '$base = new SQLite3($argv[1]); $base->busyTimeout(10000); echo $base->querySingle("PRAGMA journal_mode=wal");'
             rig.wait_for(lambda: subprocess.run(["php", "-r", code, file], capture_output=True, text=True).stdout == "wal", 10)
-            return why or doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.is_gone(report, "sqlite-journal"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, root, seconds=seconds), lambda report: doctor.is_gone(report, "sqlite-journal"))
 
 
 def watch(site, admin):
