@@ -66,9 +66,9 @@ def rounds(folder):
     if "in force already" not in killed or not killed.endswith("\n60"):
         return f"after a kill: {killed}"
     run = json.loads(written)
-    tried = [stage for stage in run["stages"] if stage["change"]]
-    conclusions = [stage["conclusion"] or "" for stage in tried]
-    if len(tried) != 2 or not conclusions[-1].startswith("kept: "):
+    # Others on this machine may give the doctor something to find, which is tried first.
+    tried = [stage for stage in run["stages"] if stage["change"] and "net.ipv4.tcp_fin_timeout" in [one["name"] for one in stage["change"]["settings"]]]
+    if len(tried) != 2 or not tried[-1]["conclusion"].startswith("kept: "):
         return f"rounds: {[(stage['name'], stage['change'], stage['conclusion']) for stage in run['stages']]}"
     if not any("put back at the end" in note for note in run["notes"]):
         return f"notes: {run['notes']}"
