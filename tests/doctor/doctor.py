@@ -30,9 +30,9 @@ def examine(server, site=None, prefix=(), seconds=SECONDS):
     return report
 
 
-def own(report):
+def own(report, others):
     """The findings that are not of other programs."""
-    return [found for found in report["findings"] if found["id"] not in OTHERS]
+    return [found for found in report["findings"] if found["id"] not in others]
 
 
 def short(report):
@@ -40,9 +40,9 @@ def short(report):
     return "; ".join(f"{found['severity']}[{found['id']}] {found['what']} {found['evidence']}" for found in report["findings"]) or "nothing"
 
 
-def first_is(report, name, *cure):
+def first_is(report, name, *cure, others=OTHERS):
     """Why the first finding is not this one with this in its cure; empty if it is."""
-    found = own(report)
+    found = own(report, others)
     if not found or found[0]["id"] != name:
         blind = [entry for entry in report["could_not_look"] if entry["id"] == name]
         return f"{name} is not the first finding: {short(report)} {blind or ''}"
@@ -56,10 +56,11 @@ def is_gone(report, name):
 
 
 def until(examined, wrong, seconds=20):
-    """Examines until nothing is wrong: a cure takes a moment to work, and a busy machine long to show an illness. What is wrong at the end."""
-    end = time.monotonic() + seconds * rig.PATIENCE
-    while (why := wrong(examined())) and time.monotonic() < end:
-        pass
+    """Examines until nothing is wrong, and looks twice as long each time: a cure takes a moment to work, and a busy machine takes few samples. What is
+    wrong at the end."""
+    end, look = time.monotonic() + seconds * rig.PATIENCE, SECONDS
+    while (why := wrong(examined(look))) and time.monotonic() < end:
+        look = min(2 * look, 16)
     return why
 
 

@@ -1,6 +1,7 @@
 """Bottlenecks of a WordPress on MariaDB. The stories share the site; each makes its own bottleneck, cures it, and returns why something is not
 well, or nothing."""
 
+import concurrent.futures
 import contextlib
 import json
 import socket
@@ -21,23 +22,42 @@ MADE = {
 
 
 class Shop:
-    """The site, and a Millrace that serves it without a page cache unless a story wants one."""
+    """The site, made in the background, and a Millrace that serves it without a page cache unless a story wants one."""
 
-    def __init__(self, folder):
-        self.folder, self.root = folder, folder / "site"
+    def __init__(self, folder, stories):
+        self.folder, self.root, self.stories = folder, folder / "site", stories
+        self.database, self.makers, self.making = None, concurrent.futures.ThreadPoolExecutor(), []
 
     def __enter__(self):
         self.folder.mkdir(parents=True)
-        self.database = mariadb.Server(self.folder / "db", ["--max-connections=40", "--performance-schema=off"])
-        try:
-            wordpress.new_wordpress(self.root, self.database, "--url", "http://127.0.0.1")
-        except BaseException:
-            self.database.stop()
-            raise
+        if self.stories:
+            self.making.append(self.makers.submit(self.make))
+        if "sqlite" in self.stories:
+            self.making.append(self.makers.submit(self.make_sqlite))
         return self
 
+    def make(self):
+        """WordPress on MariaDB."""
+        self.database = mariadb.Server(self.folder / "db", ["--max-connections=40", "--performance-schema=off"])
+        wordpress.new_wordpress(self.root, self.database, "--url", "http://127.0.0.1")
+
+    def make_sqlite(self):
+        """A second one, on SQLite."""
+        root = self.folder / "sqlite" / "site"
+        root.parent.mkdir()
+        subprocess.run([rig.program("millrace"), "new", "wordpress", root, "--url", "http://127.0.0.1"], check=True, capture_output=True, timeout=600)
+        (root / "wp-content" / "mu-plugins").mkdir(exist_ok=True)
+        (root / "wp-content" / "mu-plugins" / "count.php").write_text("<?php add_action('init', function () { update_option('count', microtime(), false); });")
+
+    def await_site(self):
+        """Waits until the sites are there."""
+        for making in self.making:
+            making.result()
+
     def __exit__(self, *_):
-        self.database.stop()
+        self.makers.shutdown()
+        if self.database:
+            self.database.stop()
 
     def serve(self, name, **settings):
         """Millrace on the site, on any port: WordPress is told the port that it is asked at."""
@@ -80,16 +100,21 @@ def connections(shop):
         command = ["mariadb", "--no-defaults", f"--socket={shop.database.socket}", "--user=wp", "--password=secret"]
         before = int(shop.database.ask("SELECT @@max_connections")[0])
         shop.database.sql("SET GLOBAL max_connections = 10")
-        for _ in range(10):
-            # A client that is connected and waits for its input.
+
+        def is_full():
+            """Whether all are taken; adds a client that is connected and waits for its input, as long as they are not."""
+            if len(shop.database.ask("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER = 'wp'")) >= 10:
+                return True
             held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(held.wait)
             stack.callback(held.stdin.close)
-        rig.wait_for(lambda: len(shop.database.ask("SELECT 1 FROM information_schema.PROCESSLIST WHERE USER = 'wp'")) >= 10, 10)
-        why = doctor.first_is(doctor.examine(server, shop.root), "db-connections", "max_connections", "php.workers")
+            return False
+
+        rig.wait_for(is_full, 10, pause=0.05)
+        why = doctor.first_is(doctor.examine(server, shop.root, seconds=1), "db-connections", "max_connections", "php.workers")
         # The cure.
         shop.database.sql(f"SET GLOBAL max_connections = {before}")
-        return why or doctor.is_gone(doctor.examine(server, shop.root), "db-connections")
+        return why or doctor.is_gone(doctor.examine(server, shop.root, seconds=1), "db-connections")
 
 
 def index(shop):
@@ -104,12 +129,12 @@ def index(shop):
     try:
         with shop.serve("index", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=3):
             why = doctor.until(
-                lambda: doctor.examine(server, shop.root),
+                lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                 lambda report: doctor.first_is(report, "db-missing-index", "CREATE INDEX millrace_address ON wp_visits (address)"),
             )
             # The cure, as it is said.
             shop.database.sql("USE wordpress; CREATE INDEX millrace_address ON wp_visits (address)")
-            return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "db-missing-index"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "db-missing-index"))
     finally:
         plugin.unlink()
         shop.database.sql("USE wordpress; DROP TABLE wp_visits")
@@ -121,10 +146,10 @@ def autoload(shop):
     shop.database.sql(insert)
     try:
         with shop.serve("autoload", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=1):
-            why = doctor.first_is(doctor.examine(server, shop.root), "wp-autoload", "big_plugin_log", "off")
+            why = doctor.first_is(doctor.examine(server, shop.root, seconds=1), "wp-autoload", "big_plugin_log", "off")
             # What `wp option set-autoload` does.
             shop.database.sql("USE wordpress; UPDATE wp_options SET autoload = 'off' WHERE option_name = 'big_plugin_log'")
-            return why or doctor.is_gone(doctor.examine(server, shop.root), "wp-autoload")
+            return why or doctor.is_gone(doctor.examine(server, shop.root, seconds=1), "wp-autoload")
     finally:
         shop.database.sql("USE wordpress; DELETE FROM wp_options WHERE option_name = 'big_plugin_log'")
 
@@ -135,11 +160,11 @@ def sleeping(shop):
     try:
         with shop.serve("sleeping", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=6):
             why = doctor.until(
-                lambda: doctor.examine(server, shop.root),
+                lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                 lambda report: doctor.first_is(report, "script-sleeps", "must-use plugin slow-thing"),
             )
             plugin.unlink()
-            return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "script-sleeps"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "script-sleeps"))
     finally:
         plugin.unlink(missing_ok=True)
 
@@ -174,11 +199,11 @@ def remote(shop):
         try:
             with shop.serve("remote", **NO_CACHE) as server, doctor.load(server.port, UNCACHED, clients=6):
                 why = doctor.until(
-                    lambda: doctor.examine(server, shop.root),
+                    lambda seconds: doctor.examine(server, shop.root, seconds=seconds),
                     lambda report: doctor.first_is(report, "script-remote", "must-use plugin news", "timeout"),
                 )
                 plugin.unlink()
-                return why or doctor.until(lambda: doctor.examine(server, shop.root), lambda report: doctor.is_gone(report, "script-remote"))
+                return why or doctor.until(lambda seconds: doctor.examine(server, shop.root, seconds=seconds), lambda report: doctor.is_gone(report, "script-remote"))
         finally:
             plugin.unlink(missing_ok=True)
 
@@ -208,17 +233,13 @@ def sqlite(shop):
     """A WordPress on SQLite that writes while it is read; the cure, as it is said, makes readers and writers independent."""
     here = shop.folder / "sqlite"
     root = here / "site"
-    here.mkdir()
-    subprocess.run([rig.program("millrace"), "new", "wordpress", root, "--url", "http://127.0.0.1"], check=True, capture_output=True, timeout=300)
-    (root / "wp-content" / "mu-plugins").mkdir(exist_ok=True)
-    (root / "wp-content" / "mu-plugins" / "count.php").write_text("<?php add_action('init', function () { update_option('count', microtime(), false); });")
     with rig.Millrace(here, root, settings={"php.workers": 2, "php.folders": here, **NO_CACHE}, ini=rig.php_ini(here / "php.ini")) as server:
         with doctor.load(server.port, UNCACHED, clients=1, pause=0.1):
-            why = doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.first_is(report, "sqlite-journal", "PRAGMA journal_mode=wal"))
+            why = doctor.until(lambda seconds: doctor.examine(server, root, seconds=seconds), lambda report: doctor.first_is(report, "sqlite-journal", "PRAGMA journal_mode=wal"))
             file = next((root / "wp-content" / "database").glob("*.sqlite"))
             code = '$base = new SQLite3($argv[1]); $base->busyTimeout(10000); echo $base->querySingle("PRAGMA journal_mode=wal");'
             rig.wait_for(lambda: subprocess.run(["php", "-r", code, file], capture_output=True, text=True).stdout == "wal", 10)
-            return why or doctor.until(lambda: doctor.examine(server, root), lambda report: doctor.is_gone(report, "sqlite-journal"))
+            return why or doctor.until(lambda seconds: doctor.examine(server, root, seconds=seconds), lambda report: doctor.is_gone(report, "sqlite-journal"))
 
 
 def watch(site, admin):

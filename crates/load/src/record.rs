@@ -348,6 +348,45 @@ pub struct Trial {
     pub why: String,
 }
 
+impl Run {
+    /// Adds a later run of the same scenario: its stages come after those that are there.
+    pub fn append(&mut self, next: Run) {
+        let (offset, stages) = (self.elapsed.as_secs_f64(), self.stages.len());
+        let seconds = self.seconds.last().map_or(0, |second| second.at + 1);
+        let later = |stage: Stage| Stage { begin: stage.begin + offset, end: stage.end + offset, ..stage };
+        self.stages.extend(next.stages.into_iter().map(later));
+        let shifted =
+            |second: Second| Second { at: second.at + seconds, stage: second.stage + stages, ..second };
+        self.seconds.extend(next.seconds.into_iter().map(shifted));
+        self.total.add(&next.total);
+        self.elapsed += next.elapsed;
+        self.tester.add(next.tester);
+        self.end = next.end;
+        for note in next.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
+impl Tester {
+    fn add(&mut self, next: Tester) {
+        self.cpu += next.cpu;
+        self.busiest_thread = self.busiest_thread.max(next.busiest_thread);
+        self.most_descriptors = self.most_descriptors.max(next.most_descriptors);
+        self.addresses = self.addresses.max(next.addresses);
+        self.latest_start = self.latest_start.max(next.latest_start);
+        self.missed += next.missed;
+        self.memory = self.memory.max(next.memory);
+        for bottleneck in next.bottlenecks {
+            if !self.bottlenecks.contains(&bottleneck) {
+                self.bottlenecks.push(bottleneck);
+            }
+        }
+    }
+}
+
 impl Failure {
     /// All kinds, in the order of reports.
     pub const ALL: [Failure; 13] = [

@@ -59,7 +59,11 @@ fn refused(what: &str, answer: &Response) -> Failure {
     Failure::new(format!("{what} failed ({}):\n{}", answer.status, answer.text().trim_end()))
 }
 
-fn find(args: &AdminArgs) -> Result<Address, Failure> {
+/// The admin address of the selected server.
+///
+/// # Errors
+/// The configuration cannot be used, or has none.
+pub fn find(args: &AdminArgs) -> Result<Address, Failure> {
     if let Some(text) = &args.admin {
         return parse(text);
     }

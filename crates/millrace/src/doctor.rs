@@ -1,6 +1,7 @@
 //! `doctor`: chooses the server and the sites, looks twice, prints the report.
 
 use std::io::IsTerminal;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use millrace_care::report::{self, Style};
 use millrace_settings::plan::Address;
 use serde_json::Value;
 
-use crate::admin::ask;
-use crate::args::DoctorArgs;
+use crate::admin::{ask, find};
+use crate::args::{AdminArgs, DoctorArgs};
 use crate::failure::{Explain, Failure};
 use crate::http::{HttpRequest, exchange};
 use crate::serve::say;
@@ -26,9 +27,11 @@ const SITES_MOST: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is looked at.
-struct Patient {
-    args: DoctorArgs,
+pub struct Patient {
+    admin: AdminArgs,
     sites: Vec<PathBuf>,
+    /// Whether the server is on another machine, of which only the server itself can be asked.
+    is_remote: bool,
     /// Why the server is not looked at, if it is another one's.
     not_it: Option<String>,
     /// Host, address and target of the URL; or why its page is not requested.
@@ -45,16 +48,13 @@ pub fn doctor(args: &DoctorArgs) -> Result<bool, Failure> {
             || Failure::new(format!("there is no check {id}")).next("docs/doctor-checks.md lists them");
         return say(&report::explain(id).ok_or_else(none)?).map(|()| false);
     }
-    let patient = Patient::of(args)?;
+    let patient = Patient::of(args, is_remote(&args.admin))?;
     let style = Style { verbose: args.verbose, color: std::io::stdout().is_terminal() };
     let mut before = patient.look();
     loop {
-        let samples = patient.wait(before.1);
-        let mut now = patient.look();
-        now.0.add("samples", samples.finish());
-        let seconds = (now.1 - before.1).as_secs_f64();
-        let all = examine(&Span { before: &before.0, now: &now.0, seconds });
-        tell(args, &all, seconds, style)?;
+        let due = before.1 + Duration::from_secs(args.seconds.into());
+        let (all, now) = patient.examine(&before, due, &|| false);
+        tell(args, &all, (now.1 - before.1).as_secs_f64(), style)?;
         if !args.watch {
             return Ok(all.has_errors());
         }
@@ -71,11 +71,21 @@ fn tell(args: &DoctorArgs, all: &Examination, seconds: f64, style: Style) -> Res
 }
 
 impl Patient {
-    fn of(args: &DoctorArgs) -> Result<Patient, Failure> {
-        let no_url = Blind::DoesNotApply("no URL was given".to_owned());
-        let mut patient = Patient { args: args.clone(), sites: Vec::new(), not_it: None, url: Err(no_url) };
+    /// The server and the sites that the arguments name; `is_remote`: on another machine.
+    ///
+    /// # Errors
+    /// There is no such site.
+    pub fn of(args: &DoctorArgs, is_remote: bool) -> Result<Patient, Failure> {
+        let mut patient = Patient {
+            admin: args.admin.clone(),
+            sites: Vec::new(),
+            is_remote,
+            not_it: None,
+            url: Err(Blind::DoesNotApply("no URL was given".to_owned())),
+        };
         let status = patient.json("/status.json");
         match args.site.as_deref() {
+            None if patient.is_remote => {}
             None => patient.sites = sites_of(status.as_ref().ok()),
             Some(site) if site.contains("://") => patient.by_url(site, status)?,
             Some(site) => patient.by_folder(Path::new(site), status.as_ref().ok())?,
@@ -146,24 +156,42 @@ impl Patient {
     }
 
     /// Everything that can be seen now, and when.
-    fn look(&self) -> (Facts, Instant) {
+    pub fn look(&self) -> (Facts, Instant) {
         let at = Instant::now();
         let ask = |path: &str| self.json(path);
-        let sources =
-            Sources { root: "/".into(), ask: &ask, sites: self.sites.clone(), probe: Some(Probe::default()) };
+        let sources = Sources {
+            root: "/".into(),
+            ask: &ask,
+            sites: self.sites.clone(),
+            probe: Some(Probe::default()),
+            is_remote: self.is_remote,
+        };
         let mut facts = look(&sources);
         facts.add("url", self.fetch());
         (facts, at)
     }
 
+    /// The second look, when it is due or `is_over`, and what both together show.
+    pub fn examine(
+        &self,
+        before: &(Facts, Instant),
+        due: Instant,
+        is_over: &dyn Fn() -> bool,
+    ) -> (Examination, (Facts, Instant)) {
+        let samples = self.wait(due, is_over);
+        let mut now = self.look();
+        now.0.add("samples", samples.finish());
+        let seconds = (now.1 - before.1).as_secs_f64();
+        (examine(&Span { before: &before.0, now: &now.0, seconds }), now)
+    }
+
     /// Waits until the second look is due, and samples PHP meanwhile.
-    fn wait(&self, since: Instant) -> Samples {
-        let due = since + Duration::from_secs(self.args.seconds.into());
+    fn wait(&self, due: Instant, is_over: &dyn Fn() -> bool) -> Samples {
         let mut samples = Samples::default();
         loop {
             samples.add(self.json("/php.json"));
             let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || is_over() {
                 return samples;
             }
             sleep(left.min(SAMPLE));
@@ -175,8 +203,7 @@ impl Patient {
         if let Some(why) = &self.not_it {
             return Err(why.clone());
         }
-        let response =
-            ask(&self.args.admin, "GET", path, b"").map_err(|failure| failure.what().to_owned())?;
+        let response = ask(&self.admin, "GET", path, b"").map_err(|failure| failure.what().to_owned())?;
         if response.status != 200 {
             return Err(format!(
                 "the server answers {path} with {}: it is of another version",
@@ -204,6 +231,11 @@ impl Patient {
         facts.say("cache", response.field("cache-status").unwrap_or_default());
         Ok(facts)
     }
+}
+
+/// Whether the admin address is one of another machine: this one cannot listen at it.
+fn is_remote(admin: &AdminArgs) -> bool {
+    matches!(find(admin), Ok(Address::Tcp(socket)) if UdpSocket::bind((socket.ip(), 0)).is_err())
 }
 
 /// An address that is listened on, as a client can reach it.
@@ -236,7 +268,6 @@ fn sites_of(status: Option<&Value>) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::AdminArgs;
 
     #[test]
     fn bad_sites_and_checks() {
@@ -258,6 +289,13 @@ mod tests {
         let failure = doctor(&DoctorArgs { explain: Some("x".to_owned()), ..DoctorArgs::default() })
             .expect_err("no check");
         assert!(failure.to_string().contains("docs/doctor-checks.md"));
+    }
+
+    #[test]
+    fn machines() {
+        let at =
+            |admin: &str| is_remote(&AdminArgs { admin: Some(admin.to_owned()), ..AdminArgs::default() });
+        assert!(at("192.0.2.1:9100") && !at("127.0.0.1:9100") && !at("unix:/run/millrace.sock"));
     }
 
     #[test]

@@ -122,7 +122,11 @@ fn guard(root: &Root, until: u64) -> Result<(), Failure> {
     Ok(trial::watch(root, Duration::from_secs(after), until)?)
 }
 
-fn wish(args: &TuneArgs, root: &Root) -> Result<Wish, Failure> {
+/// What is asked for, and what a running server says about itself.
+///
+/// # Errors
+/// The configuration can't be read.
+pub fn wish(args: &TuneArgs, root: &Root) -> Result<Wish, Failure> {
     let source = source(args);
     let has_plan = root.is_live() && source.config_file().is_some();
     let plan = has_plan.then(|| load(&source)).transpose()?.map(|(plan, _)| plan);

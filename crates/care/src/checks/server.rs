@@ -215,6 +215,30 @@ pub(super) const CHECKS: &[Check] = &[
         handshakes
     ),
     row!(
+        "htaccess-closed",
+        "lines of .htaccess files that close what they cover",
+        "htaccess.closing of the status: files that requests have used",
+        warning(1.0, "lines"),
+        "docs/htaccess.md: a line that restricts access and is not supported closes what it covers",
+        "millrace check --htaccess lists them: write each as docs/htaccess.md says, or remove it",
+        "What they cover is refused (403), or answered with 500.",
+        High,
+        Limit,
+        closing_lines
+    ),
+    row!(
+        "htaccess-ignored",
+        "lines of .htaccess files that are ignored",
+        "htaccess.ignored of the status: files that requests have used",
+        note(1.0, "lines"),
+        "docs/htaccess.md: what restricts nothing and is not supported is ignored",
+        "millrace check --htaccess lists them: remove them, or do the same in the configuration",
+        "What they were to do does not happen.",
+        High,
+        Advice,
+        ignored_lines
+    ),
+    row!(
         "h2-floods",
         "HTTP/2 floods",
         "h2_flood_frames_total, h2_flood_resets_total, h2_flood_heads_total",
@@ -535,6 +559,26 @@ fn floods(span: &Span<'_>) -> Measured {
     )
 }
 
+fn closing_lines(span: &Span<'_>) -> Measured {
+    let count = span.now("server.htaccess.closing")?;
+    one(
+        count,
+        format!("{count:.0} lines of .htaccess files close what they cover"),
+        span.now.text("server.htaccess.lines"),
+        "`millrace check --htaccess` lists them: write each as docs/htaccess.md says, or remove it",
+    )
+}
+
+fn ignored_lines(span: &Span<'_>) -> Measured {
+    let count = span.now("server.htaccess.ignored")?;
+    one(
+        count,
+        format!("{count:.0} lines of .htaccess files are ignored"),
+        span.now.text("server.htaccess.lines"),
+        "`millrace check --htaccess` lists them: remove them, or do the same in the configuration",
+    )
+}
+
 fn malformed(span: &Span<'_>) -> Measured {
     let (bad, all) = (counter(span, "requests_malformed_total")?, counter(span, "requests_total")?);
     one(
@@ -642,6 +686,11 @@ mod tests {
             counts(&[("requests_malformed_total", 5.0)]),
         );
         case("h2-floods", counts(&[("h2_flood_resets_total", 1.0)]), |_| ());
+        let lines = |name: &'static str, count: f64| {
+            move |p: &mut Pair| p.now.set(format!("server.htaccess.{name}"), count)
+        };
+        case("htaccess-closed", lines("closing", 1.0), lines("ignored", 1.0));
+        case("htaccess-ignored", lines("ignored", 2.0), lines("closing", 1.0));
     }
 
     #[test]

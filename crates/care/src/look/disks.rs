@@ -1,6 +1,7 @@
 //! Disks: space, inodes, work in progress.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -83,9 +84,11 @@ fn devices(root: &Path, text: &str) -> Vec<Facts> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let name = *words.get(2)?;
         let value = |at: usize| words.get(at).and_then(|word| word.parse::<f64>().ok());
-        let is_whole = root.join("sys/block").join(name).exists()
-            && !name.starts_with("loop")
-            && !name.starts_with("ram");
+        let block = root.join("sys/block").join(name);
+        // Images that are mounted read-only, as snaps are, are no disks.
+        let is_image =
+            name.starts_with("loop") && fs::read_to_string(block.join("ro")).is_ok_and(|ro| ro == "1\n");
+        let is_whole = block.exists() && !is_image && !name.starts_with("ram");
         let (reads, writes) = (value(3)?, value(7)?);
         (is_whole && reads + writes > 0.0).then(|| {
             let mut one = Facts::default();
@@ -106,10 +109,14 @@ mod tests {
 
     #[test]
     fn whole_disks_with_their_work() {
-        let tree = Tree::of(&[("sys/block/vda/size", "9")]);
-        let text = " 254 0 vda 10 0 80 5 20 0 160 7 0 9 12\n 254 1 vda1 10 0 80 5 20 0 160 7 0 9 12\n 7 0 loop0 1 0 1 1 0 0 0 0 0 0 0\n";
+        let tree = Tree::of(&[
+            ("sys/block/vda/size", "9"),
+            ("sys/block/loop0/ro", "1\n"),
+            ("sys/block/loop1/ro", "0\n"),
+        ]);
+        let text = " 254 0 vda 10 0 80 5 20 0 160 7 0 9 12\n 254 1 vda1 10 0 80 5 20 0 160 7 0 9 12\n 7 0 loop0 1 0 1 1 0 0 0 0 0 0 0\n 7 1 loop1 1 0 1 1 0 0 0 0 0 0 0\n";
         let all = devices(tree.root(), text);
-        assert_eq!((all.len(), all[0].text("name")), (1, "vda"));
+        assert_eq!((all.len(), all[0].text("name"), all[1].text("name")), (2, "vda", "loop1"));
         assert_eq!((all[0].figure("requests"), all[0].figure("wait_ms")), (Ok(30.0), Ok(12.0)));
         assert_eq!(all[0].figure("busy_ms"), Ok(9.0));
     }

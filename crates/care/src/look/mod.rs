@@ -32,6 +32,8 @@ pub struct Sources<'a> {
     pub sites: Vec<PathBuf>,
     /// Asks databases.
     pub probe: Option<Probe>,
+    /// Whether the server is on another machine: then nothing of this one is looked at.
+    pub is_remote: bool,
 }
 
 /// Looks at everything once.
@@ -43,13 +45,15 @@ pub fn look(sources: &Sources<'_>) -> Facts {
         status.as_ref().ok().and_then(|status| status["pid"].as_u64()).filter(|pid| is_here(root, *pid));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     facts.set("now.seconds", now.as_secs_f64());
-    machine::add(&mut facts, root, pid);
-    network::add(&mut facts, root, pid);
-    cgroup::add(&mut facts, root, pid);
-    process::add(&mut facts, root, pid);
-    facts.add("kernel_log", kernel_log::read(root));
-    let folders = disks::folders(root, &sources.sites, status.as_ref().ok());
-    disks::add(&mut facts, root, &folders);
+    if !sources.is_remote {
+        machine::add(&mut facts, root, pid);
+        network::add(&mut facts, root, pid);
+        cgroup::add(&mut facts, root, pid);
+        process::add(&mut facts, root, pid);
+        facts.add("kernel_log", kernel_log::read(root));
+        let folders = disks::folders(root, &sources.sites, status.as_ref().ok());
+        disks::add(&mut facts, root, &folders);
+    }
     facts.add("server", status.map(|status| Facts::from_json(&status)).map_err(Blind::CouldNotLook));
     let php = (sources.ask)("/php.json");
     facts.add("php", php.map(|php| Facts::from_json(&php)).map_err(Blind::CouldNotLook));
@@ -104,7 +108,8 @@ mod tests {
     #[test]
     fn this_machine() {
         let ask = |path: &str| Err(format!("no answer to {path}"));
-        let sources = Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None };
+        let sources =
+            Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: false };
         let facts = look(&sources);
         assert!(facts.figure("cpu.count").expect("it has processors") >= 1.0);
         assert!(facts.figure("memory.MemTotal").expect("it has memory") > 10_000.0);
@@ -117,11 +122,27 @@ mod tests {
     }
 
     #[test]
+    fn another_machine() {
+        let ask = |_: &str| Ok(serde_json::json!({"pid": 1}));
+        let sources =
+            Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: true };
+        let facts = look(&sources);
+        assert!(facts.figure("cpu.count").is_err() && facts.list("disks.mounts").is_err());
+        assert_eq!(facts.figure("server.pid"), Ok(1.0));
+    }
+
+    #[test]
     fn an_empty_tree_is_no_panic_and_no_silence() {
         let ask = |_: &str| Ok(serde_json::json!({"pid": "x", "sites": 7}));
         let root = std::env::temp_dir().join(format!("millrace-care-empty-{}", std::process::id()));
         std::fs::create_dir_all(&root).expect("a folder");
-        let sources = Sources { root: root.clone(), ask: &ask, sites: vec![root.join("none")], probe: None };
+        let sources = Sources {
+            root: root.clone(),
+            ask: &ask,
+            sites: vec![root.join("none")],
+            probe: None,
+            is_remote: false,
+        };
         let facts = look(&sources);
         for name in ["cpu.count", "memory.MemTotal", "tcp.ListenOverflows", "kernel_log.lines", "files.max"] {
             assert!(facts.figure(name).is_err(), "{name}");

@@ -12,12 +12,15 @@
 //!  journal.rs  written first; applies and takes back, killed at any moment      trial.rs  takes back unconfirmed settings
 //!      |
 //!  report.rs   text, JSON, unified diff, the reference page
+//!
+//!  changes.rs  settings to set one after the other, while a load test measures them
 //! ```
 //!
 //! A journal below [`STATE`] lists everything before it is changed. Files are only ever new ones, with names of ours, so that taking back
 //! means deleting them, and writing the kernel's old values.
 
 pub mod budget;
+pub mod changes;
 pub mod journal;
 pub mod machine;
 mod others;

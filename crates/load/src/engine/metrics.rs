@@ -50,6 +50,11 @@ impl Metrics {
         found.into_iter().find(|metrics| metrics.last.is_some())
     }
 
+    /// The address of the metrics.
+    pub fn into_address(self) -> String {
+        self.address
+    }
+
     /// The current state, and the events since the last call; `None`: the server doesn't respond.
     pub fn sample(&mut self) -> Option<MillraceSample> {
         let text = ask(&self.address)?;

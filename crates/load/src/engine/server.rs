@@ -85,8 +85,14 @@ fn programs(now: &Usage, last: &Usage, per_core: f64) -> BTreeMap<String, Progra
     programs
 }
 
+/// Admin address of the Millrace that listens at `target`, if it is on this machine.
+pub fn admin_address(target: SocketAddr) -> Option<String> {
+    let pids = if is_here(target) { listeners(target.port()) } else { Vec::new() };
+    Metrics::of(&pids).map(Metrics::into_address)
+}
+
 /// Whether the target is on this machine. An address of another one may be here, too, but most often it is not.
-fn is_here(target: SocketAddr) -> bool {
+pub fn is_here(target: SocketAddr) -> bool {
     is_private(target.ip()) && std::net::UdpSocket::bind((target.ip(), 0)).is_ok()
 }
 

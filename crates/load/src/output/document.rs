@@ -260,6 +260,58 @@ pub struct JsonStage {
     /// The bottleneck of the server in it, if known.
     #[serde(default)]
     pub bottleneck: Option<String>,
+    /// Of a round: what the doctor and the tuner have to do with it.
+    #[serde(flatten)]
+    pub method: Method,
+}
+
+/// The method of rounds: name what holds the server back, change it, measure again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Method {
+    /// What the doctor found in the round and would cure first; `None`: nothing, or it was not asked.
+    #[serde(default)]
+    pub held_back: Option<JsonFinding>,
+    /// What was changed for the round, besides what earlier rounds kept.
+    #[serde(default)]
+    pub change: Option<JsonChange>,
+    /// What was concluded from the round.
+    #[serde(default)]
+    pub conclusion: Option<String>,
+}
+
+/// A finding of the doctor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JsonFinding {
+    /// The name of the check: docs/doctor-checks.md.
+    pub id: String,
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// What is wrong.
+    pub what: String,
+    /// The figures.
+    pub evidence: Vec<String>,
+    /// What to do.
+    pub cure: String,
+}
+
+/// A change of settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JsonChange {
+    /// The check that asks for it, or the layer of `millrace tune`.
+    pub why: String,
+    /// The settings.
+    pub settings: Vec<JsonSetting>,
+}
+
+/// A changed setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JsonSetting {
+    /// Its name.
+    pub name: String,
+    /// The value before, if it could be seen.
+    pub before: Option<String>,
+    /// The value after.
+    pub after: String,
 }
 
 /// A second.
@@ -604,6 +656,7 @@ impl JsonStage {
             round: stage.round,
             summary: Summary::of(&stage.tally, time, own),
             bottleneck: None,
+            method: Method::default(),
         }
     }
 }
@@ -635,6 +688,23 @@ impl JsonSecond {
             tester_cpu: round(second.tester_cpu),
             programs: second.server.iter().flat_map(|sample| &sample.programs).map(JsonProgram::of).collect(),
         }
+    }
+}
+
+impl JsonFinding {
+    /// `cpu-busy: all processors are busy (100 % busy in 5 s)`
+    pub fn words(&self) -> String {
+        format!("{}: {} ({})", self.id, self.what, self.evidence.join("; "))
+    }
+}
+
+impl JsonChange {
+    /// `db-pool-size: innodb_buffer_pool_size 128M -> 512M`
+    pub fn words(&self) -> String {
+        let setting = |setting: &JsonSetting| {
+            format!("{} {} -> {}", setting.name, setting.before.as_deref().unwrap_or("?"), setting.after)
+        };
+        format!("{}: {}", self.why, self.settings.iter().map(setting).collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Sample runs for tests of the outputs.
 
 use super::document::{
-    BreakingPoint, Document, FORMAT, JsonDescription, JsonEnd, JsonOutcome, JsonSecond, JsonStage,
-    JsonTester, Latency, Machine, Server, Summary,
+    BreakingPoint, Document, FORMAT, JsonChange, JsonDescription, JsonEnd, JsonFinding, JsonOutcome,
+    JsonSecond, JsonSetting, JsonStage, JsonTester, Latency, Machine, Method, Server, Summary,
 };
 
 /// A ramp in three stages and a hold, in the shape of the published one: slower and slower, in the end with failures.
@@ -13,6 +13,28 @@ pub fn ramp(most: u64) -> Document {
 /// The same on a server that breaks at a part of it.
 pub fn breaking(most: u64, at: f64) -> Document {
     sample(most, 2.4, Some(at))
+}
+
+/// A round in which a change was tried.
+pub fn method() -> Method {
+    Method {
+        held_back: Some(JsonFinding {
+            id: "db-pool-size".to_owned(),
+            severity: "warning".to_owned(),
+            what: "the buffer pool is small".to_owned(),
+            evidence: vec!["128 MB of 3 GB".to_owned()],
+            cure: "innodb_buffer_pool_size = 2048M".to_owned(),
+        }),
+        change: Some(JsonChange {
+            why: "db-pool-size".to_owned(),
+            settings: vec![JsonSetting {
+                name: "innodb_buffer_pool_size".to_owned(),
+                before: Some("128M".to_owned()),
+                after: "2048M".to_owned(),
+            }],
+        }),
+        conclusion: Some("kept: 31 % more".to_owned()),
+    }
 }
 
 const STAGES: [(&str, f64, f64, f64); 4] = [
@@ -162,6 +184,7 @@ fn stage_of(
         round: false,
         summary: summary(&own),
         bottleneck: None,
+        method: Method::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::document::{Document, Latency, Summary};
+use super::document::{Document, Latency, Method, Summary};
 use super::figures::{bytes, count, grouped, percent, span, time};
 use super::html::{self, headline, words_of};
 use super::survival::{self, Level};
@@ -169,6 +169,13 @@ fn write_stages(document: &Document, text: &mut String) -> std::fmt::Result {
             time(latency.p99_us as f64),
             grouped(summary.failed)
         )?;
+        let Method { held_back, change, conclusion } = &stage.method;
+        let change = change.as_ref().map(|change| ("changed", change.words()));
+        let found = held_back.as_ref().map(|found| ("held back", found.words()));
+        let conclusion = conclusion.as_ref().map(|conclusion| ("so", conclusion.clone()));
+        for (name, words) in [change, found, conclusion].into_iter().flatten() {
+            writeln!(text, "  {name:<10}{words}")?;
+        }
     }
     Ok(())
 }
@@ -225,6 +232,21 @@ mod tests {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
         assert!(text.lines().count() < 50 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn rounds_say_what_held_them_back() {
+        let mut document = samples::ramp(100);
+        document.stages[1].method = samples::method();
+        let text = table(&document);
+        for line in [
+            "  changed   db-pool-size: innodb_buffer_pool_size 128M -> 2048M",
+            "  held back db-pool-size: the buffer pool is small (128 MB of 3 GB)",
+            "  so        kept: 31 % more",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is missing:\n{text}");
+        }
+        assert_eq!(Document::from_json(&document.json()), Ok(document));
     }
 
     #[test]

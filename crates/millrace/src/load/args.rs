@@ -23,6 +23,9 @@ pub struct LoadArgs {
     /// The load, and how long.
     #[command(flatten)]
     pub arrivals: ArrivalArgs,
+    /// Rounds that change settings.
+    #[command(flatten)]
+    pub tuning: TuningArgs,
     /// When to stop.
     #[command(flatten)]
     pub stop: StopArgs,
@@ -95,7 +98,7 @@ pub struct OutputArgs {
 /// Load over time: users or arrivals.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Load")]
-#[command(group(clap::ArgGroup::new("load").args(["users", "rate", "ramp", "rates", "rounds"])))]
+#[command(group(clap::ArgGroup::new("load").args(["users", "rate", "ramp", "rates"])))]
 pub struct ArrivalArgs {
     /// Concurrent users, each on its own connection; a user sends its next request as soon as it has the response
     /// [default: 10]
@@ -113,9 +116,10 @@ pub struct ArrivalArgs {
     /// =50:1m,=900:5s,=50:1m is a spike
     #[arg(long, value_name = "STAGES", value_parser = stages)]
     pub rates: Option<Curve>,
-    /// Rounds with these numbers of users, such as 50,100,200; each round takes --time
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = users)]
-    pub rounds: Option<Vec<u32>>,
+    /// Rounds with these numbers of users, such as 50,100,200; each round takes --time. auto: double --users until the
+    /// server does no more
+    #[arg(long, value_name = "N,...|auto", value_parser = rounds)]
+    pub rounds: Option<Rounds>,
     /// Duration of the test, or of each round [default: 10s; with --requests, until they are done]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
@@ -131,6 +135,35 @@ pub struct ArrivalArgs {
     /// With --rate or --rates: maximum connections; an arrival that finds none free waits, and this wait counts
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections: Option<u32>,
+}
+
+/// The rounds of `--rounds`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// As many users as the server can serve.
+    Auto,
+    /// With these numbers of users.
+    Users(Vec<u32>),
+}
+
+/// Rounds that change settings.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Rounds that change settings (with --rounds auto; see docs/load-rounds.md)")]
+pub struct TuningArgs {
+    /// Change settings of `millrace tune` one after the other, those first that the doctor asks for; keep what helps,
+    /// and put all of them back at the end
+    #[arg(long, requires = "rounds")]
+    pub tune: bool,
+    /// Leave the settings that have helped in force; `millrace tune --undo` takes them back
+    #[arg(long, requires = "tune")]
+    pub keep: bool,
+    /// Restart what reads its settings only at its start, such as 'systemctl restart mariadb'; run by sh after each
+    /// change. Without it, only settings of the kernel are changed
+    #[arg(long, value_name = "COMMAND", requires = "tune")]
+    pub restart: Option<String>,
+    /// Folder of the site: the doctor also looks at its database [default: the sites of a Millrace on this machine]
+    #[arg(long, value_name = "DIR", requires = "rounds")]
+    pub site: Option<PathBuf>,
 }
 
 /// When to stop early.
@@ -267,6 +300,7 @@ enum BadValue {
     FieldCharacters,
     Method,
     Users,
+    Rounds,
     Rate,
     Time(NotTime),
     NoTime,
@@ -287,6 +321,12 @@ impl fmt::Display for BadValue {
             }
             BadValue::Method => "a method is one word, such as POST",
             BadValue::Users => return write!(f, "must be a number of users from 1 to {MOST_LOAD:.0}"),
+            BadValue::Rounds => {
+                return write!(
+                    f,
+                    "must be auto, or numbers of users from 1 to {MOST_LOAD:.0} such as 50,100,200"
+                );
+            }
             BadValue::Rate => {
                 return write!(
                     f,
@@ -341,6 +381,18 @@ fn users(text: &str) -> Result<u32, BadValue> {
     }
 }
 
+fn rounds(text: &str) -> Result<Rounds, BadValue> {
+    match text {
+        "auto" => Ok(Rounds::Auto),
+        _ => text
+            .split(',')
+            .map(users)
+            .collect::<Result<_, _>>()
+            .map(Rounds::Users)
+            .map_err(|_| BadValue::Rounds),
+    }
+}
+
 fn rate(text: &str) -> Result<f64, BadValue> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= MOST_LOAD => Ok(rate),
@@ -380,6 +432,8 @@ mod tests {
         assert_eq!((between("...b"), between("b")), (Err(BadValue::NothingBefore), Err(BadValue::Between)));
         assert_eq!(["0", "nan", "1e12"].map(rate), [const { Err(BadValue::Rate) }; 3]);
         assert_eq!((rate("0.5"), users("0")), (Ok(0.5), Err(BadValue::Users)));
+        assert_eq!((rounds("auto"), rounds("1,20")), (Ok(Rounds::Auto), Ok(Rounds::Users(vec![1, 20]))));
+        assert_eq!(["", "1,", "all"].map(rounds), [const { Err(BadValue::Rounds) }; 3]);
         assert_eq!((speed("0"), some_time("0s")), (Err(BadValue::Speed), Err(BadValue::NoTime)));
         assert_eq!(some_time("s"), Err(BadValue::Time(NotTime::Form)));
         assert_eq!(["a b: c", "a: b\r\nc: d"].map(field), [const { Err(BadValue::FieldCharacters) }; 2]);

@@ -1,22 +1,30 @@
 //! `millrace load`: the command line of the load tester.
 
 mod args;
+mod auto;
 mod results;
+mod rounds;
 mod sources;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use args::LoadArgs;
+use args::Rounds;
+use millrace_care::checks::Examination;
 use millrace_load::engine::{self, Control};
+use millrace_load::output::document::Method;
 use millrace_load::output::k6;
 use millrace_load::plan::{ArrivalModel, Certificates, Curve, Plan, Segment, Stop};
+use millrace_load::record::Run;
 use millrace_load::scenario::{Check, Dynamic, Flow, Origin, Request, Scenario, Step};
 
 use crate::failure::{Explain, Failure};
 use results::Results;
+use watch::Watch;
 
 /// Loads a server and shows how it bore that.
 pub fn load(args: &LoadArgs) -> Result<(), Failure> {
@@ -36,11 +44,49 @@ pub fn load(args: &LoadArgs) -> Result<(), Failure> {
         server_pids: args.tester.server_pid.clone(),
         metrics: args.tester.metrics.clone(),
     };
-    let command = std::env::args().collect();
-    let mut results = Results::new(&args.output)?;
-    let run = engine::run(&plan, &scenario, command, &control, &mut |run| results.second(run))
-        .map_err(|error| Failure::new(format!("cannot start the load test: {error}")))?;
+    let results = Results::new(&args.output)?;
+    match &args.arrivals.rounds {
+        Some(Rounds::Auto) => auto::load(args, plan, scenario, control, results),
+        _ => constant(args, &plan, &scenario, &control, results),
+    }
+}
+
+/// One run. In rounds, the doctor is asked.
+fn constant(
+    args: &LoadArgs,
+    plan: &Plan,
+    scenario: &Scenario,
+    control: &Control,
+    mut results: Results,
+) -> Result<(), Failure> {
+    let rounds: Vec<Duration> = plan.curve.stages.iter().map(|stage| stage.time).collect();
+    let is_asked = args.arrivals.rounds.is_some() && rounds.iter().any(|time| *time >= watch::LEAST_ROUND);
+    let patient = is_asked.then(|| auto::patient(args, plan)).transpose()?;
+    let mut watch = None;
+    let mut seen = |run: &Run| {
+        if let (None, Some(patient)) = (&watch, &patient) {
+            watch = Some(Watch::begin(patient.clone(), Instant::now() - run.elapsed, rounds.clone()));
+        }
+        results.second(run);
+    };
+    let run = run(plan, scenario, control, &mut seen)?;
+    let found = watch.map(Watch::end).unwrap_or_default();
+    let method = |found: &Option<Examination>| {
+        let held_back = found.as_ref().and_then(auto::first);
+        Method { held_back, ..Method::default() }
+    };
+    results.methods = found.iter().map(method).collect();
     results.end(&run)
+}
+
+fn run(
+    plan: &Plan,
+    scenario: &Scenario,
+    control: &Control,
+    seen: &mut dyn FnMut(&Run),
+) -> Result<Run, Failure> {
+    engine::run(plan, scenario, std::env::args().collect(), control, seen)
+        .map_err(|error| Failure::new(format!("cannot start the load test: {error}")))
 }
 
 /// Rejects combinations in which an option would be silently ignored.
@@ -63,7 +109,32 @@ fn check_combination(args: &LoadArgs) -> Result<(), Failure> {
             Failure::new("--pipeline works only with single requests").next("omit it with --scenario")
         );
     }
-    Ok(())
+    check_rounds(args, is_open)
+}
+
+/// Rounds have users, and automatic rounds choose when they end.
+fn check_rounds(args: &LoadArgs, is_open: bool) -> Result<(), Failure> {
+    let who = &args.arrivals;
+    let Some(rounds) = &who.rounds else { return Ok(()) };
+    let wrong = |what: &str, next: &str| Err(Failure::new(what).next(next));
+    if is_open || who.ramp.is_some() || who.hold.is_some() {
+        return wrong("--rounds has its own numbers of users", "omit the other load, or omit --rounds");
+    }
+    match rounds {
+        Rounds::Users(_) if who.users.is_some() => {
+            wrong("--rounds has its own numbers of users", "omit --users, or write --rounds auto")
+        }
+        Rounds::Users(_) if args.tuning.tune => {
+            wrong("--tune works only with --rounds auto", "write --rounds auto")
+        }
+        Rounds::Auto if args.stop.requests.is_some() || args.stop.bisect => {
+            wrong("--requests and --bisect don't work with --rounds auto", "give --time for each round")
+        }
+        Rounds::Auto if who.time.is_some_and(|time| time < watch::LEAST_ROUND) => {
+            wrong("a round of --rounds auto takes 2 s or more", "the doctor needs that long: --time 10s")
+        }
+        Rounds::Auto | Rounds::Users(_) => Ok(()),
+    }
 }
 
 fn scenario_of(args: &LoadArgs, plan: &Plan) -> Result<Scenario, Failure> {
@@ -152,7 +223,7 @@ fn curve_of(args: &LoadArgs) -> Curve {
     let time = who.time.unwrap_or(usual);
     let mut curve = match (&who.ramp, &who.rates, &who.rounds, who.rate) {
         (Some(curve), ..) | (_, Some(curve), ..) => curve.clone(),
-        (_, _, Some(rounds), _) => {
+        (_, _, Some(Rounds::Users(rounds)), _) => {
             let round = |users: &u32| {
                 let users = f64::from(*users);
                 Segment { from: users, to: users, time, round: true }

@@ -3,7 +3,7 @@
 use std::io::{self, Stderr};
 use std::path::Path;
 
-use millrace_load::output::document::Document;
+use millrace_load::output::document::{Document, Method};
 use millrace_load::output::files::{Files, replace};
 use millrace_load::output::html;
 use millrace_load::output::screen::{Screen, Style};
@@ -21,6 +21,8 @@ pub struct Results {
     quiet: bool,
     /// Number of stages that have been written.
     written: usize,
+    /// Of each stage: what the doctor and the tuner have to do with it.
+    pub methods: Vec<Method>,
 }
 
 impl Results {
@@ -32,7 +34,13 @@ impl Results {
         let files = Files { json: args.json.clone(), csv: args.csv.clone(), report: args.report.clone() };
         let style = if args.quiet { Style::Quiet } else { Style::fitting() };
         files.check().or_fail(|| "cannot write results".to_owned())?;
-        Ok(Results { files, screen: Screen::new(io::stderr(), style), quiet: args.quiet, written: 0 })
+        Ok(Results {
+            files,
+            screen: Screen::new(io::stderr(), style),
+            quiet: args.quiet,
+            written: 0,
+            methods: Vec::new(),
+        })
     }
 
     /// A second has passed. Files are written after each stage, so that even a tester that is killed leaves something.
@@ -41,16 +49,44 @@ impl Results {
         let through = run.stages.len().saturating_sub(1);
         if through > self.written {
             self.written = through;
-            if let Err(error) = self.files.write(&Document::of(run), false) {
-                eprintln!("millrace: cannot write results: {error}");
-            }
+            self.store(run);
         }
+    }
+
+    /// Shows a run that is one round of several.
+    pub fn show(&mut self, run: &Run) {
+        self.screen.show(run);
+    }
+
+    /// Such a run is over, `all` has its round, too. A line of it stays on the screen.
+    pub fn round(&mut self, all: &Run, line: &str) {
+        self.screen.end();
+        let style = if self.quiet { Style::Quiet } else { Style::fitting() };
+        self.screen = Screen::new(io::stderr(), style);
+        if !self.quiet {
+            eprintln!("{line}");
+        }
+        self.store(all);
+    }
+
+    fn store(&self, run: &Run) {
+        if let Err(error) = self.files.write(&self.document(run), false) {
+            eprintln!("millrace: cannot write results: {error}");
+        }
+    }
+
+    fn document(&self, run: &Run) -> Document {
+        let mut document = Document::of(run);
+        for (stage, method) in document.stages.iter_mut().zip(&self.methods) {
+            stage.method = method.clone();
+        }
+        document
     }
 
     /// The run is over.
     pub fn end(mut self, run: &Run) -> Result<(), Failure> {
         self.screen.end();
-        let document = Document::of(run);
+        let document = self.document(run);
         // Standard output is for one output: the table, or the one that was directed there.
         let is_taken = [&self.files.json, &self.files.csv, &self.files.report]
             .iter()

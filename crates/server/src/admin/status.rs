@@ -20,8 +20,12 @@ use super::{AdminState, VERSION, certificates, uploads};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
+use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
 use crate::serve::Setup;
+
+/// Lines of `.htaccess` files that the status names.
+const HTACCESS_LINES: usize = 10;
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
@@ -87,6 +91,7 @@ pub struct Status {
     sites: Vec<SiteTraffic>,
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
+    htaccess: UnappliedLines,
     certificates: Vec<Standing>,
 }
 
@@ -112,6 +117,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         sites: sites::gather(&setup, stats, history),
         setup,
         uploads: state.process.uploads.running(),
+        htaccess: state.process.unapplied_lines(HTACCESS_LINES),
         certificates: state.process.acme.standing(),
     }
 }
@@ -149,6 +155,12 @@ impl Status {
             "visitors": self.pages.visitors_json(),
             "object_cache": objects::json(&self.objects),
             "php": self.pools.iter().map(php::json).collect::<Value>(),
+            "htaccess": {
+                "files": self.htaccess.files,
+                "ignored": self.htaccess.ignored,
+                "closing": self.htaccess.closing,
+                "lines": self.htaccess.lines,
+            },
             "certificates": certificates::json(&self.certificates),
             "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
         })
@@ -167,6 +179,7 @@ impl Status {
         }
         let _ = self.write_php(&mut text);
         let _ = objects::write(&mut text, &self.objects);
+        let _ = self.write_htaccess(&mut text);
         let _ = certificates::write(&mut text, &self.certificates, SystemTime::now());
         let _ = self.write_sites(&mut text);
         text
@@ -312,6 +325,20 @@ impl Status {
             0 => php::write(text, pool),
             _ => backends::write(text, pool),
         })
+    }
+
+    /// Nothing, if no request has used an `.htaccess` file.
+    fn write_htaccess(&self, text: &mut String) -> std::fmt::Result {
+        let UnappliedLines { files, ignored, closing, lines } = &self.htaccess;
+        if *files == 0 {
+            return Ok(());
+        }
+        writeln!(
+            text,
+            "\n{:<14}{files} in use; lines that are ignored {ignored}, that close what they cover {closing}",
+            ".htaccess"
+        )?;
+        lines.iter().try_for_each(|line| writeln!(text, "  {line}"))
     }
 
     fn write_sites(&self, text: &mut String) -> std::fmt::Result {

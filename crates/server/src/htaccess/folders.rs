@@ -148,7 +148,44 @@ struct Compiled {
     folder: Arc<Folder>,
 }
 
+/// Lines of `.htaccess` files that are not applied as they are written.
+#[derive(Debug, Default)]
+pub struct UnappliedLines {
+    /// Files that requests have used.
+    pub files: usize,
+    /// Ignored lines.
+    pub ignored: usize,
+    /// Lines that close what they cover: it is refused (403), or answered with 500.
+    pub closing: usize,
+    /// The first ones, as `FILE:LINE: TEXT`; those that close something first.
+    pub lines: Vec<String>,
+}
+
 impl SharedFolders {
+    /// What is not applied of the files that requests have used, as they were then; of those that are still there. Names at most `most` lines.
+    pub fn unapplied(&self, most: usize) -> UnappliedLines {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = UnappliedLines { files: files.len(), ..UnappliedLines::default() };
+        let has_findings = |(_, compiled): &(&PathBuf, &Compiled)| !compiled.folder.findings.is_empty();
+        let found: Vec<(PathBuf, Arc<Folder>)> = files
+            .iter()
+            .filter(has_findings)
+            .map(|(name, compiled)| (name.clone(), compiled.folder.clone()))
+            .collect();
+        drop(files);
+        let mut lines: Vec<(bool, String)> = Vec::new();
+        for (name, folder) in found.iter().filter(|(name, _)| name.exists()) {
+            for finding in &folder.findings {
+                let is_ignored = finding.effect == Effect::Ignored;
+                *(if is_ignored { &mut all.ignored } else { &mut all.closing }) += 1;
+                lines.push((is_ignored, format!("{}:{}: {}", name.display(), finding.line, finding.text)));
+            }
+        }
+        lines.sort_unstable();
+        all.lines = lines.into_iter().take(most).map(|(_, line)| line).collect();
+        all
+    }
+
     /// The file `name` in its current state, if it exists.
     fn read(
         &self,

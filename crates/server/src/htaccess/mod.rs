@@ -24,7 +24,7 @@ use std::sync::Arc;
 use millrace_htaccess::folder::Document;
 use millrace_htaccess::{Outcome, evaluate, for_error};
 
-pub use folders::SharedFolders;
+pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
 
 use crate::context::Context;

@@ -15,7 +15,7 @@ use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
 use crate::context::stats::{Insight, PhpStatus};
 use crate::context::{Context, Process, Swapped};
 use crate::files;
-use crate::htaccess::{HtaccessThread, SharedFolders};
+use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
 use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::site;
@@ -151,6 +151,11 @@ impl Service {
     /// The setup in force.
     pub fn setup(&self) -> Arc<Setup> {
         self.setup.get()
+    }
+
+    /// Lines of `.htaccess` files that are not applied, of which at most `most` are named.
+    pub fn unapplied_lines(&self, most: usize) -> UnappliedLines {
+        self.htaccess.unapplied(most)
     }
 
     /// Puts a new setup in force; each thread switches to it before its next request.

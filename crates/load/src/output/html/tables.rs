@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::bottleneck;
-use super::super::document::{Document, JsonStage, Latency, Summary};
+use super::super::document::{Document, JsonChange, JsonStage, Latency, Method, Summary};
 use super::super::figures::{brief, bytes, count, grouped, percent, span, time};
 use super::super::survival::{self, Level};
 use super::{escape, tone};
@@ -175,6 +175,10 @@ pub fn stages(document: &Document, rounds: bool) -> String {
         "Memory",
         "|Bottleneck",
     ]);
+    let has_method = document.stages.iter().any(|stage| stage.method != Method::default());
+    if has_method && rounds {
+        table.head.extend(["|Doctor", "|Changed", "|Conclusion"].map(str::to_owned));
+    }
     for stage in document.stages.iter().filter(|stage| stage.round == rounds) {
         let summary = &stage.summary;
         let (rate, latency) = if with_pages {
@@ -183,7 +187,7 @@ pub fn stages(document: &Document, rounds: bool) -> String {
             (summary.ok_per_second, &summary.last_byte)
         };
         let server = summary.server.unwrap_or_default();
-        table.row([
+        let mut cells = vec![
             Cell::key(&stage.name),
             Cell::number(load_of(stage)),
             Cell::number(span(summary.seconds)),
@@ -194,7 +198,14 @@ pub fn stages(document: &Document, rounds: bool) -> String {
             cpu_cell(document, server.cpu),
             bytes_cell(server.memory_bytes),
             Cell::text(held_back(document, stage)),
-        ]);
+        ];
+        if has_method && rounds {
+            let Method { held_back, change, conclusion } = &stage.method;
+            let found = held_back.as_ref().map(|found| format!("{}; cure: {}", found.words(), found.cure));
+            let texts = [found, change.as_ref().map(JsonChange::words), conclusion.clone()];
+            cells.extend(texts.map(|text| Cell::text(text.unwrap_or_default())));
+        }
+        table.row(cells);
     }
     table.html()
 }

@@ -90,6 +90,8 @@ fn rounds_name_what_held_them_back() {
     (server.conntrack, server.conntrack_limit) = (Some(65_536), Some(65_536));
     document.stages[1].summary.server = Some(server);
     document.stages[2].bottleneck = Some("the 120 Mbit/s line".to_owned());
+    assert!(!report(&document).contains("Conclusion"));
+    document.stages[1].method = samples::method();
     document.total.pages = 4000;
     document.total.pages_per_second = 70.0;
     document.bisection = vec![
@@ -103,6 +105,10 @@ fn rounds_name_what_held_them_back() {
         "<h2>Rounds</h2>",
         "connection tracking table is full (65,536 of 65,536)",
         "the 120 Mbit/s line",
+        "Conclusion",
+        "db-pool-size: the buffer pool is small (128 MB of 3 GB)",
+        "innodb_buffer_pool_size 128M -&gt; 2048M",
+        "kept: 31 % more",
         "Pages/s",
         "p99 1.4 s",
     ] {

@@ -284,7 +284,9 @@ function siteHead(column) {
 }
 
 function siteRow(site) {
-  const button = el('button', { type: 'button', textContent: site.name, title: `${site.names.join(', ') || 'any host'} – show its curves` });
+  // On a narrow screen a name wraps after its dots.
+  const name = site.name.split(/(?<=\.)/).flatMap((part, at) => at ? [el('wbr'), part] : [part]);
+  const button = el('button', { type: 'button', title: `${site.names.join(', ') || 'any host'} – show its curves` }, ...name);
   button.dataset.focus = `site-${site.name}`;
   button.addEventListener('click', () => choose(view.site === site.name ? null : site.name));
   const cells = SITE_COLUMNS.slice(1).map((column) => {
