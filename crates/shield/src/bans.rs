@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::list;
 use crate::network::{Network, Networks};
@@ -23,7 +24,7 @@ pub struct Ban {
     /// An administrator's, which no other ban replaces.
     pub by_admin: bool,
     /// Why.
-    pub reason: Box<str>,
+    pub reason: Arc<str>,
 }
 
 /// How long a ban lasts.

@@ -16,12 +16,12 @@ use super::objects::{self, SiteObjects};
 use super::pages::CacheFigures;
 use super::php;
 use super::sites::{self, SiteTraffic};
-use super::{AdminState, VERSION, certificates, uploads};
+use super::{AdminState, VERSION, certificates, shield, uploads};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::message::request::Upload;
-use crate::serve::Setup;
+use crate::serve::{Setup, ShieldStatus};
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
@@ -88,6 +88,7 @@ pub struct Status {
     setup: Arc<Setup>,
     uploads: Vec<Arc<Upload>>,
     certificates: Vec<Standing>,
+    shield: ShieldStatus,
 }
 
 /// Collects the status.
@@ -113,6 +114,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         setup,
         uploads: state.process.uploads.running(),
         certificates: state.process.acme.standing(),
+        shield: state.process.shield.status(),
     }
 }
 
@@ -150,6 +152,7 @@ impl Status {
             "object_cache": objects::json(&self.objects),
             "php": self.pools.iter().map(php::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
+            "shield": shield::json(&self.shield, &self.setup.plan.shield, &|counter| self.value(counter)),
             "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
         })
     }
@@ -160,6 +163,7 @@ impl Status {
         // Writing to memory can't fail.
         let _ = self.write_head(&mut text);
         let _ = self.write_traffic(&mut text);
+        let _ = shield::write(&mut text, &self.shield, &self.setup.plan.shield, &|counter| self.value(counter));
         let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {

@@ -72,7 +72,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         }
         let mut unserved = Unserved(request.visit.clone());
         let mut job = PhpJob::new(site, request, script, self.thread.clock.now());
-        let mut gone = pin!(unless(job.outlives_its_client(), gone));
+        let mut gone = pin!(unless(job.outlives_its_client, gone));
         let (mut tries, mut past) = (Tries::default(), T::Past::default());
         loop {
             let pass = match self.may_run(&job, request, gone.as_mut()).await {

@@ -32,6 +32,8 @@ pub struct PhpJob<'a> {
     pub rank: Rank,
     /// Whether it may begin in an image of the boot (`php.rewind`): it is a GET or HEAD, and need not run the ordinary way.
     pub reads: bool,
+    /// Whether it runs even if its client goes before it could.
+    pub outlives_its_client: bool,
     /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
     /// When it began to wait.
@@ -45,12 +47,9 @@ impl<'a> PhpJob<'a> {
         let rank = site.pools.rank(request, pool);
         let is_ordinary = request.run.as_ref().is_some_and(|run| run.ordinary);
         let reads = matches!(request.head.method(), "GET" | "HEAD") && !is_ordinary;
-        PhpJob { site, script, pool, rank, reads, fresh: !request.is_idempotent(), since: now }
-    }
-
-    /// Whether it runs even if its client goes before it could.
-    pub fn outlives_its_client(&self) -> bool {
-        self.site.pools.outlives_its_client(self.pool)
+        let outlives_its_client = !request.runs_aside && site.pools.outlives_its_client(pool);
+        let fresh = !request.is_idempotent();
+        PhpJob { site, script, pool, rank, reads, outlives_its_client, fresh, since: now }
     }
 
     /// A digest of the script in whose boot's image it may begin; `None`: in none.
