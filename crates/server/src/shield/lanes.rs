@@ -89,37 +89,32 @@ impl Lanes {
         let lanes = self.of(site);
         // Thousandths of one processor.
         let part = plan.shield.share * 10 * cores();
-        let mut pass = ShieldPass {
-            context: context.clone(),
-            shield: shield.clone(),
-            site: lanes.clone(),
-            class: newcomer.class,
-            begun: context.clock.now(),
-            part,
-            _place: None,
+        let pass = |place| {
+            lanes.shares()[newcomer.class as usize].begin();
+            let (context, shield, site) = (context.clone(), shield.clone(), lanes.clone());
+            let (class, begun) = (newcomer.class, context.clock.now());
+            Ok(Some(ShieldPass { context, shield, site, class, begun, part, _place: place }))
         };
-        if lanes.lets_pass(newcomer, part, shield.micros(pass.begun)) {
-            return Ok(Some(pass));
+        if lanes.lets_pass(newcomer, part, shield.micros(context.clock.now())) {
+            return pass(None);
         }
         if plan.shield.mode == ShieldMode::Watch {
             context.stats.add(Counter::ShieldWatched, 1);
-            return Ok(Some(pass));
+            return pass(None);
         }
         let (lane, patience) = match newcomer.standpoint {
             Standpoint::Crawler => (&lanes.crawlers, CRAWLERS_PATIENCE),
             _ => (&lanes.aside, PATIENCE),
         };
-        pass._place = lane.wait(patience).await;
-        context.clock.read();
-        // The time in the line is not PHP's.
-        pass.begun = context.clock.now();
-        if pass._place.is_none() {
+        let Some(place) = lane.wait(patience).await else {
             context.stats.add(Counter::ShieldFull, 1);
             return Err(site.turned_away());
-        }
+        };
         context.stats.add(Counter::ShieldAside, 1);
         request.runs_aside = true;
-        Ok(Some(pass))
+        // The time in the line is not PHP's.
+        context.clock.read();
+        pass(Some(place))
     }
 
     fn of(&self, site: &Site) -> Arc<SiteLanes> {
@@ -149,13 +144,11 @@ impl SiteLanes {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a request begins; whether it runs as any visitor's.
+    /// Whether a request runs as any visitor's.
     fn lets_pass(&self, newcomer: &Newcomer, part: u64, now: u64) -> bool {
-        let share = &mut self.shares()[newcomer.class as usize];
-        let is_within = !share.is_used_up(part, now);
-        let may_jump = newcomer.standpoint == Standpoint::FromHere && share.running() < self.workers as u64 / 2;
-        share.begin();
-        is_within || may_jump
+        let share = self.shares()[newcomer.class as usize];
+        let is_from_here = newcomer.standpoint == Standpoint::FromHere;
+        !share.is_used_up(part, now) || is_from_here && share.running() < self.workers as u64 / 2
     }
 }
 
@@ -191,11 +184,16 @@ mod tests {
     fn beyond_the_share_only_links_of_the_site_pass_and_only_some() {
         let lanes = SiteLanes::new(8);
         let of = |standpoint| Newcomer { address: [192, 0, 2, 1].into(), class: Class::Filter, standpoint };
-        let ask = |standpoint| lanes.lets_pass(&of(standpoint), PART_OF_TWO, 1_000);
+        let ask = |standpoint| {
+            let passes = lanes.lets_pass(&of(standpoint), PART_OF_TWO, 1_000);
+            lanes.shares()[Class::Filter as usize].begin();
+            passes
+        };
         assert!(ask(Standpoint::Stranger));
         lanes.shares()[Class::Filter as usize].end(5_000_000, PART_OF_TWO, 1_000);
         assert!(!ask(Standpoint::Stranger) && !ask(Standpoint::Crawler));
-        assert_eq!([(); 3].map(|()| ask(Standpoint::FromHere)), [true, true, false], "half of the workers");
+        let clicks = [(); 3].map(|()| ask(Standpoint::FromHere));
+        assert_eq!(clicks, [true, true, false], "up to half of the workers");
         let search = Newcomer { class: Class::Search, ..of(Standpoint::Stranger) };
         assert!(lanes.lets_pass(&search, PART_OF_TWO, 1_000), "another class");
     }

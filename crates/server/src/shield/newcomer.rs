@@ -82,9 +82,13 @@ fn claims_to_crawl(request: &Request, address: IpAddr, crawlers: &[CrawlerList])
     Some(named.any(|crawler| crawler.has(address)))
 }
 
-/// Whether `Referer` or `Origin` names the requested host, as browsers do it for links and forms of a page. A program can say so,
-/// too: it proves nothing, and only sorts those out that don't even try.
+/// Whether a browser says that a link, form or script of the site itself sends the request: by `Sec-Fetch-Site` (Fetch Metadata),
+/// or because `Referer` or `Origin` names the requested host. A program can say so, too: it proves nothing, and only sorts those out
+/// that don't even try.
 fn comes_from_here(request: &Request) -> bool {
+    if request.head.field("sec-fetch-site") == Some(b"same-origin") {
+        return true;
+    }
     let own = request.authority().as_bytes();
     ["referer", "origin"].into_iter().filter_map(|name| request.head.field(name)).any(|url| {
         let rest = url.strip_prefix(b"https://").or_else(|| url.strip_prefix(b"http://"));
@@ -109,7 +113,7 @@ mod tests {
             let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
             comes_from_here(&Request::new(head, ends, &[]))
         };
-        for field in ["Referer: http://shop.test:81/a", "Origin: https://SHOP.test:81", "Referer: https://shop.test:81"] {
+        for field in ["Referer: http://shop.test:81/a", "Origin: https://SHOP.test:81", "Referer: https://shop.test:81", "Sec-Fetch-Site: same-origin"] {
             assert!(is(field), "{field}");
         }
         for field in ["Referer: http://shop.test:81.evil/", "Referer: shop.test:81", "Referer: http://other/", "X: 1", "Origin: null"] {

@@ -69,7 +69,7 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "shield.search",
-        default: Default::Fixed("60"),
+        default: Default::Fixed("120"),
         line: "Maximum uncached searches (`?s=`, `/search/`) per minute from one address; three times as many at once.",
         reason: "A search reads much of the database, and every word is another page. Searches while a visitor types count, \
                  too.",
@@ -78,7 +78,7 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "shield.filter",
-        default: Default::Fixed("60"),
+        default: Default::Fixed("120"),
         line: "Maximum uncached pages with filters or an order of a shop (`filter_*`, `query_type_*`, `min_price`, \
                `max_price`, `rating_filter`, `orderby`) per minute from one address; three times as many at once.",
         reason: "Filters combine to millions of URLs, and crawlers that ignore robots.txt follow all of them.",
