@@ -28,9 +28,7 @@ pub fn report_json(report: &ShieldReport) -> Value {
         ShieldReport::Banned(ban) => json!({ "banned": ban_json(ban) }),
         ShieldReport::Unbanned(was) => json!({ "was_banned": was }),
         ShieldReport::Address(known) => {
-            let limit = |(name, left, most): &(&'static str, u64, u64)| {
-                json!({ "class": name, "left_at_once": left, "most_at_once": most })
-            };
+            let limit = |(name, left, most): &(&'static str, u64, u64)| json!({ "class": name, "left_at_once": left, "most_at_once": most });
             json!({
                 "address": known.address.to_string(),
                 "client": known.client.to_string(),
@@ -82,7 +80,11 @@ fn write_report(text: &mut String, report: &ShieldReport) -> std::fmt::Result {
         ShieldReport::Address(known) => {
             writeln!(text, "{:<12}{} (as a client: {})", "address", known.address, known.client)?;
             if known.is_exempt {
-                return writeln!(text, "{:<12}the shield does not apply to it: shield.exempt, shield.mode", "exempt");
+                return writeln!(
+                    text,
+                    "{:<12}the shield does not apply to it: shield.exempt, shield.mode",
+                    "exempt"
+                );
             }
             match &known.ban {
                 Some(ban) => writeln!(text, "{:<12}{}", "banned", ban_text(ban))?,
@@ -113,9 +115,7 @@ fn ban_text(ban: &BanStatus) -> String {
 /// Its part of the status, as JSON.
 pub fn json(status: &ShieldStatus, settings: &plan::Shield, value: &dyn Fn(Counter) -> u64) -> Value {
     let refused: Value = CLASSES.iter().map(|(name, counter)| (*name, value(*counter))).collect();
-    let crawler = |(name, networks, date): &(String, usize, Option<String>)| {
-        json!({ "name": name, "networks": networks, "date": date })
-    };
+    let crawler = |(name, networks, date): &(String, usize, Option<String>)| json!({ "name": name, "networks": networks, "date": date });
     json!({
         "mode": mode(settings),
         "bans": status.bans,

@@ -163,7 +163,8 @@ impl Status {
         // Writing to memory can't fail.
         let _ = self.write_head(&mut text);
         let _ = self.write_traffic(&mut text);
-        let _ = shield::write(&mut text, &self.shield, &self.setup.plan.shield, &|counter| self.value(counter));
+        let _ =
+            shield::write(&mut text, &self.shield, &self.setup.plan.shield, &|counter| self.value(counter));
         let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {

@@ -244,8 +244,8 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
-        let newcomer = thread.shield.look(thread, &self.site, &self.request);
-        let pass = thread.shield.admit(&thread.context, &self.site, newcomer, &mut self.request).await;
+        let seen = thread.shield.look(thread, &self.site, &self.request);
+        let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
         let _pass = match pass {
             Ok(pass) => pass,
             Err(refusal) => return Ok(php::seat(&thread.php, &self.site, &self.request, script, refusal)),

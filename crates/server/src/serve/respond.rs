@@ -291,18 +291,13 @@ fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
 }
 
 /// Runs a script for the cache; `request` is the one that asks for its page.
-fn maker(
-    thread: &Rc<ServeThread>,
-    site: &Arc<SiteWorkers>,
-    request: &Request,
-    script: &Script,
-) -> PageMaker {
+fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request, script: &Script) -> PageMaker {
     let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
-    let newcomer = thread.shield.look(&thread, &site, request);
+    let seen = thread.shield.look(&thread, &site, request);
     Rc::new(move |mut request: Request| {
         let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
         Box::pin(async move {
-            match thread.shield.admit(&thread.context, &site, newcomer, &mut request).await {
+            match thread.shield.admit(&thread.context, &site, seen, &mut request).await {
                 Ok(_pass) => php::run(&thread.php, &site, &mut request, &script).await,
                 Err(refusal) => refusal,
             }

@@ -6,8 +6,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -149,8 +149,10 @@ impl Attendant {
             let listed = Arc::new(listed);
             self.renew(|view| ShieldView { listed, ..view });
         }
-        if let Some(paths) = self.changed(plan.shield.crawlers.as_ref(), |attendant| &mut attendant.crawlers) {
-            let crawlers = self.read_all(&paths).into_iter().filter_map(|(path, list)| self.crawler(&path, list));
+        if let Some(paths) = self.changed(plan.shield.crawlers.as_ref(), |attendant| &mut attendant.crawlers)
+        {
+            let crawlers =
+                self.read_all(&paths).into_iter().filter_map(|(path, list)| self.crawler(&path, list));
             let crawlers = Arc::new(crawlers.collect::<Vec<_>>());
             self.renew(|view| ShieldView { crawlers, ..view });
         }
@@ -200,7 +202,10 @@ impl Attendant {
                 Ok(text) => {
                     let list = list::parse(&text);
                     for problem in &list.problems {
-                        log.warn(format_args!("shield: {}: {problem}; this network is left out", path.display()));
+                        log.warn(format_args!(
+                            "shield: {}: {problem}; this network is left out",
+                            path.display()
+                        ));
                     }
                     lists.push((path.clone(), list));
                 }
@@ -250,7 +255,9 @@ fn signature(dir: &Path) -> io::Result<Signature> {
         let path = entry?.path();
         let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         // A file may go at any time, and a link may lead nowhere.
-        let Some(file) = fs::metadata(&path).ok().filter(|file| file.is_file() && !is_hidden) else { continue };
+        let Some(file) = fs::metadata(&path).ok().filter(|file| file.is_file() && !is_hidden) else {
+            continue;
+        };
         files.push((path, file.ino(), file.mtime(), file.mtime_nsec(), file.size()));
     }
     files.sort();

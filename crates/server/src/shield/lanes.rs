@@ -15,8 +15,8 @@ use millrace_settings::plan::ShieldMode;
 use millrace_shield::{Class, Share};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::newcomer::Standpoint;
-use super::{Newcomer, Shield};
+use super::request::Standpoint;
+use super::{Shield, ShieldRequest};
 use crate::context::Context;
 use crate::context::stats::Counter;
 use crate::message::Request;
@@ -79,30 +79,30 @@ impl Lanes {
         context: &Rc<Context>,
         shield: &Arc<Shield>,
         site: &Site,
-        newcomer: &Newcomer,
+        seen: &ShieldRequest,
         request: &mut Request,
     ) -> Result<Option<ShieldPass>, Reply> {
         let plan = context.plan();
-        if !newcomer.class.has_share() || plan.shield.share == 0 {
+        if !seen.class.has_share() || plan.shield.share == 0 {
             return Ok(None);
         }
         let lanes = self.of(site);
         // Thousandths of one processor.
         let part = plan.shield.share * 10 * cores();
         let pass = |place| {
-            lanes.shares()[newcomer.class as usize].begin();
+            lanes.shares()[seen.class as usize].begin();
             let (context, shield, site) = (context.clone(), shield.clone(), lanes.clone());
-            let (class, begun) = (newcomer.class, context.clock.now());
+            let (class, begun) = (seen.class, context.clock.now());
             Ok(Some(ShieldPass { context, shield, site, class, begun, part, _place: place }))
         };
-        if lanes.lets_pass(newcomer, part, shield.micros(context.clock.now())) {
+        if lanes.lets_pass(seen, part, shield.micros(context.clock.now())) {
             return pass(None);
         }
         if plan.shield.mode == ShieldMode::Watch {
             context.stats.add(Counter::ShieldWatched, 1);
             return pass(None);
         }
-        let (lane, patience) = match newcomer.standpoint {
+        let (lane, patience) = match seen.standpoint {
             Standpoint::Crawler => (&lanes.crawlers, CRAWLERS_PATIENCE),
             _ => (&lanes.aside, PATIENCE),
         };
@@ -145,9 +145,9 @@ impl SiteLanes {
     }
 
     /// Whether a request runs as any visitor's.
-    fn lets_pass(&self, newcomer: &Newcomer, part: u64, now: u64) -> bool {
-        let share = self.shares()[newcomer.class as usize];
-        let is_from_here = newcomer.standpoint == Standpoint::FromHere;
+    fn lets_pass(&self, seen: &ShieldRequest, part: u64, now: u64) -> bool {
+        let share = self.shares()[seen.class as usize];
+        let is_from_here = seen.standpoint == Standpoint::FromHere;
         !share.is_used_up(part, now) || is_from_here && share.running() < self.workers as u64 / 2
     }
 }
@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn beyond_the_share_only_links_of_the_site_pass_and_only_some() {
         let lanes = SiteLanes::new(8);
-        let of = |standpoint| Newcomer { address: [192, 0, 2, 1].into(), class: Class::Filter, standpoint };
+        let of =
+            |standpoint| ShieldRequest { address: [192, 0, 2, 1].into(), class: Class::Filter, standpoint };
         let ask = |standpoint| {
             let passes = lanes.lets_pass(&of(standpoint), PART_OF_TWO, 1_000);
             lanes.shares()[Class::Filter as usize].begin();
@@ -194,7 +195,7 @@ mod tests {
         assert!(!ask(Standpoint::Stranger) && !ask(Standpoint::Crawler));
         let clicks = [(); 3].map(|()| ask(Standpoint::FromHere));
         assert_eq!(clicks, [true, true, false], "up to half of the workers");
-        let search = Newcomer { class: Class::Search, ..of(Standpoint::Stranger) };
+        let search = ShieldRequest { class: Class::Search, ..of(Standpoint::Stranger) };
         assert!(lanes.lets_pass(&search, PART_OF_TWO, 1_000), "another class");
     }
 

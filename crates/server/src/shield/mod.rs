@@ -16,10 +16,11 @@
 
 mod attend;
 mod lanes;
-mod newcomer;
-mod orders;
 
-use std::cell::{Cell, RefCell};
+mod orders;
+mod request;
+
+use std::cell::{Cell, Ref, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,12 +32,12 @@ use millrace_shield::{Asked, BanTerms, Bans, Class, Limit, Network, Networks, Ra
 
 pub use attend::attend;
 pub use lanes::ShieldPass;
-pub use newcomer::Newcomer;
 pub use orders::{BanStatus, ShieldOrder, ShieldReport, ShieldStatus};
+pub use request::ShieldRequest;
 
 use attend::CrawlerList;
 use lanes::Lanes;
-use newcomer::Standpoint;
+use request::Standpoint;
 
 use crate::context::stats::Counter;
 use crate::context::{Context, Process, Swapped};
@@ -158,7 +159,7 @@ impl Shield {
 #[derive(Debug)]
 pub struct ShieldThread {
     shared: Arc<Shield>,
-    view: RefCell<Rc<Arc<ShieldView>>>,
+    view: RefCell<Arc<ShieldView>>,
     generation: Cell<u64>,
     /// Some addresses are banned.
     bans: Cell<bool>,
@@ -167,7 +168,7 @@ pub struct ShieldThread {
 impl ShieldThread {
     /// An event loop's part of `shared`.
     pub fn new(shared: Arc<Shield>) -> ShieldThread {
-        let (generation, view) = (Cell::new(u64::MAX), RefCell::new(Rc::new(Arc::default())));
+        let (generation, view) = (Cell::new(u64::MAX), RefCell::default());
         ShieldThread { shared, view, generation, bans: Cell::new(false) }
     }
 
@@ -177,14 +178,14 @@ impl ShieldThread {
         if self.generation.replace(generation) != generation {
             let view = self.shared.view.get();
             self.bans.set(!view.banned.is_empty() || !view.listed.is_empty());
-            *self.view.borrow_mut() = Rc::new(view);
+            *self.view.borrow_mut() = view;
         }
         self.bans.get()
     }
 
-    fn view(&self) -> Rc<Arc<ShieldView>> {
+    fn view(&self) -> Ref<'_, Arc<ShieldView>> {
         self.refresh();
-        self.view.borrow().clone()
+        self.view.borrow()
     }
 
     /// The response to a request from a banned address. A proven visitor shares the address, and is served.
@@ -211,10 +212,10 @@ impl ShieldThread {
     }
 
     /// What the shield has to know of a request that needs PHP; `None`: it does not apply to it.
-    pub fn look(&self, context: &Context, site: &Site, request: &Request) -> Option<Newcomer> {
+    pub fn look(&self, context: &Context, site: &Site, request: &Request) -> Option<ShieldRequest> {
         let address = request.ends.client_ip()?;
         applies(&context.plan().shield, address)
-            .then(|| Newcomer::of(context, site, request, address, &self.view().crawlers))
+            .then(|| ShieldRequest::of(context, site, request, address, &self.view().crawlers))
     }
 
     /// Lets a request run, perhaps after it has waited for its class. The error is its response.
@@ -222,49 +223,49 @@ impl ShieldThread {
         &self,
         context: &Rc<Context>,
         site: &Site,
-        newcomer: Option<Newcomer>,
+        seen: Option<ShieldRequest>,
         request: &mut Request,
     ) -> Result<Option<ShieldPass>, Reply> {
-        let Some(newcomer) = newcomer else { return Ok(None) };
-        match newcomer.standpoint {
+        let Some(seen) = seen else { return Ok(None) };
+        match seen.standpoint {
             Standpoint::Proven => return Ok(None),
             Standpoint::Crawler => context.stats.add(Counter::ShieldCrawlers, 1),
             Standpoint::FalseCrawler => context.stats.add(Counter::ShieldFalseCrawlers, 1),
             Standpoint::Stranger | Standpoint::FromHere => {}
         }
-        if let Some(refusal) = self.over_limit(context, &newcomer) {
+        if let Some(refusal) = self.over_limit(context, &seen) {
             return Err(refusal);
         }
-        self.shared.lanes.enter(context, &self.shared, site, &newcomer, request).await
+        self.shared.lanes.enter(context, &self.shared, site, &seen, request).await
     }
 
     /// The refusal of a client that has sent too many requests.
-    fn over_limit(&self, context: &Context, newcomer: &Newcomer) -> Option<Reply> {
-        if newcomer.standpoint == Standpoint::Crawler {
+    fn over_limit(&self, context: &Context, seen: &ShieldRequest) -> Option<Reply> {
+        if seen.standpoint == Standpoint::Crawler {
             return None;
         }
         let plan = context.plan();
-        let asked = self.asked(context, &plan.shield, newcomer.address, newcomer.class, 1);
-        if newcomer.class == Class::Php {
-            let scans = self.asked(context, &plan.shield, newcomer.address, Class::NotFound, 1);
+        let asked = self.asked(context, &plan.shield, seen.address, seen.class, 1);
+        if seen.class == Class::Php {
+            let scans = self.asked(context, &plan.shield, seen.address, Class::NotFound, 1);
             if self.shared.table.left(&scans) == Some(0) {
                 return self.refuse(context, &plan.shield, &scans, Class::NotFound, 1);
             }
         }
         let wait = self.shared.table.ask(&asked).err()?;
-        self.refuse(context, &plan.shield, &asked, newcomer.class, wait)
+        self.refuse(context, &plan.shield, &asked, seen.class, wait)
     }
 
     /// Counts a request whose response is 404, and returns the refusal of a client that has sent too many. Requests from links of
     /// the site itself don't count.
     pub fn not_found(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
-        let newcomer = self.look(context, site, request)?;
-        if !matches!(newcomer.standpoint, Standpoint::Stranger | Standpoint::FalseCrawler) {
+        let seen = self.look(context, site, request)?;
+        if !matches!(seen.standpoint, Standpoint::Stranger | Standpoint::FalseCrawler) {
             return None;
         }
         let plan = context.plan();
         let cost = class::weight(request.raw_path());
-        let asked = self.asked(context, &plan.shield, newcomer.address, Class::NotFound, cost);
+        let asked = self.asked(context, &plan.shield, seen.address, Class::NotFound, cost);
         let wait = self.shared.table.ask(&asked).err()?;
         self.refuse(context, &plan.shield, &asked, Class::NotFound, wait)
     }

@@ -91,14 +91,17 @@ impl ShieldOrder {
     /// # Errors
     /// What is wrong with it, for its sender.
     pub fn from_form(form: &[(String, String)], settings: &plan::Shield) -> Result<ShieldOrder, String> {
-        let value = |name: &str| form.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+        let value =
+            |name: &str| form.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
         let network = || value("address").ok_or_else(|| "name an address".to_owned())?.parse::<Network>();
         match value("do").unwrap_or("") {
             "list" => Ok(ShieldOrder::List),
             "unban" => Ok(ShieldOrder::Unban(network()?)),
             "explain" => {
                 let text = value("address").unwrap_or("");
-                let address = text.parse().map_err(|_| format!("{text:?} is no address: write 192.0.2.1 or 2001:db8::1"))?;
+                let address = text
+                    .parse()
+                    .map_err(|_| format!("{text:?} is no address: write 192.0.2.1 or 2001:db8::1"))?;
                 Ok(ShieldOrder::Explain(address))
             }
             "ban" => {
@@ -111,7 +114,10 @@ impl ShieldOrder {
                 let time = match value("time") {
                     None => settings.ban_time,
                     Some(text) => Duration::from_secs(
-                        text.parse().ok().filter(|seconds| *seconds > 0).ok_or("the time must be seconds, more than 0")?,
+                        text.parse()
+                            .ok()
+                            .filter(|seconds| *seconds > 0)
+                            .ok_or("the time must be seconds, more than 0")?,
                     ),
                 };
                 // A line of the file in which bans outlive the process.
@@ -138,10 +144,14 @@ impl Shield {
             }
             ShieldOrder::Unban(network) => {
                 let was = self.change(now, settings, |bans| bans.lift(&network, now));
-                self.process.log.info(format_args!("shield: an administrator has ended the ban of {network}"));
+                self.process
+                    .log
+                    .info(format_args!("shield: an administrator has ended the ban of {network}"));
                 ShieldReport::Unbanned(was)
             }
-            ShieldOrder::Explain(address) => ShieldReport::Address(Box::new(self.explain(address, settings, now))),
+            ShieldOrder::Explain(address) => {
+                ShieldReport::Address(Box::new(self.explain(address, settings, now)))
+            }
         }
     }
 
@@ -201,7 +211,8 @@ impl Shield {
             address,
             client: Network::client(address),
             is_exempt: settings.mode == ShieldMode::Off || !applies(settings, address),
-            ban: banned.and_then(|network| self.banned_now(now).into_iter().find(|ban| ban.network == network)),
+            ban: banned
+                .and_then(|network| self.banned_now(now).into_iter().find(|ban| ban.network == network)),
             listed: listed.map(|(network, until)| (network, Some(*until).filter(|until| *until < u64::MAX))),
             crawler: view.crawlers.iter().find(|list| list.has(address)).map(|list| list.name.to_string()),
             limits: Class::ALL.into_iter().filter_map(left).collect(),

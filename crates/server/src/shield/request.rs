@@ -15,7 +15,7 @@ const FORM_BYTES: usize = 64 << 10;
 
 /// A request that needs PHP, as the shield sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Newcomer {
+pub struct ShieldRequest {
     /// Its client.
     pub(super) address: IpAddr,
     /// Which limit it falls under.
@@ -39,7 +39,7 @@ pub(super) enum Standpoint {
     FalseCrawler,
 }
 
-impl Newcomer {
+impl ShieldRequest {
     /// What is known of a request.
     pub(super) fn of(
         context: &Context,
@@ -47,7 +47,7 @@ impl Newcomer {
         request: &Request,
         address: IpAddr,
         crawlers: &[CrawlerList],
-    ) -> Newcomer {
+    ) -> ShieldRequest {
         let form = match &request.content {
             Content::Memory(content) if content.len() <= FORM_BYTES => content.as_slice(),
             _ => b"",
@@ -67,7 +67,7 @@ impl Newcomer {
         } else {
             Standpoint::Stranger
         };
-        Newcomer { address, class: Class::of(&target), standpoint }
+        ShieldRequest { address, class: Class::of(&target), standpoint }
     }
 }
 
@@ -113,10 +113,21 @@ mod tests {
             let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
             comes_from_here(&Request::new(head, ends, &[]))
         };
-        for field in ["Referer: http://shop.test:81/a", "Origin: https://SHOP.test:81", "Referer: https://shop.test:81", "Sec-Fetch-Site: same-origin"] {
+        for field in [
+            "Referer: http://shop.test:81/a",
+            "Origin: https://SHOP.test:81",
+            "Referer: https://shop.test:81",
+            "Sec-Fetch-Site: same-origin",
+        ] {
             assert!(is(field), "{field}");
         }
-        for field in ["Referer: http://shop.test:81.evil/", "Referer: shop.test:81", "Referer: http://other/", "X: 1", "Origin: null"] {
+        for field in [
+            "Referer: http://shop.test:81.evil/",
+            "Referer: shop.test:81",
+            "Referer: http://other/",
+            "X: 1",
+            "Origin: null",
+        ] {
             assert!(!is(field), "{field}");
         }
     }
