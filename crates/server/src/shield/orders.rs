@@ -106,9 +106,9 @@ impl ShieldOrder {
             }
             "ban" => {
                 let network = network()?;
-                if let Some(exempt) = settings.exempt.iter().find(|exempt| exempt.contains(network.first())) {
+                if settings.exempt.iter().any(|exempt| exempt.contains(network.first())) {
                     return Err(format!(
-                        "{network} is exempt ({exempt:?}): change shield.exempt, or the ban would have no effect"
+                        "{network} is exempt, so the ban would have no effect: change shield.exempt"
                     ));
                 }
                 let time = match value("time") {
@@ -216,6 +216,40 @@ impl Shield {
             listed: listed.map(|(network, until)| (network, Some(*until).filter(|until| *until < u64::MAX))),
             crawler: view.crawlers.iter().find(|list| list.has(address)).map(|list| list.name.to_string()),
             limits: Class::ALL.into_iter().filter_map(left).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(form: &[(&str, &str)]) -> Result<ShieldOrder, String> {
+        let source = millrace_settings::Source { site_dir: Some("/".into()), ..Default::default() };
+        let (plan, _) = millrace_settings::load(&source).unwrap();
+        let form: Vec<_> =
+            form.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        ShieldOrder::from_form(&form, &plan.shield)
+    }
+
+    #[test]
+    fn orders_are_read_from_forms() {
+        let network = "192.0.2.0/24".parse::<Network>().unwrap();
+        let ban = [("do", "ban"), ("address", "192.0.2.7/24"), ("time", "60"), ("reason", "a\nb")];
+        let expected = ShieldOrder::Ban(network, Duration::from_secs(60), "a b".to_owned());
+        assert_eq!(order(&ban), Ok(expected));
+        assert_eq!(order(&ban[..2]), Ok(ShieldOrder::Ban(network, Duration::from_secs(600), String::new())));
+        assert_eq!(order(&[("do", "list")]), Ok(ShieldOrder::List));
+        assert_eq!(order(&[("do", "unban"), ("address", "192.0.2.0/24")]), Ok(ShieldOrder::Unban(network)));
+        for (form, why) in [
+            (&[][..], "no order"),
+            (&[("do", "ban")], "name an address"),
+            (&[("do", "ban"), ("address", "10.1.1.1")], "exempt"),
+            (&[("do", "ban"), ("address", "192.0.2.1"), ("time", "0")], "more than 0"),
+            (&[("do", "explain"), ("address", "192.0.2.0/24")], "no address"),
+        ] {
+            let error = order(form).unwrap_err();
+            assert!(error.contains(why), "{error}");
         }
     }
 }
