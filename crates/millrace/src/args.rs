@@ -60,6 +60,9 @@ pub enum Command {
     /// Look into the page cache of the running server
     #[command(subcommand)]
     Cache(Cache),
+    /// Show, order and end bans of the running server
+    #[command(subcommand)]
+    Shield(Shield),
     /// Let WP-CLI, the system's cron and other PHP processes purge the pages of a WordPress, too
     ///
     /// PHP that Millrace runs needs none of this.
@@ -197,6 +200,64 @@ pub struct CacheExplainArgs {
     /// Which server to ask.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+/// `millrace shield`
+#[derive(Debug, Subcommand)]
+pub enum Shield {
+    /// List the bans in force; those that end first come first
+    List(ShieldArgs),
+    /// Ban an address or a network, on all event loops with their next request
+    Ban {
+        /// 192.0.2.1, 192.0.2.0/24, 2001:db8::/48
+        #[arg(value_name = "NETWORK")]
+        network: String,
+        /// Length of the ban, such as 90s, 2h; default: shield.ban_time
+        #[arg(long, value_name = "TIME", value_parser = ban_time)]
+        time: Option<Duration>,
+        /// Shown by `list` and `explain`
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// The rest.
+        #[command(flatten)]
+        args: ShieldArgs,
+    },
+    /// End the ban of exactly this address or network
+    Unban {
+        /// As `list` shows it
+        #[arg(value_name = "NETWORK")]
+        network: String,
+        /// The rest.
+        #[command(flatten)]
+        args: ShieldArgs,
+    },
+    /// Show what is known of an address: ban, lists, crawler, and what it may still send
+    Explain {
+        /// 192.0.2.1 or 2001:db8::1
+        #[arg(value_name = "ADDRESS")]
+        address: String,
+        /// The rest.
+        #[command(flatten)]
+        args: ShieldArgs,
+    },
+}
+
+/// What all commands of the shield take.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ShieldArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which server to ask.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `90s`, `2h`.
+fn ban_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3_600);
+    Some(time).filter(|time| bounds.contains(time)).ok_or_else(|| "write 1s to 8760h".to_owned())
 }
 
 /// `millrace warm`

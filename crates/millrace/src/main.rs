@@ -14,6 +14,7 @@ mod load;
 mod object_cache;
 mod purge;
 mod serve;
+mod shield;
 #[cfg(test)]
 mod testing;
 mod top;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::top(&args),
         Command::Purge(args) => purge::purge(&args),
         Command::Cache(Cache::Explain(args)) => cache::explain(&args),
+        Command::Shield(command) => shield::shield(&command),
         Command::Hooks(Hooks::Enable(args)) => hooks::enable(&args),
         Command::Hooks(Hooks::Disable(args)) => hooks::disable(&args),
         Command::Hooks(Hooks::Status(args)) => hooks::status(&args),

@@ -23,6 +23,7 @@ mod protocol;
 mod tls;
 
 mod serve;
+mod shield;
 
 mod acme;
 mod warm;

@@ -111,7 +111,10 @@ fn ordered(view: &View<'_>, less: &str, more: &str, problems: &mut Vec<Problem>)
 fn folders(view: &View<'_>, problems: &mut Vec<Problem>) {
     let spool = view.path("server.spool_dir").map(|dir| ("server.spool_dir", dir));
     let parent = |key| view.path(key).and_then(|file: PathBuf| Some((key, file.parent()?.to_owned())));
-    for (key, dir) in [spool, parent("log.access"), parent("log.error")].into_iter().flatten() {
+    let own = |key| view.path(key).map(|dir| (key, dir));
+    let shield = [parent("shield.state_file"), own("shield.lists"), own("shield.crawlers")];
+    let others = [spool, parent("log.access"), parent("log.error")];
+    for (key, dir) in others.into_iter().chain(shield).flatten() {
         match view.environment().disk.look(&dir) {
             Found::Directory => {}
             found => problems.push(not_a_folder(key, &dir, found).at(view.at(key), "")),

@@ -30,6 +30,7 @@ mod reference;
 mod reload;
 mod resolve;
 mod secrets;
+mod shield;
 mod suggest;
 mod table;
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct Plan {
     pub cache: Cache,
     /// `[object_cache]`: the object cache settings that all sites share.
     pub object_cache: ObjectCache,
+    /// `[shield]`: limits and bans.
+    pub shield: Shield,
     /// `[log]`: access log and error log.
     pub log: Log,
     /// `[admin]`: where metrics and status are served.
@@ -252,6 +254,56 @@ pub struct Cache {
     pub purge_from: Vec<Network>,
     /// Requests with this secret may, too.
     pub purge_token: Option<Secret>,
+}
+
+/// `[shield]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shield {
+    /// Whether it refuses requests.
+    pub mode: ShieldMode,
+    /// Clients to which it does not apply.
+    pub exempt: Vec<Network>,
+    /// Maximum requests per minute from one address, by class; 0: no limit.
+    pub limits: ShieldLimits,
+    /// Percentage of the processors' time that a class may use for PHP; 0: no limit.
+    pub share: u64,
+    /// Number of refusals in ten minutes after which a client is banned; 0: never.
+    pub ban_after: u64,
+    /// Length of a client's first ban.
+    pub ban_time: Duration,
+    /// Length of the longest ban.
+    pub ban_max: Duration,
+    /// Where bans outlive the process.
+    pub state_file: Option<PathBuf>,
+    /// Directory with lists of banned networks.
+    pub lists: Option<PathBuf>,
+    /// Directory with the networks of crawlers.
+    pub crawlers: Option<PathBuf>,
+}
+
+/// Limits of the shield's classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a class each, as in the settings")]
+pub struct ShieldLimits {
+    pub login: u64,
+    pub xmlrpc: u64,
+    pub search: u64,
+    pub filter: u64,
+    pub cart: u64,
+    pub users: u64,
+    pub not_found: u64,
+    pub php: u64,
+}
+
+/// Whether the shield refuses requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShieldMode {
+    /// It does.
+    On,
+    /// It only says what it would refuse.
+    Watch,
+    /// It is off.
+    Off,
 }
 
 /// `[object_cache]`: the settings that all sites share.

@@ -18,6 +18,7 @@ use crate::plan::{
 };
 use crate::problem::At;
 use crate::public;
+use crate::shield;
 use crate::table::{self, Default, Setting};
 use crate::value::{Raw, Value, reserved_variable};
 use crate::written::{Section, Typed, Written, WrittenTable};
@@ -42,6 +43,7 @@ pub(crate) fn plan(written: &Written, environment: &Environment<'_>) -> Plan {
         files: files(&view),
         cache: cache(&view),
         object_cache: object_cache::shared(&view),
+        shield: shield::shield(&view),
         log: log(&view),
         admin: admin(&view),
         sites,

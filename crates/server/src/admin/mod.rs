@@ -10,6 +10,7 @@
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
+//!  POST /shield      200 and bans, or what is known of an address, or 422 and what is wrong with the order
 //! ```
 //!
 //! It runs on the control thread, apart from the event loops, so it responds even when they are busy. Its clients may
@@ -32,6 +33,7 @@ mod objects;
 mod pages;
 mod php;
 mod rewind;
+mod shield;
 mod sites;
 mod status;
 mod uploads;
@@ -53,8 +55,8 @@ use tokio::time::MissedTickBehavior;
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
 use crate::objects::ObjectBoard;
-use crate::serve::Service;
 use crate::serve::explain::{ExplainRequest, Explanation};
+use crate::serve::{Service, ShieldOrder};
 use crate::warm::{Fetched, WarmRequest};
 use dashboard::{EVENTS_EVERY, Events};
 use history::{History, Totals};
@@ -218,7 +220,8 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("POST", "/purge") => purge(state, asked),
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
-        (_, "/reload" | "/purge" | "/warm" | "/explain") => AdminResponse::not_allowed("POST"),
+        ("POST", "/shield") => shield(state, asked),
+        (_, "/reload" | "/purge" | "/warm" | "/explain" | "/shield") => AdminResponse::not_allowed("POST"),
         ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
         (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => not_found(),
@@ -284,6 +287,19 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     }
 }
 
+/// Lists, orders and ends bans, and says what is known of an address.
+fn shield(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
+    let (form, plan) = (asked.form(), state.process.plan.get());
+    let is_json = form.iter().any(|(name, value)| name == "json" && value == "1");
+    match ShieldOrder::from_form(&form, &plan.shield) {
+        Ok(order) => match state.process.shield.obey(order, &plan.shield) {
+            report if is_json => AdminResponse::json(format!("{:#}\n", shield::report_json(&report))),
+            report => AdminResponse::text(200, shield::report_text(&report)),
+        },
+        Err(why) => AdminResponse::text(422, format!("{why}\n")),
+    }
+}
+
 fn not_found() -> AdminResponse {
     AdminResponse::text(404, format!("Not found.\n\n{INDEX}"))
 }
@@ -318,6 +334,7 @@ The admin address of Millrace
   POST /reload        reload the configuration
   POST /purge         purge cached pages; form fields: url, tag, all, site, hard
   POST /explain       why a page is or isn't cached; form fields: url, cookie, field, json
+  POST /shield        bans; form fields: do (list, ban, unban, explain), address, time, reason, json
   POST /warm          fetch a page into the cache if PHP is idle; form fields: url, content
 ";
 

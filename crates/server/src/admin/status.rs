@@ -16,13 +16,13 @@ use super::objects::{self, SiteObjects};
 use super::pages::CacheFigures;
 use super::php;
 use super::sites::{self, SiteTraffic};
-use super::{AdminState, VERSION, certificates, uploads};
+use super::{AdminState, VERSION, certificates, shield, uploads};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
-use crate::serve::Setup;
+use crate::serve::{Setup, ShieldStatus};
 
 /// Lines of `.htaccess` files that the status names.
 const HTACCESS_LINES: usize = 10;
@@ -93,6 +93,7 @@ pub struct Status {
     uploads: Vec<Arc<Upload>>,
     htaccess: UnappliedLines,
     certificates: Vec<Standing>,
+    shield: ShieldStatus,
 }
 
 /// Collects the status.
@@ -119,6 +120,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         uploads: state.process.uploads.running(),
         htaccess: state.process.unapplied_lines(HTACCESS_LINES),
         certificates: state.process.acme.standing(),
+        shield: state.process.shield.status(),
     }
 }
 
@@ -162,6 +164,7 @@ impl Status {
                 "lines": self.htaccess.lines,
             },
             "certificates": certificates::json(&self.certificates),
+            "shield": shield::json(&self.shield, &self.setup.plan.shield, &|counter| self.value(counter)),
             "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
         })
     }
@@ -172,6 +175,8 @@ impl Status {
         // Writing to memory can't fail.
         let _ = self.write_head(&mut text);
         let _ = self.write_traffic(&mut text);
+        let _ =
+            shield::write(&mut text, &self.shield, &self.setup.plan.shield, &|counter| self.value(counter));
         let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {

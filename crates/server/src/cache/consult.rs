@@ -328,7 +328,10 @@ impl Consultation<'_> {
                 },
             };
             match answer {
-                Ok(reply) => Waited::Reply(reply),
+                Ok(reply) => Waited::Reply(match &waiter.fallback {
+                    Some(hit) if reply.is_turned_away() => waiter.fallen_back(hit, Some(reply.status)),
+                    _ => reply,
+                }),
                 Err(_) => waiter.outcome(waiter.fill.state(), true),
             }
         }))

@@ -232,7 +232,7 @@ impl FillJob {
         let mut reply = (self.make)(request).await;
         self.thread.clock.read();
         if reply.is_turned_away() {
-            return self.turn_away(lead);
+            return self.turn_away(lead, reply);
         }
         let aside = reply.aside.take().unwrap_or_default();
         self.purge(&reply, &aside);
@@ -441,8 +441,13 @@ impl FillJob {
         }
     }
 
-    fn turn_away(self, lead: Lead) {
+    fn turn_away(mut self, lead: Lead, reply: Reply) {
         self.thread.stats.add(Counter::CacheFillsFailed, 1);
+        // The client that has sent too many requests learns that; the others don't.
+        if let Some(private) = self.private.take().filter(|_| reply.status == 429) {
+            // It may have gone.
+            let _ = private.send(reply);
+        }
         lead.end(|cache, ticket| {
             Lead::abandon(cache, ticket);
             FillOutcome::TurnedAway(self.request.ends.client_ip())

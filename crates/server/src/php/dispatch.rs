@@ -76,7 +76,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         if self.transport.settings().rewind != Rewind::Off {
             job.find_kind(request);
         }
-        let mut gone = pin!(unless(job.outlives_its_client(), gone));
+        let mut gone = pin!(unless(job.outlives_its_client, gone));
         let (mut tries, mut past) = (Tries::default(), T::Past::default());
         loop {
             let pass = match self.may_run(&job, request, gone.as_mut()).await {

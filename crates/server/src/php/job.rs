@@ -36,6 +36,8 @@ pub struct PhpJob<'a> {
     pub kind: Option<BootKind>,
     /// A worker has declined it, because it does not fit its image.
     pub is_declined: bool,
+    /// Whether it runs even if its client goes before it could.
+    pub outlives_its_client: bool,
     /// It needs a new connection: an idle one may have been closed.
     pub fresh: bool,
     /// When it began to wait.
@@ -47,6 +49,7 @@ impl<'a> PhpJob<'a> {
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
+        let outlives_its_client = !request.runs_aside && site.pools.outlives_its_client(pool);
         PhpJob {
             site,
             script,
@@ -54,6 +57,7 @@ impl<'a> PhpJob<'a> {
             rank,
             kind: None,
             is_declined: false,
+            outlives_its_client,
             fresh: !request.is_idempotent(),
             since: now,
         }
@@ -79,11 +83,6 @@ impl<'a> PhpJob<'a> {
             Standing::Known(_) | Standing::Unproven => self.site.visitors.digest(request).hash(&mut digest),
         }
         self.kind = Some(digest.finish());
-    }
-
-    /// Whether it runs even if its client goes before it could.
-    pub fn outlives_its_client(&self) -> bool {
-        self.site.pools.outlives_its_client(self.pool)
     }
 
     /// The request, as a queue sees it.

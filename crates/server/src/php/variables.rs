@@ -436,6 +436,7 @@ mod tests {
             standing: Default::default(),
             visit: None,
             run: None,
+            runs_aside: false,
             is_shared: false,
             is_forwarded: false,
             ruling: None,

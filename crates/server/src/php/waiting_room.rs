@@ -99,7 +99,8 @@ pub fn seat(
     script: &Script,
     reply: Reply,
 ) -> Reply {
-    if !reply.is_turned_away() || !site.plan.waiting_room || !is_navigation(request) {
+    // A client that has sent too many requests need not wait for others.
+    if !reply.is_turned_away() || reply.status != 503 || !site.plan.waiting_room || !is_navigation(request) {
         return reply;
     }
     let Some(service) = site.service_of(script.workers) else { return reply };

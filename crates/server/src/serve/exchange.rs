@@ -202,6 +202,9 @@ impl Exchange {
                 Response::Later(reply) => Ok(reply.await),
                 Response::Page(page, script) => match awaiting_php(thread, page).await {
                     Waited::Reply(reply) => {
+                        if let Some(refusal) = self.scanned(thread, &reply) {
+                            return Ok(refusal);
+                        }
                         let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
                         let mut reply = self.hand_over(thread, &script, reply).await;
                         self.compress(thread, &mut reply);
@@ -226,6 +229,11 @@ impl Exchange {
         }
     }
 
+    /// The refusal of a client that requests too much that is not there.
+    fn scanned(&self, thread: &ServeThread, reply: &Reply) -> Option<Reply> {
+        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request))?
+    }
+
     /// Runs a script for this request alone.
     async fn script(
         &mut self,
@@ -236,6 +244,12 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        let seen = thread.shield.look(thread, &self.site, &self.request);
+        let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
+        let _pass = match pass {
+            Ok(pass) => pass,
+            Err(refusal) => return Ok(php::seat(&thread.php, &self.site, &self.request, script, refusal)),
+        };
         if self.site.plan.compress_php {
             let Request { head, forwarded_host, .. } = &mut self.request;
             self.restored = passing::restore_tags(head, forwarded_host.as_deref());
@@ -245,6 +259,9 @@ impl Exchange {
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
+        if let Some(refusal) = self.scanned(thread, &reply) {
+            return Ok(refusal);
+        }
         let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
         // A script that is an error document, and sets no status itself.
         if let Some(status) = self.request.ruling.as_ref().and_then(|ruling| ruling.verdict.status)

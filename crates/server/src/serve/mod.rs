@@ -2,7 +2,7 @@
 //! protocols.
 //!
 //! ```text
-//!   respond ── ACME, rules of the site, PURGE
+//!   respond ── ACME, bans, rules of the site, PURGE
 //!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
 //!                   └──── PHP ── cache ── hit ─── Ready
@@ -27,6 +27,7 @@ pub mod sql;
 
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};
+pub use crate::shield::{BanStatus, ShieldOrder, ShieldReport, ShieldStatus};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };

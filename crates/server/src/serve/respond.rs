@@ -40,7 +40,14 @@ pub fn respond(
     request: &mut Request,
 ) -> (ResponseClass, Response) {
     site.note_request(thread.clock.unix_time().as_secs());
-    match decide(thread, site, request) {
+    let decided = match decide(thread, site, request) {
+        (class, Response::Ready(reply)) if reply.status == 404 => {
+            let refusal = thread.shield.not_found(thread, site, request);
+            (class, Response::Ready(refusal.unwrap_or(reply)))
+        }
+        other => other,
+    };
+    match decided {
         (class, Response::Ready(reply)) => (class, Response::Ready(leave(site, reply))),
         other => other,
     }
@@ -53,6 +60,9 @@ fn decide(
 ) -> (ResponseClass, Response) {
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
+    }
+    if let Some(reply) = thread.shield.banned(thread, site, request) {
+        return other(reply);
     }
     if let Some(reply) = rules::answer(site, request) {
         return other(reply);
@@ -253,7 +263,7 @@ fn from_script(
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
     }
     let consulted =
-        cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script));
+        cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, request, &script));
     if let Some(outcome) = outcome(site, &consulted) {
         thread.stats.add_site(site.number, outcome, 1);
     }
@@ -280,11 +290,17 @@ fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
     }
 }
 
-/// Runs a script for the cache.
-fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, script: &Script) -> PageMaker {
-    let (php, site, script) = (thread.php.clone(), site.clone(), script.clone());
+/// Runs a script for the cache; `request` is the one that asks for its page.
+fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request, script: &Script) -> PageMaker {
+    let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
+    let seen = thread.shield.look(&thread, &site, request);
     Rc::new(move |mut request: Request| {
-        let (php, site, script) = (php.clone(), site.clone(), script.clone());
-        Box::pin(async move { php::run(&php, &site, &mut request, &script).await })
+        let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
+        Box::pin(async move {
+            match thread.shield.admit(&thread.context, &site, seen, &mut request).await {
+                Ok(_pass) => php::run(&thread.php, &site, &mut request, &script).await,
+                Err(refusal) => refusal,
+            }
+        })
     })
 }

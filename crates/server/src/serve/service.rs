@@ -18,6 +18,7 @@ use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
 use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
+use crate::shield::{self, Shield, ShieldThread};
 use crate::site;
 
 /// The sites of a configuration, with the services that run their scripts.
@@ -111,6 +112,8 @@ pub struct Service {
     pub uploads: Uploads,
     /// Certificates that are obtained automatically.
     pub acme: Arc<Acme>,
+    /// Limits and bans.
+    pub shield: Arc<Shield>,
     /// Compiled `.htaccess` files.
     htaccess: Arc<SharedFolders>,
 }
@@ -138,6 +141,7 @@ impl Service {
         left.take_over(&built.setup.plan);
         let service = Service::new(process, built.setup, cache);
         left.attend(service.plan.clone(), service.plan.generation());
+        shield::attend(&service.shield, service.plan.clone());
         Ok(service)
     }
 
@@ -145,7 +149,8 @@ impl Service {
     pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
         let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
         let plan = Swapped::new(setup.plan.clone());
-        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme, htaccess })
+        let (setup, shield) = (Swapped::new(setup), Shield::new(process.clone()));
+        Arc::new(Service { process, setup, plan, cache, uploads, acme, shield, htaccess })
     }
 
     /// The setup in force.
@@ -180,6 +185,8 @@ pub struct ServeThread {
     pub context: Rc<Context>,
     /// What all threads share.
     pub service: Arc<Service>,
+    /// Its part of limits and bans.
+    pub shield: ShieldThread,
     /// Its part of the rules of `.htaccess` files.
     pub htaccess: HtaccessThread,
     /// Its open-file cache.
@@ -201,6 +208,7 @@ impl ServeThread {
         let setup = service.setup();
         let context = Context::new(index, loops, service.process.clone(), setup.plan.clone());
         Rc::new(ServeThread {
+            shield: ShieldThread::new(service.shield.clone()),
             htaccess: HtaccessThread::new(service.htaccess.clone()),
             files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),

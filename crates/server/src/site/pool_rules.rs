@@ -169,6 +169,9 @@ impl PoolRules {
 
     /// The pool for a request, whose content has been read.
     pub fn of(&self, request: &Request) -> PoolId {
+        if let Some(background) = self.background.filter(|_| request.runs_aside) {
+            return background;
+        }
         if self.rules.is_empty() {
             return PoolId::FRONT;
         }

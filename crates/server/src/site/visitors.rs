@@ -159,6 +159,13 @@ impl Visitors {
         }
     }
 
+    /// Whether PHP has found that a request's visitor is logged in, or has a cart or a session.
+    pub fn is_proven(&self, context: &Context, request: &Request) -> bool {
+        let table = self.table();
+        let cookies = self.concern.read(request.head.fields(), &table.key);
+        !cookies.is_empty() && matches!(table.lock().look(&cookies, table.now(context)), Standing::Known(_))
+    }
+
     /// What is known about each concerned cookie of a request, with its name; `None`: PHP has not seen it.
     pub fn states(&self, context: &Context, request: &Request) -> Vec<(Box<[u8]>, Option<CookieState>)> {
         let table = self.table();

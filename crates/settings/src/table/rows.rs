@@ -19,6 +19,7 @@ mod php_isolation;
 mod php_pools;
 mod php_workers;
 mod proxies;
+mod shield;
 mod sites;
 mod uploads;
 
@@ -74,6 +75,7 @@ pub(super) static PAGES: &[&Page] = &[
     &http2::PAGE,
     &uploads::PAGE,
     &proxies::PAGE,
+    &shield::PAGE,
     &php::PAGE,
     &php_workers::PAGE,
     &overload::PAGE,
@@ -124,6 +126,7 @@ pub(super) static GROUPS: &[Group] = &[
          most of its settings for one.",
     ),
     group("object_cache", "[object_cache]", "The object cache of WordPress: see `docs/object-cache.md`."),
+    group("shield", "[shield]", "Limits and bans for floods and scanners: see `docs/shield.md`."),
     group("log", "[log]", "Access log and error log."),
     group("admin", "[admin]", "Where to serve `millrace status`, `millrace reload` and metrics."),
     group("site", "[[site]]", "A site: its names, its directory, its application."),

@@ -93,6 +93,7 @@ fn sentence(status: u16) -> &'static str {
     match status {
         403 => "<p>You do not have access to this page.</p>\n",
         404 => "<p>There is no page at this address.</p>\n",
+        429 => "<p>You have sent too many requests. Please try again in a while.</p>\n",
         502 => "<p>The page could not be completed. Please try again.</p>\n",
         503 => "<p>The site has too many visitors right now. Please try again in a few seconds.</p>\n",
         504 => "<p>The page took too long to load. Please try again.</p>\n",

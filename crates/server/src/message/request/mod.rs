@@ -101,6 +101,8 @@ pub struct Request {
     pub visit: Option<Arc<dyn Visit>>,
     /// How PHP is to run for it, if that is not up to the worker.
     pub run: Option<AsRun>,
+    /// It runs with low priority, because its class has used up its share of PHP.
+    pub runs_aside: bool,
     /// The response may be for all visitors: it runs for the page cache.
     pub is_shared: bool,
     /// A trusted proxy has sent it.
@@ -135,6 +137,7 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            runs_aside: false,
             is_shared: false,
             is_forwarded,
             ruling: None,
@@ -161,6 +164,7 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            runs_aside: false,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             ruling: self.ruling.clone(),
@@ -183,6 +187,7 @@ impl Request {
             standing: Standing::Unasked,
             visit: None,
             run: None,
+            runs_aside: false,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             ruling: self.ruling.clone(),

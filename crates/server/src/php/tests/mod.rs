@@ -195,6 +195,7 @@ impl Scene {
             standing: Default::default(),
             visit: None,
             run: None,
+            runs_aside: false,
             is_shared: false,
             is_forwarded: false,
             ruling: None,
