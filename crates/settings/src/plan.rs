@@ -110,6 +110,10 @@ pub struct Proxy {
     pub response_timeout: Duration,
     /// Maximum pause between two pieces of a response, or of a request that the application does not take.
     pub read_timeout: Duration,
+    /// Whether clients may switch protocols.
+    pub websocket: bool,
+    /// How long neither side may send anything after that.
+    pub websocket_timeout: Duration,
     /// Idle connections that each event loop keeps to each application.
     pub keepalive: usize,
     /// How often a request is tried again.

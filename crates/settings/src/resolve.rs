@@ -290,6 +290,8 @@ fn proxy(view: &View<'_>) -> Proxy {
         connect_timeout: view.duration("proxy.connect_timeout"),
         response_timeout: view.duration("proxy.response_timeout"),
         read_timeout: view.duration("proxy.read_timeout"),
+        websocket: view.switch("proxy.websocket"),
+        websocket_timeout: view.duration("proxy.websocket_timeout"),
         keepalive: view.count("proxy.keepalive"),
         retries: view.count("proxy.retries"),
         ca: view.path("proxy.ca"),

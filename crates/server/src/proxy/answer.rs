@@ -27,6 +27,8 @@ pub struct AppHead {
     pub fields: Fields,
     /// Content-Length, also in a response to HEAD.
     pub length: Option<u64>,
+    /// The client's status if the connection has switched protocols.
+    pub switched: Option<u16>,
 }
 
 /// Reads a header section, which the parser has accepted. Fields by which a script hands files over are dropped: only

@@ -122,6 +122,10 @@ impl ContentSource for AppContent {
         self.first.len()
     }
 
+    fn minds_its_client(&self) -> bool {
+        true
+    }
+
     fn take_aside(&mut self) -> Option<Box<Aside>> {
         None
     }

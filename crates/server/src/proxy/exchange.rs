@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::answer::{self, AppHead};
 use super::connect::AppConnection;
+use super::switch::Switch;
 use super::upload::Upload;
 use crate::message::Request;
 
@@ -36,6 +37,8 @@ pub struct AppExchange {
     pub upload: Upload,
     reader: Reader,
     is_head: bool,
+    /// What the client wants to switch to.
+    switch: Option<Switch>,
     /// The start of a header section.
     rest: Vec<u8>,
     /// Bytes of the response have arrived.
@@ -86,12 +89,18 @@ impl fmt::Display for ExchangeError {
 
 impl AppExchange {
     /// A request that is about to be sent.
-    pub fn new(connection: AppConnection, upload: Upload, request: &Request) -> AppExchange {
+    pub fn new(
+        connection: AppConnection,
+        upload: Upload,
+        is_head: bool,
+        switch: Option<Switch>,
+    ) -> AppExchange {
         AppExchange {
             connection,
             upload,
             reader: Reader::default(),
-            is_head: request.is_head(),
+            is_head,
+            switch,
             rest: Vec::new(),
             heard: false,
             is_over: false,
@@ -133,6 +142,10 @@ impl AppExchange {
         })
         .await?;
         let outline = self.outline.unwrap_or(Outline { status: 502, keep_alive: false, length: None });
+        if outline.status == 101 {
+            content = std::mem::take(&mut self.rest);
+            return Ok(Begun { outline, head, content });
+        }
         poll_fn(|cx| self.poll_more(cx, &mut content)).await?;
         Ok(Begun { outline, head, content })
     }
@@ -144,9 +157,11 @@ impl AppExchange {
         content: &mut Vec<u8>,
     ) -> Poll<Result<AppHead, ExchangeError>> {
         let mut head = None;
-        loop {
+        // Lent to the closure, which reads heads while the exchange reads bytes.
+        let switch = self.switch.take();
+        let polled = loop {
             let polled = self.poll_read(cx, |item, bytes| match item {
-                Some(Item::Head(_)) => head = Some(answer::read(bytes)),
+                Some(Item::Head(outline)) => head = Some(read_head(outline.status, bytes, switch.as_ref())),
                 Some(Item::Content(piece)) => content.extend_from_slice(piece),
                 Some(Item::End) => {}
                 None => {
@@ -157,12 +172,14 @@ impl AppExchange {
                 }
             });
             match (polled, head.take()) {
-                (Poll::Ready(Err(error)), _) => return Poll::Ready(Err(error)),
-                (_, Some(head)) => return Poll::Ready(Ok(head)),
+                (Poll::Ready(Err(error)), _) => break Poll::Ready(Err(error)),
+                (_, Some(head)) => break Poll::Ready(head.map_err(ExchangeError::Malformed)),
                 (Poll::Ready(Ok(())), None) => {}
-                (Poll::Pending, None) => return Poll::Pending,
+                (Poll::Pending, None) => break Poll::Pending,
             }
-        }
+        };
+        self.switch = switch;
+        polled
     }
 
     /// Reads what is there already, up to a limit.
@@ -250,10 +267,13 @@ impl AppExchange {
             let read = &bytes[used..used + taken];
             used += taken;
             match &item {
-                Some(Item::Head(outline)) if outline.status == 101 => {
-                    return Err(Malformed("it switches protocols, and was not asked to"));
+                Some(Item::Head(outline)) => {
+                    self.outline = Some(*outline);
+                    if outline.status == 101 {
+                        take(item.as_ref(), read);
+                        return Ok(used);
+                    }
                 }
-                Some(Item::Head(outline)) => self.outline = Some(*outline),
                 Some(Item::End) => self.is_over = true,
                 Some(Item::Content(_)) => {}
                 None if taken == 0 => return Ok(used),
@@ -276,6 +296,17 @@ impl AppExchange {
         }
         Err(ExchangeError::Cut)
     }
+}
+
+/// Reads a header section; one that switches protocols must be what the client asked for.
+fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHead, Malformed> {
+    let mut head = answer::read(bytes);
+    if status == 101 {
+        let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
+        let (status, fields) = agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
+        (head.switched, head.fields) = (Some(status), fields);
+    }
+    Ok(head)
 }
 
 /// A time limit that begins again with each piece. It costs nothing while pieces are there.

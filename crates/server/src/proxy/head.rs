@@ -9,6 +9,7 @@ use std::io::Write;
 use millrace_settings::plan::{AppUrl, Proxy, ProxyHost};
 use millrace_wire::decimal;
 
+use super::switch::Switch;
 use super::target;
 use crate::message::Request;
 
@@ -41,8 +42,15 @@ const WITHHELD: [&str; 19] = [
     "x-real-ip",
 ];
 
-/// Appends the header section; `path` is the normalised one.
-pub fn write(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8], out: &mut Vec<u8>) {
+/// Appends the header section; `path` is the normalised one. `switch`: the client wants another protocol.
+pub fn write(
+    proxy: &Proxy,
+    url: &AppUrl,
+    request: &Request,
+    path: &[u8],
+    switch: Option<&Switch>,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(request.head.method().as_bytes());
     out.push(b' ');
     target::write(proxy, url, request, path, out);
@@ -59,6 +67,9 @@ pub fn write(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8], out: &
     let via: Vec<&[u8]> =
         request.head.fields().filter(|(name, _)| is(name, "via")).map(|(_, value)| value).chain([VIA.as_bytes()]).collect();
     line(out, "Via", &via.join(&b", "[..]));
+    if let Some(switch) = switch {
+        switch.write(out);
+    }
     let length = request.content.length();
     if length > 0 || matches!(request.head.method(), "POST" | "PUT" | "PATCH") {
         out.extend_from_slice(b"Content-Length: ");
@@ -123,7 +134,7 @@ pub fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -162,7 +173,7 @@ pub(in crate::proxy) mod tests {
 
     fn sent(lines: &str, request: &Request) -> String {
         let (proxy, mut out) = (proxy(&format!("path = \"/a/\"\n{lines}")), Vec::new());
-        write(&proxy, &proxy.to[0], request, request.raw_path(), &mut out);
+        write(&proxy, &proxy.to[0], request, request.raw_path(), None, &mut out);
         String::from_utf8(out).unwrap()
     }
 

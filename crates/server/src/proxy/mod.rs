@@ -13,6 +13,7 @@
 //! - [`application`]: what all event loops know of an application: whether it is up, how busy it is;
 //! - [`connect`]: connections, and the idle ones of an event loop; [`stream`]: their sockets;
 //! - [`exchange`]: one request on one connection; [`content`]: a long response; [`upload`]: the request on its way;
+//! - [`switch`]: WebSocket and other protocols; [`tunnel`]: a connection that has switched;
 //! - [`run`]: the attempts of a request, and the response if all fail.
 //!
 //! A response is read only as fast as its client takes it: a slow client holds a connection to the application, and
@@ -26,10 +27,12 @@ mod exchange;
 mod head;
 mod run;
 mod stream;
+mod switch;
 mod target;
+mod tunnel;
 mod upload;
 
-pub use application::{Applications, ApplicationStatus};
+pub use application::Applications;
 pub use connect::ProxyThread;
 pub use run::run;
 pub use target::find;

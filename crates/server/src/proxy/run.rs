@@ -11,6 +11,8 @@ use super::connect::{AppConnection, ConnectError, KnownApplication, ProxyThread}
 use super::content::{AppContent, Terms};
 use super::exchange::{AppExchange, Begun, ExchangeError};
 use super::head;
+use super::switch::Switch;
+use super::tunnel::AppTunnel;
 use super::upload::Upload;
 use crate::context::stats::Counter;
 use crate::message::Request;
@@ -56,7 +58,7 @@ pub async fn run(thread: &Rc<ProxyThread>, site: &Site, number: usize, request: 
         };
         thread.clock.read();
         if !failure.may_repeat(request) || (retries == 0 && !failure.is_stale) {
-            return attempt.give_up(&failure);
+            return attempt.give_up(request, &failure);
         }
         retries -= usize::from(!failure.is_stale);
         thread.stats.add(Counter::ProxyRetried, 1);
@@ -118,10 +120,12 @@ impl Attempt<'_> {
         let was_used = connection.is_used;
         let mut buffer = BUFFER.take();
         buffer.clear();
-        head::write(self.proxy, &self.application.shared.url, request, self.path, &mut buffer);
+        let switch = Switch::wanted(self.proxy, request);
+        let url = &self.application.shared.url;
+        head::write(self.proxy, url, request, self.path, switch.as_ref(), &mut buffer);
         let upload = Upload::new(buffer, std::mem::take(&mut request.content));
         let progress = self.application.shared.begin();
-        let mut exchange = AppExchange::new(connection, upload, request);
+        let mut exchange = AppExchange::new(connection, upload, request.is_head(), switch);
         match exchange.begin(request, self.proxy.response_timeout, self.proxy.read_timeout).await {
             Ok(begun) => {
                 self.thread.clock.read();
@@ -164,6 +168,15 @@ impl Attempt<'_> {
         progress: InProgress,
     ) -> Reply {
         let Begun { outline, head, content } = begun;
+        if let Some(status) = head.switched {
+            let (thread, patience) = (self.thread, self.proxy.websocket_timeout);
+            let tunnel = AppTunnel::new(thread, exchange.connection, content, patience, progress);
+            return Reply { fields: head.fields, tunnel: Some(Box::new(tunnel)), ..Reply::new(status) };
+        }
+        if request.protocol.is_some() && (200..300).contains(&outline.status) {
+            // To the client, this status would mean that its stream had switched.
+            return plain(501);
+        }
         let mut reply = Reply { fields: head.fields, ..Reply::new(outline.status) };
         let keepalive = self.proxy.keepalive;
         if !exchange.is_over {
@@ -193,14 +206,15 @@ impl Attempt<'_> {
     }
 
     /// The response if there will be no other attempt.
-    fn give_up(&self, failure: &Failure) -> Reply {
+    fn give_up(&self, request: &Request, failure: &Failure) -> Reply {
         let status = failure.status();
         let counter = if status == 504 { Counter::ProxyTimeouts } else { Counter::ProxyFailures };
         self.thread.stats.add(counter, 1);
         let url = &self.application.shared.url;
         self.thread.process.log.error(format_args!(
-            "answered {} {} with {status}: the application at {url}: {}",
-            self.proxy.path,
+            "answered {} {}{} with {status}: the application at {url}: {}",
+            request.head.method(),
+            request.authority(),
             String::from_utf8_lossy(&self.path[..self.path.len().min(200)]),
             failure.why()
         ));

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -60,6 +60,15 @@ impl AppStream {
             AppStream::Tls(stream) => stream.poll_flush(cx),
             AppStream::Tcp(_) | AppStream::Unix(_) => Poll::Ready(Ok(())),
         }
+    }
+
+    /// Says that nothing more is written; with TLS, once that is flushed. An error means that the connection has ended.
+    pub fn end(&mut self) {
+        let _ = match self {
+            AppStream::Tcp(socket) => rustix::net::shutdown(socket, Shutdown::Write),
+            AppStream::Unix(socket) => rustix::net::shutdown(socket, Shutdown::Write),
+            AppStream::Tls(stream) => return stream.say_end(),
+        };
     }
 
     /// Whether nothing has arrived since the last response: neither the end, nor a response that was not asked for.

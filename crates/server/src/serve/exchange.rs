@@ -267,8 +267,11 @@ impl Exchange {
         client: &mut impl ExchangeClient,
         number: usize,
     ) -> Result<Reply, ExchangeTrouble> {
-        let most = self.site.plan.body_bytes;
-        client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        // What follows a switch of protocols is no content.
+        if self.request.protocol.is_none() {
+            let most = self.site.plan.body_bytes;
+            client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        }
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let running = Box::pin(proxy::run(&thread.proxy, &self.site, number, &mut self.request));
         tokio::select! {

@@ -67,7 +67,9 @@ fn decide(
     let response = match route::at_the_door(site, request, &mut path) {
         Some(route) => follow(thread, site, request, &path, route),
         None => match proxy::find(&site.plan.proxies, &path) {
-            Some(number) => proxied(request, number),
+            Some(number) => proxied(site, request, number),
+            // No other part of a site speaks another protocol (RFC 8441 section 4).
+            None if request.protocol.is_some() => other(reply::plain(501)),
             None => ruled(thread, site, request, &path),
         },
     };
@@ -76,7 +78,10 @@ fn decide(
 }
 
 /// The response of an application. What may be a replay has to come again (RFC 8470 section 5.2).
-fn proxied(request: &Request, number: usize) -> (ResponseClass, Response) {
+fn proxied(site: &Site, request: &Request, number: usize) -> (ResponseClass, Response) {
+    if request.protocol.is_some() && !site.plan.proxies[number].websocket {
+        return other(reply::plain(501));
+    }
     if request.is_early() {
         return other(reply::plain(425));
     }

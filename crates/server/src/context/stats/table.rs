@@ -117,6 +117,8 @@ table! {
     CacheWaitTimeouts   Counter "cache_wait_timeouts_total"  "Requests that timed out while they waited for a page to be generated."
     ProxyRequests       Counter "proxy_requests_total"       "Requests passed to applications: `[[site.proxy]]`."
     ProxyConnections    Counter "proxy_connections_total"    "Connections made to applications."
+    ProxySwitched       Counter "proxy_switched_total"       "Connections to applications that switched to WebSocket or another protocol."
+    ProxyTunnels        Gauge   "proxy_tunnels"              "Such connections that are open."
     ProxyRetried        Counter "proxy_retried_total"        "Requests to applications that were tried again because a connection could not be made or broke."
     ProxyFailures       Counter "proxy_failures_total"       "Requests to applications that failed: answered with 502, or broken off in the middle of the response."
     ProxyTimeouts       Counter "proxy_timeouts_total"       "Requests answered with 504 because an application took too long: `proxy.response_timeout`, `proxy.connect_timeout`."

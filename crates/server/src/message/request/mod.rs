@@ -105,6 +105,8 @@ pub struct Request {
     pub is_shared: bool,
     /// A trusted proxy has sent it.
     pub is_forwarded: bool,
+    /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
+    pub protocol: Option<Box<str>>,
     /// What the `.htaccess` files on its way say about it; `None`: there are none, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
 }
@@ -137,6 +139,7 @@ impl Request {
             run: None,
             is_shared: false,
             is_forwarded,
+            protocol: None,
             ruling: None,
         }
     }
@@ -163,6 +166,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            protocol: None,
             ruling: self.ruling.clone(),
         }
     }
@@ -185,6 +189,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            protocol: None,
             ruling: self.ruling.clone(),
         }
     }

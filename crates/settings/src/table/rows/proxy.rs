@@ -95,6 +95,28 @@ static ROWS: &[Setting] = &[
         ..PROXY
     },
     Setting {
+        key: "proxy.websocket",
+        kind: Kind::Switch,
+        default: Default::Fixed("true"),
+        line: "Whether clients may switch to WebSocket, or to another protocol that the application offers.",
+        reason: "An application that knows no other protocol responds as usual. HTTP/2 and TLS are never switched to: \
+                 requests in them would reach the application unseen. Over HTTP/2, clients open WebSockets as RFC 8441 says.",
+        example: "false",
+        elsewhere: &["upgrade", "websockets", "mod_proxy_wstunnel"],
+        ..PROXY
+    },
+    Setting {
+        key: "proxy.websocket_timeout",
+        kind: duration(100 * MS, 24 * 60 * MIN),
+        default: Default::Fixed("10m"),
+        line: "How long neither side may send anything after such a switch; beyond it the connection is closed.",
+        reason: "A browser that has lost its network says nothing. Most applications send a ping every minute or more \
+                 often.",
+        example: "\"1h\"",
+        elsewhere: &["tunnel_timeout", "stream_timeout"],
+        ..PROXY
+    },
+    Setting {
         key: "proxy.keepalive",
         kind: count(0, 10_000),
         default: Default::Fixed("32"),
@@ -125,8 +147,8 @@ static ROWS: &[Setting] = &[
         default: Default::Unset("the authorities that the system trusts"),
         line: "Certificates of the authorities that may have signed the certificate of an application with \
                `https://`, in PEM.",
-        reason: "The certificate is always checked, for the host in `proxy.to`. An application inside of a network \
-                 often has a certificate of its own authority, or its own certificate, which can be this file.",
+        reason: "The certificate is always checked, for the host in `proxy.to`. Applications inside of a network \
+                 often have certificates of an authority of their own.",
         example: "\"/srv/app/app.php\"",
         elsewhere: &["proxy_ssl_trusted_certificate", "sslproxycacertificatefile"],
         ..PROXY
