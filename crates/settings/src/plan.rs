@@ -114,6 +114,14 @@ pub struct Proxy {
     pub websocket: bool,
     /// How long neither side may send anything after that.
     pub websocket_timeout: Duration,
+    /// Whether the page cache stores responses that allow it.
+    pub cache: bool,
+    /// Whether only scripts lead there.
+    pub internal: bool,
+    /// The path of checks; `None`: there are none.
+    pub health_path: Option<String>,
+    /// How often to check.
+    pub health_interval: Duration,
     /// Idle connections that each event loop keeps to each application.
     pub keepalive: usize,
     /// How often a request is tried again.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
 use serde_json::{Value, json};
 
-use super::backends;
+use super::{applications, backends};
 use super::connections::Connections;
 use super::history::History;
 use super::machine::Machine;
@@ -21,7 +21,7 @@ use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::message::request::Upload;
-use crate::serve::Setup;
+use crate::serve::{ApplicationStatus, Setup};
 
 /// Requests and bytes of the last minute.
 #[derive(Debug, Default)]
@@ -83,6 +83,7 @@ pub struct Status {
     pages: CacheFigures,
     objects: Vec<SiteObjects>,
     pools: Vec<PhpStatus>,
+    applications: Vec<ApplicationStatus>,
     /// In the plan's order.
     sites: Vec<SiteTraffic>,
     setup: Arc<Setup>,
@@ -109,6 +110,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         pages: CacheFigures::gather(&state.process, Instant::now()),
         objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
+        applications: state.process.applications.status(),
         sites: sites::gather(&setup, stats, history),
         setup,
         uploads: state.process.uploads.running(),
@@ -149,6 +151,7 @@ impl Status {
             "visitors": self.pages.visitors_json(),
             "object_cache": objects::json(&self.objects),
             "php": self.pools.iter().map(php::json).collect::<Value>(),
+            "applications": self.applications.iter().map(applications::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
             "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
         })
@@ -162,6 +165,7 @@ impl Status {
         let _ = self.write_traffic(&mut text);
         let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
+        let _ = applications::write(&mut text, &self.applications);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {
             let _ = self.pages.write(&mut text, &|counter| self.value(counter));
         }

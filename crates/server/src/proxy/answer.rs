@@ -25,6 +25,8 @@ const OURS: [&str; 11] = [
 pub struct AppHead {
     /// Fields for the client.
     pub fields: Fields,
+    /// `Date`, which says how old the response is (RFC 9111 section 4.2.3).
+    pub date: Fields,
     /// Content-Length, also in a response to HEAD.
     pub length: Option<u64>,
     /// The client's status if the connection has switched protocols.
@@ -43,6 +45,9 @@ pub fn read(bytes: &[u8]) -> AppHead {
     for (name, value) in all {
         if is(name, "content-length") {
             head.length = std::str::from_utf8(value).ok().and_then(|digits| digits.trim().parse().ok());
+        }
+        if is(name, "date") {
+            head.date.push(name, value);
         }
         let is_named = named.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes()));
         if !is_named && !OURS.iter().any(|ours| is(name, ours)) && Handed::by(name).is_none() {

@@ -45,6 +45,8 @@ pub struct Application {
     rests: AtomicU32,
     /// Until when other copies are preferred; 0: it is up.
     rests_until: AtomicU64,
+    /// When it was last checked.
+    checked: AtomicU64,
     trouble: Mutex<Option<String>>,
 }
 
@@ -101,6 +103,7 @@ impl Applications {
             strikes: AtomicU32::new(0),
             rests: AtomicU32::new(0),
             rests_until: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
             trouble: Mutex::default(),
         });
         all.push(new.clone());
@@ -165,10 +168,26 @@ impl Application {
         if !refused && strikes < STRIKES || self.rests_until.load(Relaxed) > now {
             return;
         }
-        let was_up = self.rests_until.load(Relaxed) == 0;
         let rests = self.rests.fetch_add(1, Relaxed).min(5);
-        let rest = (REST_MS << rests).min(LONGEST_REST_MS);
-        self.rests_until.store(now + rest, Relaxed);
+        self.rest(log, now + (REST_MS << rests).min(LONGEST_REST_MS), why);
+    }
+
+    /// Whether to check it at `now`: the caller does.
+    pub fn is_check_due(&self, now: u64, interval: u64) -> bool {
+        let is_due = self.checked.load(Relaxed) == 0 || self.checked.load(Relaxed) + interval <= now;
+        if is_due {
+            self.checked.store(now.max(1), Relaxed);
+        }
+        is_due
+    }
+
+    /// A check has failed: it rests until one succeeds.
+    pub fn fails_check(&self, log: &Log, why: &str) {
+        self.rest(log, u64::MAX, why);
+    }
+
+    fn rest(&self, log: &Log, until: u64, why: &str) {
+        let was_up = self.rests_until.swap(until, Relaxed) == 0;
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
         if was_up {
             log.error(format_args!(

@@ -91,7 +91,8 @@ impl ProxyThread {
         all.min_by_key(rank).expect("an application")
     }
 
-    fn known(&self, proxy: &Proxy, url: &AppUrl) -> Rc<KnownApplication> {
+    /// The application at `url` of this proxy, as this event loop knows it.
+    pub fn known(&self, proxy: &Proxy, url: &AppUrl) -> Rc<KnownApplication> {
         let mut known = self.known.borrow_mut();
         if let Some(known) = known.iter().find(|known| known.shared.is(proxy, url)) {
             return known.clone();

@@ -16,7 +16,7 @@ use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
 use super::upload::Upload;
-use crate::message::Request;
+use crate::message::request::Hints;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -110,14 +110,14 @@ impl AppExchange {
         }
     }
 
-    /// Sends the request and waits for the beginning of the response. `response`: time limit from the end of the request on;
+    /// Sends the request and waits for the beginning of the response. `hints`: the client's way to get early hints; `response`: time limit from the end of the request on;
     /// `pause`: for each piece of the request.
     ///
     /// # Errors
     /// [`ExchangeError`]
     pub async fn begin(
         &mut self,
-        request: &Request,
+        hints: Option<&Hints>,
         response: Duration,
         pause: Duration,
     ) -> Result<Begun, ExchangeError> {
@@ -133,7 +133,7 @@ impl AppExchange {
                 limit.as_mut().reset(Instant::now() + response);
             }
             was_sending = sent.is_pending();
-            if let Poll::Ready(head) = self.poll_head(cx, request, &mut content) {
+            if let Poll::Ready(head) = self.poll_head(cx, hints, &mut content) {
                 return Poll::Ready(head);
             }
             std::task::ready!(limit.as_mut().poll(cx));
@@ -153,7 +153,7 @@ impl AppExchange {
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
-        request: &Request,
+        hints: Option<&Hints>,
         content: &mut Vec<u8>,
     ) -> Poll<Result<AppHead, ExchangeError>> {
         let mut head = None;
@@ -167,7 +167,7 @@ impl AppExchange {
                 None => {
                     let lines = answer::links(bytes);
                     if !lines.is_empty() {
-                        request.hints.iter().for_each(|hints| hints.send(&lines));
+                        hints.iter().for_each(|hints| hints.send(&lines));
                     }
                 }
             });

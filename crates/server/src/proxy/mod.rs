@@ -14,6 +14,7 @@
 //! - [`connect`]: connections, and the idle ones of an event loop; [`stream`]: their sockets;
 //! - [`exchange`]: one request on one connection; [`content`]: a long response; [`upload`]: the request on its way;
 //! - [`switch`]: WebSocket and other protocols; [`tunnel`]: a connection that has switched;
+//! - [`health`]: checks, if the settings want them;
 //! - [`run`]: the attempts of a request, and the response if all fail.
 //!
 //! A response is read only as fast as its client takes it: a slow client holds a connection to the application, and
@@ -25,6 +26,7 @@ mod connect;
 mod content;
 mod exchange;
 mod head;
+mod health;
 mod run;
 mod stream;
 mod switch;
@@ -32,7 +34,8 @@ mod target;
 mod tunnel;
 mod upload;
 
-pub use application::Applications;
+pub use application::{ApplicationStatus, Applications};
 pub use connect::ProxyThread;
+pub use health::watch;
 pub use run::run;
-pub use target::find;
+pub use target::{escape, find};

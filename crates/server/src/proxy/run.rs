@@ -126,7 +126,7 @@ impl Attempt<'_> {
         let upload = Upload::new(buffer, std::mem::take(&mut request.content));
         let progress = self.application.shared.begin();
         let mut exchange = AppExchange::new(connection, upload, request.is_head(), switch);
-        match exchange.begin(request, self.proxy.response_timeout, self.proxy.read_timeout).await {
+        match exchange.begin(request.hints.as_ref(), self.proxy.response_timeout, self.proxy.read_timeout).await {
             Ok(begun) => {
                 self.thread.clock.read();
                 self.application.shared.succeeds(&self.thread.process.log);
@@ -178,6 +178,9 @@ impl Attempt<'_> {
             return plain(501);
         }
         let mut reply = Reply { fields: head.fields, ..Reply::new(outline.status) };
+        if self.proxy.cache {
+            reply.aside.get_or_insert_default().fields = head.date;
+        }
         let keepalive = self.proxy.keepalive;
         if !exchange.is_over {
             let terms = Terms { pause: self.proxy.read_timeout, keepalive };

@@ -42,7 +42,7 @@ pub fn write(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8], out: &
 }
 
 /// Percent-encodes what a path can't contain (RFC 3986 section 3.3).
-fn escape(path: &[u8], out: &mut Vec<u8>) {
+pub fn escape(path: &[u8], out: &mut Vec<u8>) {
     for byte in path {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(byte) {
             out.push(*byte);

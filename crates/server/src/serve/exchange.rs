@@ -217,7 +217,17 @@ impl Exchange {
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
-                Response::Proxy(number) => self.proxy(thread, client, number).await,
+                Response::Proxy(number, cache_status) => {
+                    self.proxy(thread, client, number, cache_status).await
+                }
+                Response::ProxyPage(page, number) => match page.await {
+                    Waited::Reply(reply) => Ok(reply),
+                    Waited::Again if waits < MOST_WAITS => {
+                        waits += 1;
+                        continue;
+                    }
+                    _ => self.proxy(thread, client, number, CacheStatus::PASS).await,
+                },
                 Response::Again(check) => {
                     check.await;
                     continue;
@@ -266,6 +276,7 @@ impl Exchange {
         thread: &Rc<ServeThread>,
         client: &mut impl ExchangeClient,
         number: usize,
+        cache_status: CacheStatus,
     ) -> Result<Reply, ExchangeTrouble> {
         // What follows a switch of protocols is no content.
         if self.request.protocol.is_none() {
@@ -274,11 +285,15 @@ impl Exchange {
         }
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let running = Box::pin(proxy::run(&thread.proxy, &self.site, number, &mut self.request));
-        tokio::select! {
+        let mut reply = tokio::select! {
             biased;
-            reply = running => Ok(reply),
-            () = poll_fn(|cx| client.poll_gone(cx)) => Err(ExchangeTrouble::Gone),
+            reply = running => reply,
+            () = poll_fn(|cx| client.poll_gone(cx)) => return Err(ExchangeTrouble::Gone),
+        };
+        if self.site.plan.proxies[number].cache {
+            cache::settle_proxied(&thread.pages, &self.site, &self.request, &mut reply, cache_status);
         }
+        Ok(reply)
     }
 
     /// Compresses a script's response to this client alone. Cached pages, and files that a script hands over, already

@@ -1,6 +1,6 @@
 //! Applications behind the server.
 
-use super::{Default, Kind, MIN, MS, PROXY, Page, Setting, count, duration};
+use super::{Default, Kind, MIN, MS, PROXY, Page, S, Setting, count, duration};
 
 pub(super) static PAGE: Page = Page {
     name: "proxy",
@@ -114,6 +114,48 @@ static ROWS: &[Setting] = &[
                  often.",
         example: "\"1h\"",
         elsewhere: &["tunnel_timeout", "stream_timeout"],
+        ..PROXY
+    },
+    Setting {
+        key: "proxy.cache",
+        kind: Kind::Switch,
+        line: "Whether the page cache stores responses that allow it by `Cache-Control` or `Expires`.",
+        reason: "Only the standard rules for shared caches apply (RFC 9111): `private`, `no-store`, `Set-Cookie`, `Vary` and \
+                 `Authorization` are obeyed, and a response that says nothing is not stored. Off, because some \
+                 applications say `public` of pages that are not.",
+        example: "true",
+        elsewhere: &["proxy_cache", "cacheenable"],
+        ..PROXY
+    },
+    Setting {
+        key: "proxy.internal",
+        kind: Kind::Switch,
+        line: "Whether only scripts lead there, by `X-Accel-Redirect`; visitors get 404.",
+        reason: "So a script checks the visitor's rights, and then hands the request over to the application.",
+        example: "true",
+        elsewhere: &["internal"],
+        ..PROXY
+    },
+    Setting {
+        key: "proxy.health.path",
+        kind: Kind::Location,
+        default: Default::Unset("no checks; requests show whether it is up"),
+        line: "The path that is requested from each copy of the application to see whether it is up: a status from 200 \
+               to 399 says so.",
+        reason: "Without checks, a copy that has failed gets a request now and then that shows whether it is up again. With \
+                 checks, no visitor's request does.",
+        example: "\"/health\"",
+        elsewhere: &["health_uri", "health_check", "option httpchk"],
+        ..PROXY
+    },
+    Setting {
+        key: "proxy.health.interval",
+        kind: duration(S, 60 * MIN),
+        default: Default::Fixed("10s"),
+        line: "How often to check; a check that takes longer has failed.",
+        reason: "Requests notice a dead application at once: checks are for those that respond, and should not be used.",
+        example: "\"5s\"",
+        elsewhere: &["health_interval", "inter"],
         ..PROXY
     },
     Setting {
