@@ -75,7 +75,9 @@ fn without_cache(route: &ExplainedRoute) -> String {
     match route {
         ExplainedRoute::Page(_) => String::new(),
         ExplainedRoute::Proxy(path) => {
-            format!("an application responds, by the [[site.proxy]] with path = \"{path}\"; with cache = true its standard header fields decide")
+            format!(
+                "an application responds, by the [[site.proxy]] with path = \"{path}\"; with cache = true its standard header fields decide"
+            )
         }
         ExplainedRoute::File => "a file: PHP and the page cache have no part in it".to_owned(),
         ExplainedRoute::Redirect(status, to) => {

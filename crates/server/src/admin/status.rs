@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
 use serde_json::{Value, json};
 
-use super::{applications, backends};
 use super::connections::Connections;
 use super::history::History;
 use super::machine::Machine;
@@ -17,6 +16,7 @@ use super::pages::CacheFigures;
 use super::php;
 use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, uploads};
+use super::{applications, backends};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
@@ -110,7 +110,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         pages: CacheFigures::gather(&state.process, Instant::now()),
         objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
-        applications: state.process.applications.status(),
+        applications: state.process.applications.status(&setup.plan),
         sites: sites::gather(&setup, stats, history),
         setup,
         uploads: state.process.uploads.running(),

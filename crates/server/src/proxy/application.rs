@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use millrace_settings::Plan;
 use millrace_settings::plan::{AppUrl, Proxy};
 
 use crate::context::Clock;
@@ -115,10 +116,13 @@ impl Applications {
         moment.saturating_duration_since(self.started).as_millis() as u64
     }
 
-    /// All of them, for the status.
-    pub fn status(&self) -> Vec<ApplicationStatus> {
+    /// Those of a plan, for the status.
+    pub fn status(&self, plan: &Plan) -> Vec<ApplicationStatus> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|application| application.status()).collect()
+        let proxies = || plan.sites.iter().flat_map(|site| &site.proxies);
+        let is_used =
+            |one: &&Arc<Application>| proxies().any(|proxy| proxy.to.iter().any(|url| one.is(proxy, url)));
+        all.iter().filter(is_used).map(|application| application.status()).collect()
     }
 }
 
@@ -233,16 +237,17 @@ mod tests {
         assert!(!rests(1_010));
         app.fails(&log, true, 2_000, "refused");
         assert!(rests(3_999) && !rests(4_000));
-        assert_eq!(all.status()[0].trouble.as_deref(), Some("refused"));
+        assert_eq!(app.status().trouble.as_deref(), Some("refused"));
         app.succeeds(&log);
-        assert!(all.status()[0].up && !rests(2_001));
+        assert!(app.status().up && !rests(2_001));
         app.fails(&log, true, 5_000, "refused");
         assert!(rests(5_999) && !rests(6_000));
     }
 
     #[test]
     fn the_least_busy_copy_is_first() {
-        let (all, proxy) = (Applications::default(), proxy("path = \"/\"\nto = [\"http://a\", \"http://b\"]"));
+        let (all, proxy) =
+            (Applications::default(), proxy("path = \"/\"\nto = [\"http://a\", \"http://b\"]"));
         let [a, b] = [0, 1].map(|at| all.get(&proxy, &proxy.to[at]));
         let begun = a.begin();
         assert!(b.load(0) < a.load(0));

@@ -23,13 +23,13 @@ pub struct AppContent {
     /// Remaining bytes, if the application announced them.
     left: Option<u64>,
     pause: PauseLimit,
-    terms: Terms,
+    terms: ContentTerms,
     _progress: InProgress,
 }
 
 /// What the proxy's settings say about content.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct ContentTerms {
     /// Maximum pause between two pieces.
     pub pause: Duration,
     /// Maximum idle connections to keep.
@@ -44,7 +44,7 @@ impl AppContent {
         exchange: AppExchange,
         first: Vec<u8>,
         length: Option<u64>,
-        (terms, progress): (Terms, InProgress),
+        (terms, progress): (ContentTerms, InProgress),
     ) -> AppContent {
         AppContent {
             thread: thread.clone(),

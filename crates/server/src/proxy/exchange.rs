@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
-use super::upload::Upload;
+use super::upload::AppUpload;
 use crate::message::request::Hints;
 
 /// Bytes read at once.
@@ -34,7 +34,7 @@ pub struct AppExchange {
     /// The connection.
     pub connection: AppConnection,
     /// The request, as far as it has not been sent.
-    pub upload: Upload,
+    pub upload: AppUpload,
     reader: Reader,
     is_head: bool,
     /// What the client wants to switch to.
@@ -91,7 +91,7 @@ impl AppExchange {
     /// A request that is about to be sent.
     pub fn new(
         connection: AppConnection,
-        upload: Upload,
+        upload: AppUpload,
         is_head: bool,
         switch: Option<Switch>,
     ) -> AppExchange {
@@ -202,7 +202,11 @@ impl AppExchange {
     ///
     /// # Errors
     /// [`ExchangeError`]
-    pub fn poll_content(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
+    pub fn poll_content(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), ExchangeError>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
@@ -303,7 +307,8 @@ fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHe
     let mut head = answer::read(bytes);
     if status == 101 {
         let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
-        let (status, fields) = agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
+        let (status, fields) =
+            agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
         (head.switched, head.fields) = (Some(status), fields);
     }
     Ok(head)

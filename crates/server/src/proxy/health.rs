@@ -7,7 +7,7 @@ use millrace_settings::plan::Proxy;
 
 use super::connect::{KnownApplication, ProxyThread};
 use super::exchange::AppExchange;
-use super::upload::Upload;
+use super::upload::AppUpload;
 use crate::message::request::Content;
 
 /// How often to see which checks are due.
@@ -26,7 +26,9 @@ pub async fn watch(thread: Rc<ProxyThread>) {
                 let interval = proxy.health_interval;
                 if application.shared.is_check_due(now, interval.as_millis() as u64) {
                     let (thread, proxy, path) = (thread.clone(), proxy.clone(), path.clone());
-                    tokio::task::spawn_local(async move { check(&thread, &application, &proxy, &path).await });
+                    tokio::task::spawn_local(
+                        async move { check(&thread, &application, &proxy, &path).await },
+                    );
                 }
             }
         }
@@ -55,7 +57,7 @@ async fn ask(
         "GET {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Millrace\r\nConnection: close\r\n\r\n",
         url.base, url.authority
     );
-    let upload = Upload::new(head.into_bytes(), Content::Empty);
+    let upload = AppUpload::new(head.into_bytes(), Content::Empty);
     let mut exchange = AppExchange::new(connection, upload, false, None);
     let limit = proxy.health_interval;
     let begun = exchange.begin(None, limit, limit).await.map_err(|error| error.to_string())?;

@@ -8,12 +8,12 @@ use millrace_wire::path::normalise;
 
 use super::application::InProgress;
 use super::connect::{AppConnection, ConnectError, KnownApplication, ProxyThread};
-use super::content::{AppContent, Terms};
+use super::content::{AppContent, ContentTerms};
 use super::exchange::{AppExchange, Begun, ExchangeError};
 use super::head;
 use super::switch::Switch;
 use super::tunnel::AppTunnel;
-use super::upload::Upload;
+use super::upload::AppUpload;
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
@@ -75,8 +75,8 @@ struct Attempt<'a> {
 }
 
 /// Why an attempt failed.
-struct Failure {
-    cause: Cause,
+struct AttemptFailure {
+    cause: FailureCause,
     /// Some of the request may have arrived there.
     is_sent: bool,
     /// It was on a connection that was used before, and nothing came back: it may have been closed before the request was
@@ -84,34 +84,34 @@ struct Failure {
     is_stale: bool,
 }
 
-enum Cause {
+enum FailureCause {
     Connect(ConnectError),
     Exchange(ExchangeError),
 }
 
-impl Failure {
+impl AttemptFailure {
     /// Whether the request may be tried again. A time limit or an invalid response is no reason: the application has
     /// got the request.
     fn may_repeat(&self, request: &Request) -> bool {
         match &self.cause {
-            Cause::Connect(_) => true,
-            Cause::Exchange(ExchangeError::Lost(_) | ExchangeError::Cut) => {
+            FailureCause::Connect(_) => true,
+            FailureCause::Exchange(ExchangeError::Lost(_) | ExchangeError::Cut) => {
                 !self.is_sent || request.is_idempotent()
             }
-            Cause::Exchange(_) => false,
+            FailureCause::Exchange(_) => false,
         }
     }
 
     fn status(&self) -> u16 {
         match &self.cause {
-            Cause::Connect(ConnectError::Late) | Cause::Exchange(ExchangeError::Late(_)) => 504,
+            FailureCause::Connect(ConnectError::Late) | FailureCause::Exchange(ExchangeError::Late(_)) => 504,
             _ => 502,
         }
     }
 }
 
 impl Attempt<'_> {
-    async fn run(&self, request: &mut Request, is_fresh: bool) -> Result<Reply, Failure> {
+    async fn run(&self, request: &mut Request, is_fresh: bool) -> Result<Reply, AttemptFailure> {
         let idle = if is_fresh { None } else { self.thread.idle(&self.application) };
         let connection = match idle {
             Some(connection) => connection,
@@ -123,10 +123,13 @@ impl Attempt<'_> {
         let switch = Switch::wanted(self.proxy, request);
         let url = &self.application.shared.url;
         head::write(self.proxy, url, request, self.path, switch.as_ref(), &mut buffer);
-        let upload = Upload::new(buffer, std::mem::take(&mut request.content));
+        let upload = AppUpload::new(buffer, std::mem::take(&mut request.content));
         let progress = self.application.shared.begin();
         let mut exchange = AppExchange::new(connection, upload, request.is_head(), switch);
-        match exchange.begin(request.hints.as_ref(), self.proxy.response_timeout, self.proxy.read_timeout).await {
+        match exchange
+            .begin(request.hints.as_ref(), self.proxy.response_timeout, self.proxy.read_timeout)
+            .await
+        {
             Ok(begun) => {
                 self.thread.clock.read();
                 self.application.shared.succeeds(&self.thread.process.log);
@@ -137,36 +140,30 @@ impl Attempt<'_> {
                 request.content = keep_buffer(exchange.upload);
                 let is_lost = matches!(error, ExchangeError::Lost(_) | ExchangeError::Cut);
                 let is_stale = is_lost && was_used && !heard;
-                Err(self.note(Failure { cause: Cause::Exchange(error), is_sent, is_stale }))
+                Err(self.note(AttemptFailure { cause: FailureCause::Exchange(error), is_sent, is_stale }))
             }
         }
     }
 
-    async fn connect(&self) -> Result<AppConnection, Failure> {
+    async fn connect(&self) -> Result<AppConnection, AttemptFailure> {
         let connected = self.thread.connect(&self.application, self.proxy).await;
         connected.map_err(|error| {
-            self.note(Failure { cause: Cause::Connect(error), is_sent: false, is_stale: false })
+            self.note(AttemptFailure { cause: FailureCause::Connect(error), is_sent: false, is_stale: false })
         })
     }
 
     /// Notes a failure of the application. An idle connection that it has closed is none.
-    fn note(&self, failure: Failure) -> Failure {
+    fn note(&self, failure: AttemptFailure) -> AttemptFailure {
         if !failure.is_stale {
             self.thread.clock.read();
             let now = self.thread.shared.at(self.thread.clock.now());
-            let is_refused = matches!(failure.cause, Cause::Connect(_));
+            let is_refused = matches!(failure.cause, FailureCause::Connect(_));
             self.application.shared.fails(&self.thread.process.log, is_refused, now, &failure.why());
         }
         failure
     }
 
-    fn reply(
-        &self,
-        request: &Request,
-        exchange: AppExchange,
-        begun: Begun,
-        progress: InProgress,
-    ) -> Reply {
+    fn reply(&self, request: &Request, exchange: AppExchange, begun: Begun, progress: InProgress) -> Reply {
         let Begun { outline, head, content } = begun;
         if let Some(status) = head.switched {
             let (thread, patience) = (self.thread, self.proxy.websocket_timeout);
@@ -183,7 +180,7 @@ impl Attempt<'_> {
         }
         let keepalive = self.proxy.keepalive;
         if !exchange.is_over {
-            let terms = Terms { pause: self.proxy.read_timeout, keepalive };
+            let terms = ContentTerms { pause: self.proxy.read_timeout, keepalive };
             let application = self.application.clone();
             let rest = AppContent::new(
                 self.thread,
@@ -209,7 +206,7 @@ impl Attempt<'_> {
     }
 
     /// The response if there will be no other attempt.
-    fn give_up(&self, request: &Request, failure: &Failure) -> Reply {
+    fn give_up(&self, request: &Request, failure: &AttemptFailure) -> Reply {
         let status = failure.status();
         let counter = if status == 504 { Counter::ProxyTimeouts } else { Counter::ProxyFailures };
         self.thread.stats.add(counter, 1);
@@ -225,17 +222,17 @@ impl Attempt<'_> {
     }
 }
 
-impl Failure {
+impl AttemptFailure {
     fn why(&self) -> String {
         match &self.cause {
-            Cause::Connect(error) => error.to_string(),
-            Cause::Exchange(error) => error.to_string(),
+            FailureCause::Connect(error) => error.to_string(),
+            FailureCause::Exchange(error) => error.to_string(),
         }
     }
 }
 
 /// Keeps the buffer for the next request; returns the content.
-fn keep_buffer(upload: Upload) -> Content {
+fn keep_buffer(upload: AppUpload) -> Content {
     let (buffer, content) = upload.into_parts();
     if buffer.capacity() <= BUFFER_KEEP {
         BUFFER.set(buffer);

@@ -15,7 +15,7 @@ const PIECE: usize = 64 << 10;
 
 /// What is still to be sent.
 #[derive(Debug)]
-pub struct Upload {
+pub struct AppUpload {
     buffer: Vec<u8>,
     sent: usize,
     content: Content,
@@ -27,10 +27,11 @@ pub struct Upload {
     is_begun: bool,
 }
 
-impl Upload {
+impl AppUpload {
     /// The request with this header section and content.
-    pub fn new(head: Vec<u8>, content: Content) -> Upload {
-        let mut upload = Upload { buffer: head, sent: 0, content, taken: 0, is_cut: false, is_begun: false };
+    pub fn new(head: Vec<u8>, content: Content) -> AppUpload {
+        let mut upload =
+            AppUpload { buffer: head, sent: 0, content, taken: 0, is_cut: false, is_begun: false };
         if let Content::Memory(bytes) = &upload.content
             && bytes.len() <= SHORT
         {

@@ -114,7 +114,8 @@ async fn from_application(
 fn without_those_of(mut sent: Reply, script: &Fields) -> Reply {
     let is_set = |name: &str| {
         let is = |other: &str| other.eq_ignore_ascii_case(name);
-        OF_THE_FILE.iter().any(|known| is(known) && !is("content-type")) && script.iter().any(|(other, _)| is(other))
+        OF_THE_FILE.iter().any(|known| is(known) && !is("content-type"))
+            && script.iter().any(|(other, _)| is(other))
     };
     let fields = std::mem::take(&mut sent.fields);
     fields.iter().filter(|(name, _)| !is_set(name)).for_each(|(name, value)| sent.fields.push(name, value));

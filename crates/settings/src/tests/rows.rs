@@ -18,7 +18,8 @@ fn example(row: &Setting) -> String {
         Place::Site if table == "site" => format!("{SITE}{line}"),
         Place::Site => format!("{SITE}[{table}]\n{line}"),
         Place::Tls => format!("[[tls]]\n{line}{SITE}"),
-        Place::Proxy => format!("{SITE}{}{line}", without(PROXY, row.last())),
+        Place::Proxy if table == "proxy" => format!("{SITE}{}{line}", without(PROXY, row.last())),
+        Place::Proxy => format!("{SITE}{PROXY}[site.{table}]\n{line}"),
         Place::Global | Place::Both => format!("[{table}]\n{line}{SITE}"),
     }
 }

@@ -133,7 +133,6 @@ static ROWS: &[Setting] = &[
         line: "Whether only scripts lead there, by `X-Accel-Redirect`; visitors get 404.",
         reason: "So a script checks the visitor's rights, and then hands the request over to the application.",
         example: "true",
-        elsewhere: &["internal"],
         ..PROXY
     },
     Setting {
