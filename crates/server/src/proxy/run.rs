@@ -168,7 +168,9 @@ impl Attempt<'_> {
         if let Some(status) = head.switched {
             let (thread, patience) = (self.thread, self.proxy.websocket_timeout);
             let tunnel = AppTunnel::new(thread, exchange.connection, content, patience, progress);
-            return Reply { fields: head.fields, tunnel: Some(Box::new(tunnel)), ..Reply::new(status) };
+            let mut reply = Reply { fields: head.fields, ..Reply::new(status) };
+            reply.aside.get_or_insert_default().tunnel = Some(Box::new(tunnel));
+            return reply;
         }
         if request.protocol.is_some() && (200..300).contains(&outline.status) {
             // To the client, this status would mean that its stream had switched.

@@ -47,11 +47,9 @@ pub struct Reply {
     pub aside: Option<Box<Aside>>,
     /// Whether it has the site's own fields already, or must not have them.
     pub has_site_fields: bool,
-    /// The client's connection, or its stream, belongs to this from the header section on.
-    pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
-/// What a script reports to the server beside its response to the client. Never sent.
+/// What a script reports to the server beside its response to the client, or an application's connection. Never sent.
 #[derive(Debug, Default)]
 pub struct Aside {
     /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and the like.
@@ -62,6 +60,8 @@ pub struct Aside {
     pub failed: bool,
     /// There was no worker for it: nothing ran, and this is the server's own response.
     pub turned_away: bool,
+    /// The client's connection, or its stream, belongs to this from the header section on.
+    pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
 impl Reply {
@@ -76,13 +76,17 @@ impl Reply {
             dated: false,
             aside: None,
             has_site_fields: false,
-            tunnel: None,
         }
     }
 
     /// Whether there was no worker for it.
     pub fn is_turned_away(&self) -> bool {
         self.aside.as_ref().is_some_and(|aside| aside.turned_away)
+    }
+
+    /// Takes the tunnel that the client's connection becomes behind the header section.
+    pub fn take_tunnel(&mut self) -> Option<Box<dyn Tunnel>> {
+        self.aside.as_mut()?.tunnel.take()
     }
 
     /// The same with another field.

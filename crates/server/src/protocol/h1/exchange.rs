@@ -59,7 +59,7 @@ pub(super) async fn run(
     let hints = connection.end_hints();
     let unread = !skip_content(&exchange.request, rest);
     reply.close |= unread;
-    let tunnel = reply.tunnel.take();
+    let tunnel = reply.take_tunnel();
     let close = !connection.keeps(&exchange.request, &reply) && tunnel.is_none();
     let status = reply.status;
     thread.clock.read();

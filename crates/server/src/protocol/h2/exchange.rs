@@ -45,7 +45,7 @@ pub(super) fn start(
         thread.clock.read();
         match answer {
             Ok(mut reply) | Err(ExchangeTrouble::Answer(mut reply)) => {
-                if let Some(tunnel) = reply.tunnel.take() {
+                if let Some(tunnel) = reply.take_tunnel() {
                     reply.body = tunnel::join(&thread, tunnel, asker.content);
                     return connection.answer(FinishedExchange { waiting, exchange, reply, unread: false });
                 }
