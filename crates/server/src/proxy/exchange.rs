@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use millrace_wire::chunked::Malformed;
 use millrace_wire::response::{Item, Outline, Reader};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use super::answer::{self, AppHead};
 use super::connect::AppConnection;
@@ -128,9 +128,9 @@ impl AppExchange {
             let before = self.upload.progress();
             let sent = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
             if sent.is_pending() && (self.upload.progress() != before || !was_sending) {
-                limit.as_mut().reset(Instant::now() + pause);
+                limit.as_mut().set(tokio::time::sleep(pause));
             } else if sent.is_ready() && was_sending {
-                limit.as_mut().reset(Instant::now() + response);
+                limit.as_mut().set(tokio::time::sleep(response));
             }
             was_sending = sent.is_pending();
             if let Poll::Ready(head) = self.poll_head(cx, hints, &mut content) {
@@ -328,7 +328,7 @@ impl PauseLimit {
     pub fn poll(&mut self, cx: &mut Context<'_>, time: Duration) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
         if !std::mem::replace(&mut self.1, true) {
-            sleep.as_mut().reset(Instant::now() + time);
+            sleep.as_mut().set(tokio::time::sleep(time));
         }
         sleep.as_mut().poll(cx)
     }

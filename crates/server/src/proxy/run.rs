@@ -18,7 +18,6 @@ use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
 use crate::message::request::Content;
-use crate::site::Site;
 
 /// A larger buffer is not kept.
 const BUFFER_KEEP: usize = 64 << 10;
@@ -28,10 +27,9 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Passes a request, whose content has been read, to the application of the site's proxy number `number`; returns the
-/// response as soon as its fields are known, and 502, 504 or 508 if there is none. Dropping the future ends the
-/// request at the application.
-pub async fn run(thread: &Rc<ProxyThread>, site: &Site, number: usize, request: &mut Request) -> Reply {
+/// Passes a request, whose content has been read, to the application of a proxy; returns the response as soon as its
+/// fields are known, and 502, 504 or 508 if there is none. Dropping the future ends the request at the application.
+pub async fn run(thread: &Rc<ProxyThread>, proxy: &Proxy, request: &mut Request) -> Reply {
     if head::is_loop(request) {
         thread.process.log.error(format_args!(
             "{}{} goes in a circle: proxy.to leads back to this server; correct it",
@@ -45,7 +43,6 @@ pub async fn run(thread: &Rc<ProxyThread>, site: &Site, number: usize, request: 
         return plain(400);
     }
     thread.stats.add(Counter::ProxyRequests, 1);
-    let proxy = &site.plan.proxies[number];
     let (mut tried, mut retries) = (Vec::new(), proxy.retries);
     loop {
         let application = thread.choose(proxy, &tried);

@@ -284,7 +284,7 @@ impl Exchange {
             client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
         }
         // Boxed: otherwise the future of each exchange would be as large as this one.
-        let running = Box::pin(proxy::run(&thread.proxy, &self.site, number, &mut self.request));
+        let running = Box::pin(proxy::run(&thread.proxy, &self.site.plan.proxies[number], &mut self.request));
         let mut reply = tokio::select! {
             biased;
             reply = running => reply,

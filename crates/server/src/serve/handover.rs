@@ -107,7 +107,7 @@ async fn from_application(
     target.extend(query.iter().filter(|byte| byte.is_ascii_graphic()));
     let keeps = |name: &str| !["connection", "upgrade"].iter().any(|other| name.eq_ignore_ascii_case(other));
     let mut derived = request.derived(&target, keeps, &[]);
-    Some(proxy::run(&thread.proxy, site, number, &mut derived).await)
+    Some(proxy::run(&thread.proxy, &site.plan.proxies[number], &mut derived).await)
 }
 
 /// A response without the fields that the script sets itself: it knows for whom the response is.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   respond ── ACME, rules of the site, PURGE
+//!      ├─ an application's path ── cache, proxy: content in, the application for this request
 //!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
 //!                   └──── PHP ── cache ── hit ─── Ready

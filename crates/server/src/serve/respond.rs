@@ -119,7 +119,7 @@ fn proxied_maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, number: usiz
     let (proxy, site) = (thread.proxy.clone(), site.clone());
     Rc::new(move |mut request: Request| {
         let (proxy, site) = (proxy.clone(), site.clone());
-        Box::pin(async move { proxy::run(&proxy, &site, number, &mut request).await })
+        Box::pin(async move { proxy::run(&proxy, &site.plan.proxies[number], &mut request).await })
     })
 }
 

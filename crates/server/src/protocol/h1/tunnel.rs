@@ -31,7 +31,7 @@ pub(super) async fn join(connection: &Connection, tunnel: Box<dyn Tunnel>, begun
             return Poll::Ready(());
         }
         if joint.moved() != before {
-            limit.as_mut().reset(tokio::time::Instant::now() + patience);
+            limit.as_mut().set(tokio::time::sleep(patience));
         }
         limit.as_mut().poll(cx)
     })

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use h2::RecvStream;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use crate::message::reply::{Aside, Body, ContentSource, Tunnel};
 use crate::protocol::ProtocolThread;
@@ -95,7 +95,7 @@ impl ContentSource for TunnelSource {
         loop {
             if self.shared.has_moved.replace(false) {
                 let patience = self.shared.tunnel.borrow().patience();
-                self.limit.as_mut().reset(Instant::now() + patience);
+                self.limit.as_mut().set(tokio::time::sleep(patience));
             }
             ready!(self.limit.as_mut().poll(cx));
             if !self.shared.has_moved.get() {
