@@ -66,16 +66,16 @@ pub(super) async fn run(
     let first_byte = exchange.elapsed(&thread);
     connection.enter(ConnectionPhase::Running);
     let mut sent = send::reply(connection, &exchange.request, hints, reply, close).await;
-    if let Some(tunnel) = tunnel {
-        if sent.whole {
-            sent.bytes = tunnel::join(connection, tunnel, std::mem::take(rest)).await;
-        }
-        sent.whole = false;
+    let switches = tunnel.is_some() && sent.whole;
+    if let Some(tunnel) = tunnel.filter(|_| switches) {
+        sent.bytes = tunnel::join(connection, tunnel, std::mem::take(rest)).await;
     }
     thread.clock.read();
     exchange.record(&thread, status, sent.bytes, first_byte);
     thread.buffers.give_back(exchange.request.head);
     match (sent.whole, close) {
+        // The client may still be sending when the application's end breaks: it should get what came before.
+        (true, _) if switches => NextStep::Linger,
         (false, _) => NextStep::Close,
         (true, true) if unread => NextStep::Linger,
         (true, true) => NextStep::Close,
