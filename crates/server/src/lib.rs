@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  client -> accept -> protocol -> serve -> htaccess -> route -> Route
-//!              tls       ^                   | files      static file, open-file cache
+//!              tls       ^                   | proxy      an application behind the server
+//!                        |                   | files      static file, open-file cache
 //!                        |                   | cache      page cache: a hit, or one PHP run for all waiting requests
 //!                        |                   | php        worker pool (own SAPI)
 //!                        |                   | redirect, refuse
@@ -26,6 +27,7 @@ mod serve;
 mod shield;
 
 mod acme;
+mod proxy;
 mod warm;
 
 mod cache;

@@ -65,6 +65,7 @@ fn route_word(route: &ExplainedRoute) -> &'static str {
     match route {
         ExplainedRoute::Page(_) => "page",
         ExplainedRoute::File => "file",
+        ExplainedRoute::Proxy(_) => "proxy",
         ExplainedRoute::Redirect(..) => "redirect",
         ExplainedRoute::Refuse(_) => "refused",
     }
@@ -73,6 +74,11 @@ fn route_word(route: &ExplainedRoute) -> &'static str {
 fn without_cache(route: &ExplainedRoute) -> String {
     match route {
         ExplainedRoute::Page(_) => String::new(),
+        ExplainedRoute::Proxy(path) => {
+            format!(
+                "an application responds, by the [[site.proxy]] with path = \"{path}\"; with cache = true its standard header fields decide"
+            )
+        }
         ExplainedRoute::File => "a file: PHP and the page cache have no part in it".to_owned(),
         ExplainedRoute::Redirect(status, to) => {
             format!("the server redirects to {to} with status {status}: explain that URL")

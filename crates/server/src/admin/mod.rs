@@ -17,6 +17,7 @@
 //! reload the server and see every site, so it is a Unix socket that only its owner can open, or a loopback address
 //! that trusts no web page: see [`AdminListener`] and [`http`].
 
+mod applications;
 mod backends;
 mod certificates;
 mod connections;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_settings::plan::{self, Address, CacheMode, Profile};
 use serde_json::{Value, json};
 
-use super::backends;
 use super::connections::Connections;
 use super::history::History;
 use super::machine::Machine;
@@ -17,12 +16,13 @@ use super::pages::CacheFigures;
 use super::php;
 use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, shield, uploads};
+use super::{applications, backends};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
-use crate::serve::{Setup, ShieldStatus};
+use crate::serve::{ApplicationStatus, Setup, ShieldStatus};
 
 /// Lines of `.htaccess` files that the status names.
 const HTACCESS_LINES: usize = 10;
@@ -87,6 +87,7 @@ pub struct Status {
     pages: CacheFigures,
     objects: Vec<SiteObjects>,
     pools: Vec<PhpStatus>,
+    applications: Vec<ApplicationStatus>,
     /// In the plan's order.
     sites: Vec<SiteTraffic>,
     setup: Arc<Setup>,
@@ -115,6 +116,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         pages: CacheFigures::gather(&state.process, Instant::now()),
         objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
+        applications: state.process.applications.status(&setup.plan),
         sites: sites::gather(&setup, stats, history),
         setup,
         uploads: state.process.uploads.running(),
@@ -163,6 +165,7 @@ impl Status {
                 "closing": self.htaccess.closing,
                 "lines": self.htaccess.lines,
             },
+            "applications": self.applications.iter().map(applications::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
             "shield": shield::json(&self.shield, &self.setup.plan.shield, &|counter| self.value(counter)),
             "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
@@ -179,6 +182,7 @@ impl Status {
             shield::write(&mut text, &self.shield, &self.setup.plan.shield, &|counter| self.value(counter));
         let _ = uploads::write(&mut text, &self.uploads, Instant::now());
         let _ = self.write_answers(&mut text);
+        let _ = applications::write(&mut text, &self.applications);
         if self.setup.sites.iter().any(|site| site.cache.is_some()) {
             let _ = self.pages.write(&mut text, &|counter| self.value(counter));
         }

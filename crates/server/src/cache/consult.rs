@@ -51,7 +51,7 @@ pub enum Waited {
     Again,
 }
 
-/// Looks a request up. `path` is its normalised path; `make` runs a script if necessary.
+/// Looks a request up that a script answers. `path` is its normalised path; `make` runs the script if necessary.
 pub fn consult(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
@@ -60,6 +60,29 @@ pub fn consult(
     make: &dyn Fn() -> PageMaker,
 ) -> Consulted {
     let Some(rules) = &site.cache else { return Consulted::Run(CacheStatus::NOTHING) };
+    consult_by(thread, site, (rules, true), request, path, make)
+}
+
+/// The same for an application, by rules of its own: it knows nothing about the visitors of the site's scripts.
+pub fn consult_proxied(
+    thread: &Rc<CacheThread>,
+    site: &Arc<Site>,
+    request: &Request,
+    path: &[u8],
+    make: &dyn Fn() -> PageMaker,
+) -> Consulted {
+    let Some(rules) = &site.proxy_cache else { return Consulted::Run(CacheStatus::NOTHING) };
+    consult_by(thread, site, (rules, false), request, path, make)
+}
+
+fn consult_by(
+    thread: &Rc<CacheThread>,
+    site: &Arc<Site>,
+    (rules, knows_visitors): (&Arc<Rules>, bool),
+    request: &Request,
+    path: &[u8],
+    make: &dyn Fn() -> PageMaker,
+) -> Consulted {
     let consulted = |request, stripped| {
         ROOM.with_borrow_mut(|key| {
             let asking = ask(rules, &settle::asked(site, request, path), key)?;
@@ -69,7 +92,7 @@ pub fn consult(
     };
     let stripped;
     let mut result = consulted(request, false);
-    if matches!(result, Err(Bypass::Cookie { .. })) {
+    if knows_visitors && matches!(result, Err(Bypass::Cookie { .. })) {
         match site.visitors.permit(thread, request) {
             // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must
             // not see them.

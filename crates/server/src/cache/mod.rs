@@ -50,11 +50,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use cache_status::CacheStatus;
-pub use consult::{Consulted, Waited, consult};
+pub use consult::{Consulted, Waited, consult, consult_proxied};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use lately::NotedResponse;
 pub use preview::{Decision, Preview, preview};
-pub use settle::settle;
+pub use settle::{settle, settle_proxied};
 
 use compressor::Compressor;
 use fill::Fill;

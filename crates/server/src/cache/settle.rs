@@ -50,6 +50,22 @@ pub fn settle(
     }
 }
 
+/// The same for a response of an application: unsafe methods invalidate the page of their URL.
+pub fn settle_proxied(
+    thread: &CacheThread,
+    site: &Site,
+    request: &Request,
+    reply: &mut Reply,
+    cache_status: CacheStatus,
+) {
+    let Some(rules) = &site.proxy_cache else { return };
+    let (method, mut path) = (request.head.method(), Vec::new());
+    if !matches!(method, "GET" | "HEAD") && path::normalise(request.raw_path(), &mut path).is_ok() {
+        purge(thread, rules, &place(site, request, &path), method, reply, &Aside::default());
+    }
+    cache_status::alone(reply, cache_status);
+}
+
 /// Gives a response to HEAD, which is never stored, the cache status of the response to GET. False if that is
 /// unknown.
 fn tell_as_get(

@@ -439,6 +439,7 @@ mod tests {
             runs_aside: false,
             is_shared: false,
             is_forwarded: false,
+            protocol: None,
             ruling: None,
         }
     }

@@ -18,6 +18,7 @@ use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
 use crate::php::SiteWorkers;
+use crate::proxy;
 use crate::site::{Script, Site};
 
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
@@ -219,6 +220,17 @@ impl Exchange {
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
+                Response::Proxy(number, cache_status) => {
+                    self.proxy(thread, client, number, cache_status).await
+                }
+                Response::ProxyPage(page, number) => match page.await {
+                    Waited::Reply(reply) => Ok(reply),
+                    Waited::Again if waits < MOST_WAITS => {
+                        waits += 1;
+                        continue;
+                    }
+                    _ => self.proxy(thread, client, number, CacheStatus::PASS).await,
+                },
                 Response::Again(check) => {
                     check.await;
                     continue;
@@ -272,6 +284,32 @@ impl Exchange {
         cache::settle(&thread.pages, &self.site.site, &self.request, &mut reply, cache_status);
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);
+        Ok(reply)
+    }
+
+    /// Passes the request to an application.
+    async fn proxy(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+        number: usize,
+        cache_status: CacheStatus,
+    ) -> Result<Reply, ExchangeTrouble> {
+        // What follows a switch of protocols is no content.
+        if self.request.protocol.is_none() {
+            let most = self.site.plan.body_bytes;
+            client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        }
+        // Boxed: otherwise the future of each exchange would be as large as this one.
+        let running = Box::pin(proxy::run(&thread.proxy, &self.site.plan.proxies[number], &mut self.request));
+        let mut reply = tokio::select! {
+            biased;
+            reply = running => reply,
+            () = poll_fn(|cx| client.poll_gone(cx)) => return Err(ExchangeTrouble::Gone),
+        };
+        if self.site.plan.proxies[number].cache {
+            cache::settle_proxied(&thread.pages, &self.site, &self.request, &mut reply, cache_status);
+        }
         Ok(reply)
     }
 

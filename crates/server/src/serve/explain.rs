@@ -15,6 +15,7 @@ use super::{ServeThread, Setup, rules};
 use crate::cache::{self, Preview, purge::OrderError};
 use crate::context::stats::SiteCauses;
 use crate::message::request::{Ends, Request};
+use crate::proxy;
 use crate::route::{self, Route};
 use crate::site::Profile;
 
@@ -190,6 +191,8 @@ pub enum ExplainedRoute {
     Page(Box<Preview>),
     /// A file.
     File,
+    /// An application: the path of its proxy.
+    Proxy(String),
     /// A redirect of the server's own: status, location.
     Redirect(u16, String),
     /// An error page of the server's own, with this status.
@@ -241,7 +244,13 @@ fn find_route_of(
         return ExplainedRoute::Refuse(reply.status);
     }
     let mut path = Vec::new();
-    let route = match route::at_the_door(site, request, &mut path) {
+    let at_the_door = route::at_the_door(site, request, &mut path);
+    if at_the_door.is_none()
+        && let Some(number) = proxy::find(&site.plan.proxies, &path)
+    {
+        return ExplainedRoute::Proxy(site.plan.proxies[number].path.clone());
+    }
+    let route = match at_the_door {
         Some(route) => route,
         None => match find(thread, site, request, &path) {
             Found::Route(route) => route,

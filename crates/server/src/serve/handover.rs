@@ -1,9 +1,10 @@
-//! Files that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script decides which clients may have a file, and
+//! Files, and responses of applications, that a script hands over by `X-Accel-Redirect` or `X-Sendfile`: the script decides which clients may have a file, and
 //! the server sends it like any other, with ranges, conditions and so on. Meanwhile the script's worker serves other
 //! requests.
 //!
 //! ```text
 //!   X-Accel-Redirect: /protected/a.zip ── the longest prefix in [site.internal] ──> its folder
+//!                     /app/a           ── the path of a [[site.proxy]] ────────────> the application
 //!                     /files/a.zip     ── none ──────────────────────────────────> the site's root
 //!   X-Sendfile: /srv/private/a.zip ────── the deepest of site.sendfile_roots ─────> itself
 //!               /srv/www/files/a.zip ──── below the root, no deeper one ──────────> the site's root
@@ -26,6 +27,7 @@ use super::ServeThread;
 use crate::files::{self, FileResponse, Node};
 use crate::message::Request;
 use crate::message::reply::{Fields, Handed, Reply, plain};
+use crate::proxy;
 use crate::route::segment_ends;
 use crate::site::{Script, Site};
 
@@ -56,6 +58,9 @@ pub async fn hand_over(
 ) -> Reply {
     let Some(aside) = reply.aside.take_if(|aside| aside.handed().is_some()) else { return reply };
     let Some((handed, field, name)) = aside.handed() else { return reply };
+    if let Some(sent) = from_application(thread, site, request, handed, name).await {
+        return merge(&reply.fields, without_those_of(sent, &reply.fields));
+    }
     let found = Search { thread, site }.find(handed, name, &script.filename);
     let sent = match found {
         Ok(entry) => {
@@ -79,6 +84,42 @@ pub async fn hand_over(
         }
     };
     merge(&reply.fields, sent)
+}
+
+/// The response of the application to which a location leads; `None`: it leads to no application.
+async fn from_application(
+    thread: &ServeThread,
+    site: &Site,
+    request: &Request,
+    handed: Handed,
+    name: &[u8],
+) -> Option<Reply> {
+    if handed != Handed::Location || site.plan.proxies.is_empty() {
+        return None;
+    }
+    let (raw, query) = name.split_at(memchr::memchr(b'?', name).unwrap_or(name.len()));
+    let mut path = Vec::new();
+    path::normalise(raw, &mut path).ok()?;
+    let number = proxy::find(&site.plan.proxies, &path)?;
+    // A script may not have encoded it; a space or a control character would end the request line.
+    let mut target = Vec::new();
+    proxy::escape(&path, &mut target);
+    target.extend(query.iter().filter(|byte| byte.is_ascii_graphic()));
+    let keeps = |name: &str| !["connection", "upgrade"].iter().any(|other| name.eq_ignore_ascii_case(other));
+    let mut derived = request.derived(&target, keeps, &[]);
+    Some(proxy::run(&thread.proxy, &site.plan.proxies[number], &mut derived).await)
+}
+
+/// A response without the fields that the script sets itself: it knows for whom the response is.
+fn without_those_of(mut sent: Reply, script: &Fields) -> Reply {
+    let is_set = |name: &str| {
+        let is = |other: &str| other.eq_ignore_ascii_case(name);
+        OF_THE_FILE.iter().any(|known| is(known) && !is("content-type"))
+            && script.iter().any(|(other, _)| is(other))
+    };
+    let fields = std::mem::take(&mut sent.fields);
+    fields.iter().filter(|(name, _)| !is_set(name)).for_each(|(name, value)| sent.fields.push(name, value));
+    sent
 }
 
 /// Why a file is not sent: status and advice.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   respond ── ACME, bans, rules of the site, PURGE
+//!      ├─ an application's path ── cache, proxy: content in, the application for this request
 //!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
 //!                   └──── PHP ── cache ── hit ─── Ready
@@ -27,6 +28,7 @@ pub mod sql;
 
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};
+pub use crate::proxy::{ApplicationStatus, watch as watch_applications};
 pub use crate::shield::{BanStatus, ShieldOrder, ShieldReport, ShieldStatus};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,

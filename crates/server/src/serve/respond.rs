@@ -14,6 +14,7 @@ use crate::htaccess::{self, ErrorPage, Origin, Ruled};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
+use crate::proxy;
 use crate::route::{self, FILE_METHODS, Route};
 use crate::site::{Network, Script, Site};
 
@@ -27,6 +28,10 @@ pub enum Response {
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// A script's response, after the request's content has arrived; and the cache status.
     Script(Script, CacheStatus),
+    /// The response of an application, after the request's content has arrived: the number of the site's proxy.
+    Proxy(usize, CacheStatus),
+    /// A cached page of an application, when it has been made, or else its response to this request alone.
+    ProxyPage(Pin<Box<dyn Future<Output = Waited>>>, usize),
     /// Something must be found out first: then the request is routed again.
     Again(Pin<Box<dyn Future<Output = ()>>>),
     /// Not here: the connection must go to an event loop that runs PHP.
@@ -73,10 +78,59 @@ fn decide(
     let mut path = thread.path.take();
     let response = match route::at_the_door(site, request, &mut path) {
         Some(route) => follow(thread, site, request, &path, route),
-        None => ruled(thread, site, request, &path),
+        None => match proxy::find(&site.plan.proxies, &path) {
+            // Only scripts lead there: see `handover`.
+            Some(number) if site.plan.proxies[number].internal => other(reply::plain(404)),
+            Some(number) => proxied(thread, site, request, &path, number),
+            // No other part of a site speaks another protocol (RFC 8441 section 4).
+            None if request.protocol.is_some() => other(reply::plain(501)),
+            None => ruled(thread, site, request, &path),
+        },
     };
     thread.path.replace(path);
     response
+}
+
+/// The response of an application, or a cached page of it. What may be a replay has to come again (RFC 8470 section
+/// 5.2).
+fn proxied(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    path: &[u8],
+    number: usize,
+) -> (ResponseClass, Response) {
+    let proxy = &site.plan.proxies[number];
+    if request.protocol.is_some() && !proxy.websocket {
+        return other(reply::plain(501));
+    }
+    let switches = request.protocol.is_some() || request.head.field("upgrade").is_some();
+    let consulted = match proxy.cache && !switches && !site.shows_certificate(request) {
+        true => {
+            let make = || proxied_maker(thread, site, number);
+            cache::consult_proxied(&thread.pages, &site.site, request, path, &make)
+        }
+        false => Consulted::Run(CacheStatus::NOTHING),
+    };
+    if let Some(outcome) = outcome(site, &consulted).filter(|_| proxy.cache) {
+        thread.stats.add_site(site.number, outcome, 1);
+    }
+    match consulted {
+        Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
+        Consulted::Run(cache_status) => (ResponseClass::Proxy, Response::Proxy(number, cache_status)),
+        Consulted::Hit(reply) => (ResponseClass::Page, Response::Ready(reply)),
+        Consulted::Wait(reply) => (ResponseClass::Proxy, Response::ProxyPage(reply, number)),
+        Consulted::Elsewhere => (ResponseClass::Proxy, Response::Elsewhere),
+    }
+}
+
+/// Asks an application, for the cache.
+fn proxied_maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, number: usize) -> PageMaker {
+    let (proxy, site) = (thread.proxy.clone(), site.clone());
+    Rc::new(move |mut request: Request| {
+        let (proxy, site) = (proxy.clone(), site.clone());
+        Box::pin(async move { proxy::run(&proxy, &site.plan.proxies[number], &mut request).await })
+    })
 }
 
 /// The result after the rules of `.htaccess` files; `path` is the request's normalised path.
@@ -255,8 +309,7 @@ fn from_script(
     script: Script,
 ) -> (ResponseClass, Response) {
     // A script's response to a client with a certificate is for that client alone.
-    let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
-    if known.is_some() && site.plan.clients.is_some() && !request.is_early() {
+    if site.shows_certificate(request) && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
     }
     if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {

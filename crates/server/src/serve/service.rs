@@ -18,6 +18,7 @@ use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
 use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
+use crate::proxy::{Applications, ProxyThread};
 use crate::shield::{self, Shield, ShieldThread};
 use crate::site;
 
@@ -116,6 +117,8 @@ pub struct Service {
     pub shield: Arc<Shield>,
     /// Compiled `.htaccess` files.
     htaccess: Arc<SharedFolders>,
+    /// Applications that requests were passed to.
+    pub applications: Arc<Applications>,
 }
 
 impl Service {
@@ -148,9 +151,19 @@ impl Service {
     /// Serves the sites of `setup`.
     pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
         let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
+        let applications = Arc::default();
         let plan = Swapped::new(setup.plan.clone());
-        let (setup, shield) = (Swapped::new(setup), Shield::new(process.clone()));
-        Arc::new(Service { process, setup, plan, cache, uploads, acme, shield, htaccess })
+        Arc::new(Service {
+            process: process.clone(),
+            setup: Swapped::new(setup),
+            plan,
+            cache,
+            uploads,
+            acme,
+            shield: Shield::new(process),
+            htaccess,
+            applications,
+        })
     }
 
     /// The setup in force.
@@ -195,6 +208,8 @@ pub struct ServeThread {
     pub pages: Rc<CacheThread>,
     /// Its part of PHP.
     pub php: Rc<PhpThread>,
+    /// Its part for applications behind the server.
+    pub proxy: Rc<ProxyThread>,
     /// Buffer for the normalised path of the request that is being routed.
     pub(super) path: RefCell<Vec<u8>>,
     setup: RefCell<SharedSetup>,
@@ -213,6 +228,7 @@ impl ServeThread {
             files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),
             php: context.clone(),
+            proxy: ProxyThread::new(&context, &service.applications),
             path: RefCell::default(),
             setup: RefCell::new(Rc::new(setup)),
             generation,

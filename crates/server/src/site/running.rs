@@ -10,10 +10,11 @@ use millrace_settings::plan;
 use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
-use super::profile::{Profile, Secrecy};
+use super::profile::{Caching, Profile, Secrecy};
 use super::script::WorkerKind;
 use super::visitors::Visitors;
 use crate::context::stats::OTHER_SITES;
+use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
 
 /// A site as it runs: its part of the plan, and values derived from it once.
@@ -37,6 +38,8 @@ pub struct Site {
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
+    /// The same for its applications; `None`: it has none whose responses are cached.
+    pub proxy_cache: Option<Arc<Rules>>,
     /// The PHP pool of a request.
     pub pools: PoolRules,
     /// What its PHP has found out about its visitors.
@@ -78,7 +81,10 @@ impl Site {
         let runs_front_controller =
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
         let network = Network::of(&plan);
+        let proxy_cache = Caching::proxied(&plan).map(Arc::new);
         let cache = profile.caching.rules(&plan).map(Arc::new);
+        // Without PHP, its applications' pages are the site's.
+        let cache = cache.or_else(|| proxy_cache.clone().filter(|_| plan.php.is_none()));
         // A network's pages have other tags.
         let is_network = network.as_ref().is_some_and(Network::is_network);
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
@@ -96,6 +102,7 @@ impl Site {
             network,
             runs_front_controller,
             cache,
+            proxy_cache,
             pools,
             visitors,
             overload_page,
@@ -140,6 +147,12 @@ impl Site {
                 .body(Body::Shared { bytes: page.clone(), start: 0, end: page.len() }),
         };
         reply.with("Cache-Control", "no-store")
+    }
+
+    /// Whether the client has shown a certificate that the site asks for: the response may be for that client alone.
+    pub fn shows_certificate(&self, request: &Request) -> bool {
+        let known = request.ends.tls.as_ref().and_then(|tls| tls.client.as_ref()?.certificate.as_ref());
+        known.is_some() && self.plan.clients.is_some()
     }
 
     /// Whether a file with this path is never served.

@@ -152,7 +152,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
     let reply = match response {
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,
-        Response::Page(page, _) => match page.await {
+        Response::Page(page, _) | Response::ProxyPage(page, _) => match page.await {
             Waited::Reply(reply) => reply,
             Waited::Again => {
                 return Fetched::because("not cached", 0, "another request for the page was running");
@@ -160,7 +160,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },
         // It would be made and dropped.
-        Response::Script(_, _) | Response::Again(_) | Response::Elsewhere => {
+        Response::Script(..) | Response::Proxy(..) | Response::Again(_) | Response::Elsewhere => {
             return Fetched::because("not cached", 0, "the request bypasses the page cache");
         }
     };

@@ -19,6 +19,7 @@ mod php_isolation;
 mod php_pools;
 mod php_workers;
 mod proxies;
+mod proxy;
 mod shield;
 mod sites;
 mod uploads;
@@ -65,6 +66,8 @@ const BOTH: Setting = Setting { place: Place::Both, ..ROW };
 const SITE: Setting = Setting { place: Place::Site, ..ROW };
 /// Rows of a `[[tls]]`.
 const TLS: Setting = Setting { place: Place::Tls, ..ROW };
+/// Rows of a `[[site.proxy]]`.
+const PROXY: Setting = Setting { place: Place::Proxy, ..ROW };
 
 pub(super) static PAGES: &[&Page] = &[
     &listening::PAGE,
@@ -76,6 +79,7 @@ pub(super) static PAGES: &[&Page] = &[
     &uploads::PAGE,
     &proxies::PAGE,
     &shield::PAGE,
+    &proxy::PAGE,
     &php::PAGE,
     &php_workers::PAGE,
     &overload::PAGE,
@@ -130,4 +134,9 @@ pub(super) static GROUPS: &[Group] = &[
     group("log", "[log]", "Access log and error log."),
     group("admin", "[admin]", "Where to serve `millrace status`, `millrace reload` and metrics."),
     group("site", "[[site]]", "A site: its names, its directory, its application."),
+    group(
+        "proxy",
+        "[[site.proxy]]",
+        "Requests of the site above it that an application gets over HTTP instead of PHP: see `docs/proxy.md`.",
+    ),
 ];

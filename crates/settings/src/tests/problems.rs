@@ -171,6 +171,54 @@ pin_threads = [true]
 trusted_proxies = ["10.0.0.1/8", "proxy", 5, "10.0.0.0/40"]
 {SITE}"#);
 
+    applications: r#"
+[[site]]
+root = "/srv/app"
+[[site.proxy]]
+path = "api/*"
+to = ["127.0.0.1:3000", "ftp://a", "http://a:99999", "http://a/b?c", "https://a/../b", 5]
+host = "a b"
+retries = 99
+health = { path = "up", intervall = "5s" }
+keep_alive = 3
+[[site.proxy]]
+path = "/b/*"
+to = []
+websocket = "yes"
+[[site.proxy]]
+path = "/a//b"
+"#;
+
+    applications_that_conflict: r#"
+[[site]]
+root = "/srv/app"
+proxy = 5
+[[site]]
+names = ["b"]
+root = "/srv/app"
+[site.proxy]
+path = "/x"
+[[site]]
+names = ["c"]
+[[site.proxy]]
+path = "/c"
+strip = true
+to = "unix:/srv/app/index.php"
+[[site.proxy]]
+path = "/c"
+to = "unix:/run/no.sock"
+ca = "/srv/none.pem"
+[proxy]
+path = "/"
+"#;
+
+    a_socket_that_is_not_there: r#"
+[[site]]
+[[site.proxy]]
+path = "/"
+to = "unix:/run/no.sock"
+"#;
+
     addresses: format!(r#"
 [server]
 listen = ["8080", "localhost:80", "http://127.0.0.1", "::1:80", "[::1]", "127.0.0.1:99999", "/run/a.sock", "unix:", "*:80"]

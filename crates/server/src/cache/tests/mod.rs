@@ -169,6 +169,7 @@ impl Scene {
             runs_aside: false,
             is_shared: false,
             is_forwarded: false,
+            protocol: None,
             ruling: None,
         }
     }

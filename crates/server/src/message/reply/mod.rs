@@ -9,6 +9,7 @@ mod fields;
 pub mod passing;
 mod plain;
 mod source;
+mod tunnel;
 mod weakened;
 
 use std::fs::File;
@@ -24,11 +25,12 @@ pub(crate) use encoder::tests::readable;
 pub use fields::{Fields, is_value, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::ContentSource;
+pub use tunnel::Tunnel;
 
 /// A response. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
 pub struct Reply {
-    /// Status code, 200-599.
+    /// Status code, 200-599; 101 with a [`Tunnel`].
     pub status: u16,
     /// Reason phrase, if the application set its own.
     pub reason: Option<Box<str>>,
@@ -47,7 +49,7 @@ pub struct Reply {
     pub has_site_fields: bool,
 }
 
-/// What a script reports to the server beside its response to the client. Never sent.
+/// What a script reports to the server beside its response to the client, or an application's connection. Never sent.
 #[derive(Debug, Default)]
 pub struct Aside {
     /// Fields that are meant for the server: `Millrace-Purge`, `X-LiteSpeed-Tag` and the like.
@@ -58,6 +60,8 @@ pub struct Aside {
     pub failed: bool,
     /// There was no worker for it: nothing ran, and this is the server's own response.
     pub turned_away: bool,
+    /// The client's connection, or its stream, belongs to this from the header section on.
+    pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
 impl Reply {
@@ -78,6 +82,11 @@ impl Reply {
     /// Whether there was no worker for it.
     pub fn is_turned_away(&self) -> bool {
         self.aside.as_ref().is_some_and(|aside| aside.turned_away)
+    }
+
+    /// Takes the tunnel that the client's connection becomes behind the header section.
+    pub fn take_tunnel(&mut self) -> Option<Box<dyn Tunnel>> {
+        self.aside.as_mut()?.tunnel.take()
     }
 
     /// The same with another field.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
-use super::{Connection, ConnectionPhase, NextStep, content, send};
+use super::{Connection, ConnectionPhase, NextStep, content, send, tunnel};
 use crate::context::budget::REQUEST_BYTES;
 use crate::message::Request;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread};
@@ -59,16 +59,23 @@ pub(super) async fn run(
     let hints = connection.end_hints();
     let unread = !skip_content(&exchange.request, rest);
     reply.close |= unread;
-    let close = !connection.keeps(&exchange.request, &reply);
+    let tunnel = reply.take_tunnel();
+    let close = !connection.keeps(&exchange.request, &reply) && tunnel.is_none();
     let status = reply.status;
     thread.clock.read();
     let first_byte = exchange.elapsed(&thread);
     connection.enter(ConnectionPhase::Running);
-    let sent = send::reply(connection, &exchange.request, hints, reply, close).await;
+    let mut sent = send::reply(connection, &exchange.request, hints, reply, close).await;
+    let switches = tunnel.is_some() && sent.whole;
+    if let Some(tunnel) = tunnel.filter(|_| switches) {
+        sent.bytes = tunnel::join(connection, tunnel, std::mem::take(rest)).await;
+    }
     thread.clock.read();
     exchange.record(&thread, status, sent.bytes, first_byte);
     thread.buffers.give_back(exchange.request.head);
     match (sent.whole, close) {
+        // The client may still be sending when the application's end breaks: it should get what came before.
+        (true, _) if switches => NextStep::Linger,
         (false, _) => NextStep::Close,
         (true, true) if unread => NextStep::Linger,
         (true, true) => NextStep::Close,

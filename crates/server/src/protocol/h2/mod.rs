@@ -33,6 +33,7 @@ mod priority;
 mod request;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod unread;
 mod watch;
 

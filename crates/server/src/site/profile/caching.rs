@@ -47,22 +47,18 @@ impl Caching {
             CacheMode::Standard => Rules::standard(),
             CacheMode::Profile => self.profile(plan),
         };
-        rules.dropped_arguments.extend(&plan.ignore_arguments);
-        rules.bypass_arguments.extend(&plan.bypass_arguments);
-        rules.bypass_cookies.extend(&plan.bypass_cookies);
-        rules.bypass_paths.extend(&plan.bypass_paths);
-        rules.chosen_paths.extend(&plan.bypass_paths);
-        rules.key_cookies.extend(&plan.key_cookies);
-        rules.chosen_cookies.extend(&plan.bypass_cookies);
-        rules.chosen_cookies.extend(&plan.key_cookies);
-        rules.key_device = plan.key_device;
-        rules.schemes_share = !plan.key_scheme;
-        rules.vary_fields.extend(&plan.vary_fields);
-        rules.grace.most = milliseconds(plan.stale_max);
-        rules.longest_life = milliseconds(plan.ttl.max);
-        rules.largest_page = plan.page_bytes;
-        rules.remember_refusal = milliseconds(plan.hit_for_miss);
+        apply(plan, &mut rules);
         Some(rules)
+    }
+
+    /// The rules for responses of a site's applications; `None`: none of them is cached.
+    pub fn proxied(site: &plan::Site) -> Option<Rules> {
+        let is_wanted = site.cache.mode != CacheMode::Off && site.proxies.iter().any(|proxy| proxy.cache);
+        is_wanted.then(|| {
+            let mut rules = Rules::standard();
+            apply(&site.cache, &mut rules);
+            rules
+        })
     }
 
     /// The application's rules for responses that say nothing.
@@ -93,6 +89,25 @@ impl Caching {
         };
         rules
     }
+}
+
+/// Adds what the settings say to the rules.
+fn apply(plan: &plan::SiteCache, rules: &mut Rules) {
+    rules.dropped_arguments.extend(&plan.ignore_arguments);
+    rules.bypass_arguments.extend(&plan.bypass_arguments);
+    rules.bypass_cookies.extend(&plan.bypass_cookies);
+    rules.bypass_paths.extend(&plan.bypass_paths);
+    rules.chosen_paths.extend(&plan.bypass_paths);
+    rules.key_cookies.extend(&plan.key_cookies);
+    rules.chosen_cookies.extend(&plan.bypass_cookies);
+    rules.chosen_cookies.extend(&plan.key_cookies);
+    rules.key_device = plan.key_device;
+    rules.schemes_share = !plan.key_scheme;
+    rules.vary_fields.extend(&plan.vary_fields);
+    rules.grace.most = milliseconds(plan.stale_max);
+    rules.longest_life = milliseconds(plan.ttl.max);
+    rules.largest_page = plan.page_bytes;
+    rules.remember_refusal = milliseconds(plan.hit_for_miss);
 }
 
 fn lifetimes(ttl: &plan::Ttl) -> Lifetimes {

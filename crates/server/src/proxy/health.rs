@@ -1,0 +1,68 @@
+//! Checks of applications, if the settings want them: on one event loop, for all.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use millrace_settings::plan::Proxy;
+
+use super::connect::{KnownApplication, ProxyThread};
+use super::exchange::AppExchange;
+use super::upload::AppUpload;
+use crate::message::request::Content;
+
+/// How often to see which checks are due.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Checks applications for as long as the event loop runs.
+pub async fn watch(thread: Rc<ProxyThread>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        thread.clock.read();
+        let (plan, now) = (thread.plan(), thread.shared.at(thread.clock.now()));
+        for proxy in plan.sites.iter().flat_map(|site| &site.proxies) {
+            let Some(path) = &proxy.health_path else { continue };
+            for url in &proxy.to {
+                let application = thread.known(proxy, url);
+                let interval = proxy.health_interval;
+                if application.shared.is_check_due(now, interval.as_millis() as u64) {
+                    let (thread, proxy, path) = (thread.clone(), proxy.clone(), path.clone());
+                    tokio::task::spawn_local(
+                        async move { check(&thread, &application, &proxy, &path).await },
+                    );
+                }
+            }
+        }
+    }
+}
+
+async fn check(thread: &ProxyThread, application: &KnownApplication, proxy: &Proxy, path: &str) {
+    let asked = tokio::time::timeout(proxy.health_interval, ask(thread, application, proxy, path)).await;
+    let log = &thread.process.log;
+    match asked.unwrap_or_else(|_| Err("it took too long (proxy.health.interval)".to_owned())) {
+        Ok(()) => application.shared.succeeds(log),
+        Err(why) => application.shared.fails_check(log, &format!("the check {path}: {why}")),
+    }
+}
+
+/// One check, on a connection of its own.
+async fn ask(
+    thread: &ProxyThread,
+    application: &KnownApplication,
+    proxy: &Proxy,
+    path: &str,
+) -> Result<(), String> {
+    let connection = thread.connect(application, proxy).await.map_err(|error| error.to_string())?;
+    let url = &application.shared.url;
+    let head = format!(
+        "GET {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Millrace\r\nConnection: close\r\n\r\n",
+        url.base, url.authority
+    );
+    let upload = AppUpload::new(head.into_bytes(), Content::Empty);
+    let mut exchange = AppExchange::new(connection, upload, false, None);
+    let limit = proxy.health_interval;
+    let begun = exchange.begin(None, limit, limit).await.map_err(|error| error.to_string())?;
+    match begun.outline.status {
+        200..=399 => Ok(()),
+        status => Err(format!("status {status}")),
+    }
+}
