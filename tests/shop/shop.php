@@ -60,7 +60,27 @@ final class WC_Session_Handler
 
     public function get_customer_id(): string
     {
-        return $this->id ?: ($this->id = 't_' . bin2hex(random_bytes(15)));
+        return $this->id ?: ($this->id = (string) get_current_user_id() ?: 't_' . bin2hex(random_bytes(15)));
+    }
+
+    /** The session is the account's in every browser. If there is something in a guest's cart, or nothing in the account's, the guest's stays. */
+    public function log_in(int $user): void
+    {
+        $guest = $this->data;
+        $this->id = (string) $user;
+        $this->data = $this->load();
+        if (!empty($guest['cart']) || empty($this->data['cart'])) {
+            [$this->data, $this->dirty] = [$guest, true];
+        }
+        $this->send();
+    }
+
+    /** The browser forgets the session; the account keeps it. */
+    public function log_out(): void
+    {
+        $this->save_data();
+        [$this->id, $this->data] = ['', []];
+        setcookie($this->cookie, '', time() - 3600, '/');
     }
 
     public function set_customer_session_cookie(bool $set): void
@@ -80,9 +100,15 @@ final class WC_Session_Handler
         $this->sent = true;
     }
 
-    /** Renews the cookie if it is time. */
+    /** Renews the cookie if it is time. The session of an account is for those who are logged in. */
     public function init_session_cookie(): void
     {
+        $user = (string) get_current_user_id();
+        if ($user !== '0' && $user !== $this->id || $user === '0' && is_numeric($this->id)) {
+            $this->id = $user ?: '';
+            $this->data = $this->id === '' ? [] : $this->load();
+            return;
+        }
         $found = $this->get_session_cookie();
         if ($found && (int) $found[2] <= time() && !headers_sent()) {
             $this->send();
@@ -405,6 +431,15 @@ add_action('init', function () {
     // What loading a shop's plugins costs each request, whatever it asks for.
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);
 }, 0);
+
+add_action('wp_login', function ($name, $user) {
+    WC()->session->log_in($user->ID);
+    WC()->cart->maybe_set_cart_cookies();
+}, 10, 2);
+add_action('wp_logout', function () {
+    WC()->session->log_out();
+    WC()->cart->maybe_set_cart_cookies();
+});
 
 // A nonce of the shop belongs to the session of a guest.
 add_filter('nonce_user_logged_out', fn ($user, $action = -1) => is_string($action) && str_starts_with($action, 'woocommerce') && WC()->session->has_session() ? WC()->session->get_customer_id() : $user, 10, 2);
