@@ -107,6 +107,7 @@ final class WC_Session_Handler
         if ($user !== '0' && $user !== $this->id || $user === '0' && is_numeric($this->id)) {
             $this->id = $user ?: '';
             $this->data = $this->id === '' ? [] : $this->load();
+            $this->data && !headers_sent() && $this->send();
             return;
         }
         $found = $this->get_session_cookie();

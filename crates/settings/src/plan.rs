@@ -42,7 +42,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Address of php-fpm or another FastCGI server.
+/// Address of php-fpm, another FastCGI server, or a Redis server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// `127.0.0.1:9000`, `[::1]:9000`, `php:9000`: a name is resolved for each connection.
@@ -274,6 +274,19 @@ pub struct SiteObjects {
     pub lost: PathBuf,
     /// Another user that may use it.
     pub user: Option<String>,
+    /// The Redis or Valkey server that has its objects; `None`: this process.
+    pub redis: Option<SiteRedis>,
+}
+
+/// Where a site's objects are on a Redis server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteRedis {
+    /// The server.
+    pub address: Backend,
+    /// Its password.
+    pub password: Option<Secret>,
+    /// The site's name there; `None`: a name that no other machine has.
+    pub label: Option<String>,
 }
 
 /// A secret. Its debug form hides it.

@@ -659,13 +659,16 @@ impl Value {
     fn none_of(kind: &table::Kind) -> Self {
         use table::Kind;
         match kind {
-            Kind::Name | Kind::UrlPath { .. } | Kind::Url { .. } | Kind::Email | Kind::Secret => {
-                Self::Text(None)
-            }
+            Kind::Name
+            | Kind::UrlPath { .. }
+            | Kind::Url { .. }
+            | Kind::Email
+            | Kind::Label
+            | Kind::Secret { .. } => Self::Text(None),
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),
-            Kind::Backends { .. } => Self::Backends(Vec::new()),
+            Kind::Backends { .. } | Kind::Backend { .. } => Self::Backends(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),

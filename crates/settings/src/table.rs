@@ -116,6 +116,8 @@ pub(crate) enum Kind {
     Addresses,
     /// Addresses to connect to by FastCGI; `word` stands for none.
     Backends { word: &'static str },
+    /// One such address of another server; `word` stands for none.
+    Backend { word: &'static str },
     /// Address blocks.
     Networks,
     /// Names of files, without a path.
@@ -138,8 +140,10 @@ pub(crate) enum Kind {
     Ini,
     /// A table of environment variables.
     Environment,
-    /// A secret text.
-    Secret,
+    /// A label of letters, digits, `.`, `_` and `-`.
+    Label,
+    /// A secret text of this length or more.
+    Secret { least: usize },
     /// A table of URL path prefixes and their directories.
     Places,
 }

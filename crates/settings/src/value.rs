@@ -69,7 +69,7 @@ pub(crate) enum Value {
     Duration(Duration),
     /// Of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`] and [`Kind::Secret`]; `None` is the word for none, or unset.
+    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`], [`Kind::Label`] and [`Kind::Secret`]; `None` is the word for none, or unset.
     Text(Option<String>),
     /// Of [`Kind::Path`].
     Path(Option<PathBuf>),
@@ -77,7 +77,7 @@ pub(crate) enum Value {
     Address(Option<Address>),
     /// Of [`Kind::Addresses`], each with its place.
     Addresses(Vec<(Address, Range<usize>)>),
-    /// Of [`Kind::Backends`].
+    /// Of [`Kind::Backends`] and [`Kind::Backend`].
     Backends(Vec<Backend>),
     /// Of [`Kind::Networks`].
     Networks(Vec<Network>),
@@ -127,6 +127,13 @@ impl Kind {
             }
             Self::Addresses => list::addresses(raw, base).map(Value::Addresses),
             Self::Backends { word } => list::backends(raw, word, base).map(Value::Backends),
+            Self::Backend { word } => {
+                let text = self.text(raw)?;
+                if text == word {
+                    return Ok(Value::Backends(Vec::new()));
+                }
+                name::backend(raw, text, base).map(|backend| Value::Backends(vec![backend]))
+            }
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),
@@ -143,7 +150,10 @@ impl Kind {
             Self::Fields => list::fields(raw).map(Value::Pairs),
             Self::Ini => list::ini(raw).map(Value::Pairs),
             Self::Environment => list::variables(raw).map(Value::Pairs),
-            Self::Secret => name::secret(raw, self.text(raw)?).map(|secret| Value::Text(Some(secret))),
+            Self::Label => name::label(raw, self.text(raw)?).map(|label| Value::Text(Some(label))),
+            Self::Secret { least } => {
+                name::secret(raw, self.text(raw)?, least).map(|secret| Value::Text(Some(secret)))
+            }
             Self::Folders => list::folders(raw, base).map(Value::Folders),
             Self::Places => list::places(raw, base).map(Value::Pairs),
         }
@@ -191,6 +201,9 @@ impl Kind {
                     "one or more addresses like \"unix:/path\", \"127.0.0.1:9000\", \"name:9000\", or \"{word}\""
                 )
             }
+            Self::Backend { word } => {
+                format!("an address like \"unix:/path\", \"127.0.0.1:6379\", \"name:6379\", or \"{word}\"")
+            }
             Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
@@ -205,7 +218,9 @@ impl Kind {
             Self::Fields => "a table of field names and strings".to_owned(),
             Self::Ini => "a table of ini names and strings, numbers or booleans".to_owned(),
             Self::Environment => "a table of environment variables and strings or numbers".to_owned(),
-            Self::Secret => "a secret of 16 characters or more".to_owned(),
+            Self::Label => "up to 64 letters, digits, `.`, `_` and `-`".to_owned(),
+            Self::Secret { least: 1 } => "a secret".to_owned(),
+            Self::Secret { least } => format!("a secret of {least} characters or more"),
             Self::Folders => "directories like \"/srv/private\"".to_owned(),
             Self::Places => "a table of URL paths like \"/protected/\" and their directories".to_owned(),
         }
@@ -221,7 +236,7 @@ impl Kind {
             Self::Choice(_) => "word",
             Self::Name => "name",
             Self::Path { .. } => "path",
-            Self::Address { .. } => "address",
+            Self::Address { .. } | Self::Backend { .. } => "address",
             Self::Addresses | Self::Backends { .. } => "addresses",
             Self::Networks => "addresses",
             Self::FileNames => "file names",
@@ -232,7 +247,8 @@ impl Kind {
             Self::Email => "mail address",
             Self::Folders => "directories",
             Self::Fields | Self::Ini | Self::Environment | Self::Places => "table",
-            Self::Secret => "secret",
+            Self::Label => "label",
+            Self::Secret { .. } => "secret",
         }
     }
 

@@ -29,7 +29,7 @@ use super::store::{
 };
 
 /// The version of this protocol.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Maximum operations in a frame: one client's frame must not hold up the others.
 const OPERATIONS: usize = 4096;
 /// Maximum bytes of a key.
@@ -65,6 +65,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Keys deleted.
     pub deleted: u64,
+    /// Flushes, of the site or of a group.
+    pub flushes: u64,
 }
 
 /// Carries out the operations of a frame (without its length). Objects that would make the answer longer than `room` are
@@ -142,13 +144,11 @@ fn operation(
         }
         6 => {
             let (tick, flushed) = store.flush(site);
-            outcome.flushed.push(flushed);
-            outcome.result(1, tick);
+            outcome.flush(flushed, tick);
         }
         7 => {
             let (tick, flushed) = store.flush_group(site, input.group()?);
-            outcome.flushed.push(flushed);
-            outcome.result(1, tick);
+            outcome.flush(flushed, tick);
         }
         8 => {
             let as_of = u64::from_le_bytes(input.number()?);
@@ -180,6 +180,12 @@ impl Outcome {
         self.stored += u64::from(status == 1);
         self.refused += u64::from(status == 0);
         self.result(status, tick);
+    }
+
+    fn flush(&mut self, flushed: Flushed, tick: u64) {
+        self.flushed.push(flushed);
+        self.flushes += 1;
+        self.result(1, tick);
     }
 
     fn result(&mut self, status: u8, tick: u64) {
