@@ -217,7 +217,7 @@ fn planned(root: &Path, admin: &AdminArgs) -> Result<DropInPlace, Failure> {
     let objects = site
         .and_then(|site| site.objects.as_ref().filter(|_| site.profile == Profile::WordPress))
         .ok_or_else(|| not_served(root, "this configuration"))?;
-    let redis = objects.redis.as_ref().map(|redis| redis.address.to_string());
+    let redis = objects.redis.address.as_ref().map(ToString::to_string);
     Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), redis, figures: None })
 }
 

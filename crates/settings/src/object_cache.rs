@@ -23,11 +23,11 @@ pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
         socket: dir.join(format!("{name}.sock")),
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),
-        redis: view.backends("object_cache.redis").pop().map(|address| SiteRedis {
-            address,
+        redis: SiteRedis {
+            address: view.backends("object_cache.redis").pop(),
             password: view.text("object_cache.redis_password").map(Secret),
             label: view.text("object_cache.label"),
-        }),
+        },
     })
 }
 

@@ -274,15 +274,15 @@ pub struct SiteObjects {
     pub lost: PathBuf,
     /// Another user that may use it.
     pub user: Option<String>,
-    /// The Redis or Valkey server that has its objects; `None`: this process.
-    pub redis: Option<SiteRedis>,
+    /// Where its objects are if a Redis or Valkey server has them.
+    pub redis: SiteRedis,
 }
 
 /// Where a site's objects are on a Redis server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteRedis {
-    /// The server.
-    pub address: Backend,
+    /// The server; `None`: this process has the objects.
+    pub address: Option<Backend>,
     /// Its password.
     pub password: Option<Secret>,
     /// The site's name there; `None`: a name that no other machine has.

@@ -32,7 +32,7 @@ pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
             root: text(&site.root),
             socket: text(&objects.socket),
             lost: text(&objects.lost),
-            redis: objects.redis.as_ref().map(|redis| redis.address.to_string()),
+            redis: objects.redis.address.as_ref().map(ToString::to_string),
             figures: board.of(&objects.socket),
         })
     };

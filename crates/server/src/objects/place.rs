@@ -28,8 +28,8 @@ pub struct Wanted {
     pub owner: Option<(u32, u32)>,
     /// Users that may connect.
     pub users: Vec<u32>,
-    /// The Redis server that has the objects.
-    pub redis: Option<SiteRedis>,
+    /// The Redis server that has the objects, if one has.
+    pub redis: SiteRedis,
 }
 
 /// A socket that listens, owned by this server.
@@ -121,7 +121,7 @@ pub fn take(wanted: &Wanted) -> io::Result<Option<Place>> {
         Err(error) => return Err(error.into()),
     }
     let lost = Lost::new(wanted)?;
-    if wanted.redis.is_none() {
+    if wanted.redis.address.is_none() {
         // A Redis server that has the objects later hears of no change until then.
         remove(&lost.settled())?;
     }
@@ -234,7 +234,7 @@ mod tests {
             lost: dir.path("a.lost"),
             owner: None,
             users: vec![0],
-            redis: None,
+            redis: SiteRedis::default(),
         }
     }
 
@@ -280,11 +280,10 @@ mod tests {
     fn what_was_flushed_is_known_after_a_restart() {
         let dir = Dir::new("objects-settled");
         let redis = SiteRedis {
-            address: millrace_settings::plan::Backend::Unix(dir.path("r.sock")),
-            password: None,
-            label: None,
+            address: Some(millrace_settings::plan::Backend::Unix(dir.path("r.sock"))),
+            ..SiteRedis::default()
         };
-        let on_redis = Wanted { redis: Some(redis), ..wanted(&dir) };
+        let on_redis = Wanted { redis, ..wanted(&dir) };
         let again = |wanted: &Wanted| take(wanted).unwrap().unwrap().lost;
         let lost = again(&on_redis);
         assert!(!lost.is_settled("a"), "at first");

@@ -207,7 +207,7 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
 /// The objects of a site that are on a Redis server. Changes of which it has not heard are reason for a flush.
 fn on_redis(wanted: &Wanted, lost: &place::Lost, log: &Log) -> Option<Rc<SiteOnRedis>> {
     let name = wanted.socket.file_stem()?.to_string_lossy();
-    let redis = Rc::new(SiteOnRedis::new(wanted.redis.clone()?, &name, log));
+    let redis = Rc::new(SiteOnRedis::new(&wanted.redis, &name, log)?);
     if !lost.is_settled(&redis.identity()) {
         redis.must_flush();
     }

@@ -19,7 +19,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use millrace_settings::plan;
+use millrace_settings::plan::{Backend, Secret, SiteRedis};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 
@@ -41,7 +41,8 @@ const FLUSH: &[u8] = &[6];
 
 /// The objects of a site.
 pub struct SiteOnRedis {
-    plan: plan::SiteRedis,
+    address: Backend,
+    password: Option<Secret>,
     log: Log,
     /// Prefix of all its keys.
     name: String,
@@ -69,11 +70,12 @@ struct Link {
 }
 
 impl SiteOnRedis {
-    /// The objects of a site whose own name is `name`; a flush is due.
-    pub fn new(plan: plan::SiteRedis, name: &str, log: &Log) -> SiteOnRedis {
+    /// The objects of a site whose own name is `name`; `None` if no Redis server has them.
+    pub fn new(plan: &SiteRedis, name: &str, log: &Log) -> Option<SiteOnRedis> {
         let name = plan.label.clone().unwrap_or_else(|| own_label(name));
-        SiteOnRedis {
-            plan,
+        Some(SiteOnRedis {
+            address: plan.address.clone()?,
+            password: plan.password.clone(),
             log: log.clone(),
             name: format!("millrace:{{{name}}}"),
             idle: RefCell::default(),
@@ -84,12 +86,12 @@ impl SiteOnRedis {
             due: Cell::new(0),
             done: Cell::new(0),
             flushing: Mutex::new(()),
-        }
+        })
     }
 
     /// What identifies the objects: they are others at another server, or with another name.
     pub fn identity(&self) -> String {
-        format!("{} {}", self.plan.address, self.name)
+        format!("{} {}", self.address, self.name)
     }
 
     /// Whether the last frame was answered, and the keys in the server's database then.
@@ -151,7 +153,7 @@ impl SiteOnRedis {
     /// Notes that a frame was answered, or why not.
     fn note(&self, error: Option<&io::Error>) {
         let had_failed = self.failed.replace(error.map(|_| Instant::now())).is_some();
-        let address = &self.plan.address;
+        let address = &self.address;
         match error {
             Some(error) => {
                 self.idle.take();
@@ -208,8 +210,8 @@ impl SiteOnRedis {
     }
 
     async fn connect(&self) -> io::Result<Link> {
-        let mut connection = RedisConnection::open(&self.plan.address).await?;
-        if let Some(password) = &self.plan.password {
+        let mut connection = RedisConnection::open(&self.address).await?;
+        if let Some(password) = &self.password {
             connection.ask(&[b"AUTH", password.0.as_bytes()]).await?.bytes()?;
         }
         let facts = connection.ask(&[b"INFO", b"server"]).await?.bytes()?;
