@@ -268,8 +268,8 @@ final class Millrace_Objects
             $errno = 0;
             $stream = self::connect(self::WAIT_FOR_CHANGE, $errno);
             $is_gone = $stream === null && in_array($errno, self::NOBODY, true);
-            if ($is_gone) {
-                file_put_contents(self::LOST, 'x', FILE_APPEND);
+            if ($is_gone && is_file(self::LOST)) {
+                $this->note();
             }
             $is_known = $stream === null ? $is_gone : self::converse($stream, $deletion, $kind, self::WAIT_FOR_CHANGE) !== null;
             if ($stream !== null) {
