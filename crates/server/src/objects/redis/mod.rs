@@ -143,8 +143,9 @@ impl SiteOnRedis {
         self.note(done.as_ref().err());
         let (outcome, generation, keys) = done?;
         self.keys.set(keys);
-        let old = self.generation.replace(generation.clone());
-        if old != generation {
+        // The answer to an earlier frame may come later. All generations have as many digits.
+        if generation > *self.generation.borrow() {
+            self.generation.replace(generation.clone());
             tokio::task::spawn_local(self.clone().remove_leftovers(generation));
         }
         Ok(outcome)
