@@ -130,7 +130,7 @@ final class Millrace_Objects
                 return null;
             }
             $this->process = getmypid();
-            $operations = "\1\2" . $operations;
+            $operations = "\1\3" . $operations;
             $kinds = 'h' . $kinds;
         }
         $this->round_trips++;
@@ -269,7 +269,8 @@ final class Millrace_Objects
     /**
      * The connection is lost: tells the server that something has changed, `deletion`, before PHP goes on.
      *
-     * - Nobody listens at the socket: the server's memory is gone, and with it all data.
+     * - Nobody listens at the socket: the server's memory is gone, and with it all data. A Redis server may still have the data: a byte is
+     *   appended, if the file is there, and Millrace looks at it when it starts.
      * - A server answers on a new connection: done.
      * - A server lives and does not answer in time, or refuses: a byte is appended to the file of lost reports. The server looks at
      *   it before it answers anybody, and forgets all objects of the site.
@@ -285,9 +286,11 @@ final class Millrace_Objects
         try {
             $errno = 0;
             $stream = self::connect(self::WAIT_FOR_CHANGE, $errno);
-            $is_known = $stream === null
-                ? in_array($errno, self::NOBODY, true)
-                : self::converse($stream, $deletion, $kind, self::WAIT_FOR_CHANGE) !== null;
+            $is_gone = $stream === null && in_array($errno, self::NOBODY, true);
+            if ($is_gone && is_file(self::LOST)) {
+                $this->note();
+            }
+            $is_known = $stream === null ? $is_gone : self::converse($stream, $deletion, $kind, self::WAIT_FOR_CHANGE) !== null;
             if ($stream !== null) {
                 fclose($stream);
             }

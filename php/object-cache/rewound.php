@@ -29,7 +29,8 @@ trait Millrace_Rewound
             [$group, $id] = explode("\0", $name, 2);
             if ($this->is_shared($group) && !in_array($group, $except, true)) {
                 $as_of = $this->as_of($group, $id);
-                $known .= pack('P', $as_of === self::LATEST ? $this->server->clock : $as_of) . $this->name($group, $id);
+                $as_of = $as_of === self::LATEST ? $this->server->clock : $as_of;
+                $known .= pack('PC', $as_of, $this->is_here($group, $id)) . $this->name($group, $id);
                 $count++;
             }
         }

@@ -60,7 +60,27 @@ final class WC_Session_Handler
 
     public function get_customer_id(): string
     {
-        return $this->id ?: ($this->id = 't_' . bin2hex(random_bytes(15)));
+        return $this->id ?: ($this->id = (string) get_current_user_id() ?: 't_' . bin2hex(random_bytes(15)));
+    }
+
+    /** The session is the account's in every browser. If there is something in a guest's cart, or nothing in the account's, the guest's stays. */
+    public function log_in(int $user): void
+    {
+        $guest = $this->data;
+        $this->id = (string) $user;
+        $this->data = $this->load();
+        if (!empty($guest['cart']) || empty($this->data['cart'])) {
+            [$this->data, $this->dirty] = [$guest, true];
+        }
+        $this->send();
+    }
+
+    /** The browser forgets the session; the account keeps it. */
+    public function log_out(): void
+    {
+        $this->save_data();
+        [$this->id, $this->data] = ['', []];
+        setcookie($this->cookie, '', time() - 3600, '/');
     }
 
     public function set_customer_session_cookie(bool $set): void
@@ -80,9 +100,16 @@ final class WC_Session_Handler
         $this->sent = true;
     }
 
-    /** Renews the cookie if it is time. */
+    /** Renews the cookie if it is time. The session of an account is for those who are logged in. */
     public function init_session_cookie(): void
     {
+        $user = (string) get_current_user_id();
+        if ($user !== '0' && $user !== $this->id || $user === '0' && is_numeric($this->id)) {
+            $this->id = $user ?: '';
+            $this->data = $this->id === '' ? [] : $this->load();
+            $this->data && !headers_sent() && $this->send();
+            return;
+        }
         $found = $this->get_session_cookie();
         if ($found && (int) $found[2] <= time() && !headers_sent()) {
             $this->send();
@@ -406,6 +433,15 @@ add_action('init', function () {
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);
 }, 0);
 
+add_action('wp_login', function ($name, $user) {
+    WC()->session->log_in($user->ID);
+    WC()->cart->maybe_set_cart_cookies();
+}, 10, 2);
+add_action('wp_logout', function () {
+    WC()->session->log_out();
+    WC()->cart->maybe_set_cart_cookies();
+});
+
 // A nonce of the shop belongs to the session of a guest.
 add_filter('nonce_user_logged_out', fn ($user, $action = -1) => is_string($action) && str_starts_with($action, 'woocommerce') && WC()->session->has_session() ? WC()->session->get_customer_id() : $user, 10, 2);
 
@@ -591,6 +627,10 @@ add_action('wp_enqueue_scripts', function () {
         })();
         JS);
 });
+
+// As WooCommerce: with something in the cart, the browser loads the scripts of the checkout early.
+add_filter('wp_resource_hints', fn ($urls, $relation) => $relation === 'prefetch' && !WC()->cart->is_empty()
+    ? array_merge($urls, [['href' => home_url('/wp-includes/js/dist/data.min.js'), 'as' => 'script']]) : $urls, 10, 2);
 
 function test_received(int $order): string
 {

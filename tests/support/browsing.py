@@ -5,6 +5,7 @@
     answer, cart, notices = visitor.view("/shop/")
 """
 
+import dataclasses
 import json
 import re
 import urllib.parse
@@ -45,9 +46,12 @@ class Visitor(shop.Client):
         super().__init__(site.port, address)
         self.site, self.memory, self.views = site, {}, {}
 
-    def view(self, path, form=None):
-        """A page as the visitor sees it, at the end of redirects: (answer, the cart in the header, notices)."""
-        answer = self.ask(path, form)
+    def view(self, path, form=None, earlier=None):
+        """A page as the visitor sees it, at the end of redirects: (answer, the cart in the header, notices). The browser may have it from
+        an `earlier` answer; then it asks whether that is still the page."""
+        answer = self.ask(path, form, etag=earlier and earlier.fields["ETag"])
+        if earlier and answer.status == 304:
+            answer = dataclasses.replace(earlier, took=answer.took)
         while answer.status in (301, 302, 303):
             place = urllib.parse.urlsplit(answer.fields["Location"])
             path, form = place.path + (f"?{place.query}" if place.query else ""), None

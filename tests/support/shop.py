@@ -95,11 +95,13 @@ class Client:
     def __init__(self, port, address="127.0.0.1"):
         self.port, self.address, self.cookies, self.connection = port, address, {}, None
 
-    def ask(self, path, form=None, call=False, method=None, timeout=90):
-        """One request; `form` is posted, `call` is what a script of a page sends. Raises OSError or HTTPException if there is no answer."""
+    def ask(self, path, form=None, call=False, method=None, timeout=90, etag=None):
+        """One request; `form` is posted, `call` is what a script of a page sends, `etag` is that of the page that the browser has. Raises OSError or HTTPException if there is no answer."""
         fields = {"Host": f"127.0.0.1:{self.port}", **BROWSER, **(CALL if call else NAVIGATION)}
         if self.cookies:
             fields["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        if etag:
+            fields["If-None-Match"] = etag
         body = None
         if form is not None:
             fields["Content-Type"], body = "application/x-www-form-urlencoded", urllib.parse.urlencode(form)

@@ -4,9 +4,10 @@
 //! runs, they are those of the configuration.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use millrace_settings::plan::Profile;
 use serde_json::Value;
@@ -27,6 +28,11 @@ const PARTS: [&str; 5] = [
 /// In every version of our drop-in, and in no other.
 const MARK: &str = "Millrace object cache drop-in.";
 const NAME: &str = "object-cache.php";
+/// A frame with the operation HELLO, and the length of its answer (crates/server/src/objects/protocol.rs).
+const HELLO: &[u8] = &[2, 0, 0, 0, 1, 3];
+const HELLO_ANSWER: usize = 17;
+/// Time for that answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes the drop-in.
 ///
@@ -98,7 +104,7 @@ pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
             }
             let note = if is_changed { " (changed by hand)" } else { "" };
             say(&format!("on{note}: {shown}; {}{}", state(&place), figures(&place)))?;
-            if place.answers() { Ok(()) } else { Err(silent(&place)) }
+            place.greet().map_err(|_| silent(&place))
         }
     }
 }
@@ -107,24 +113,43 @@ pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
 struct DropInPlace {
     socket: PathBuf,
     lost: PathBuf,
+    /// The Redis server that has the objects.
+    redis: Option<String>,
     figures: Option<Value>,
 }
 
 impl DropInPlace {
-    fn answers(&self) -> bool {
-        UnixStream::connect(&self.socket).is_ok()
+    /// Says hello, as the drop-in does. With a Redis server, that has to answer, too.
+    fn greet(&self) -> std::io::Result<()> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(HELLO)?;
+        stream.read_exact(&mut [0; HELLO_ANSWER])
     }
 }
 
 fn state(place: &DropInPlace) -> String {
     let socket = place.socket.display();
-    match UnixStream::connect(&place.socket) {
-        Ok(_) => format!("the server answers at {socket}"),
-        Err(error) => format!("no server answers at {socket} ({error}): until then every lookup is a miss"),
+    match (place.greet(), &place.redis) {
+        (Ok(()), None) => format!("the server answers at {socket}"),
+        (Ok(()), Some(redis)) => {
+            format!("the server answers at {socket}; the Redis server {redis} has the objects")
+        }
+        (Err(_), Some(redis)) if UnixStream::connect(&place.socket).is_ok() => format!(
+            "the server answers at {socket}, but the Redis server {redis} does not answer: until then every lookup is a miss"
+        ),
+        (Err(error), _) => {
+            format!("no server answers at {socket} ({error}): until then every lookup is a miss")
+        }
     }
 }
 
 fn silent(place: &DropInPlace) -> Failure {
+    if let Some(redis) = place.redis.as_ref().filter(|_| UnixStream::connect(&place.socket).is_ok()) {
+        return Failure::new(format!("the Redis server {redis} does not answer")).next(
+            "start it, or correct object_cache.redis and object_cache.redis_password; the site works without it, as if it had no object cache",
+        );
+    }
     Failure::new(format!("no server answers at {}", place.socket.display())).next(
         "start `millrace serve` with this site and object_cache.enabled; the site works without it, as if it had no object cache",
     )
@@ -133,6 +158,16 @@ fn silent(place: &DropInPlace) -> Failure {
 fn figures(place: &DropInPlace) -> String {
     let Some(figures) = &place.figures else { return String::new() };
     let of = |name: &str| figures[name].as_u64().unwrap_or(0);
+    if place.redis.is_some() {
+        return format!(
+            "\n{} keys in its database, with those of others; {} of {} lookups found; {} refused because they had changed; {} lost reports",
+            of("redis_keys"),
+            of("hits"),
+            of("lookups"),
+            of("refused"),
+            of("lost")
+        );
+    }
     format!(
         "\n{} objects, {} bytes; {} of {} lookups found; {} refused because they had changed; {} evicted; {} lost reports",
         of("objects"),
@@ -166,7 +201,8 @@ fn told(root: &Path, status: &str) -> Result<DropInPlace, Failure> {
     let site = sites.iter().find(is_it).ok_or_else(|| not_served(root, "the running server"))?;
     let path = |name: &str| PathBuf::from(site[name].as_str().unwrap_or_default());
     let figures = Some(site["figures"].clone()).filter(|figures| !figures.is_null());
-    Ok(DropInPlace { socket: path("socket"), lost: path("lost"), figures })
+    let redis = site["redis"].as_str().map(str::to_owned);
+    Ok(DropInPlace { socket: path("socket"), lost: path("lost"), redis, figures })
 }
 
 /// The place in the configuration; without a file, that of `millrace serve SITE_DIR`.
@@ -182,7 +218,8 @@ fn planned(root: &Path, admin: &AdminArgs) -> Result<DropInPlace, Failure> {
     let objects = site
         .and_then(|site| site.objects.as_ref().filter(|_| site.profile == Profile::WordPress))
         .ok_or_else(|| not_served(root, "this configuration"))?;
-    Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), figures: None })
+    let redis = objects.redis.address.as_ref().map(ToString::to_string);
+    Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), redis, figures: None })
 }
 
 fn not_served(root: &Path, by: &str) -> Failure {
@@ -316,7 +353,12 @@ mod tests {
     use super::*;
 
     fn place() -> DropInPlace {
-        DropInPlace { socket: "/run/it's/a.sock".into(), lost: "/run/a.lost".into(), figures: None }
+        DropInPlace {
+            socket: "/run/it's/a.sock".into(),
+            lost: "/run/a.lost".into(),
+            redis: None,
+            figures: None,
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::plan::{ObjectCache, SiteObjects};
+use crate::plan::{ObjectCache, Secret, SiteObjects, SiteRedis};
 use crate::resolve::View;
 
 /// The settings that all sites share.
@@ -23,6 +23,11 @@ pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
         socket: dir.join(format!("{name}.sock")),
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),
+        redis: SiteRedis {
+            address: view.backends("object_cache.redis").pop(),
+            password: view.text("object_cache.redis_password").map(Secret),
+            label: view.text("object_cache.label"),
+        },
     })
 }
 

@@ -44,7 +44,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Address of php-fpm or another FastCGI server.
+/// Address of php-fpm, another FastCGI server, or a Redis server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// `127.0.0.1:9000`, `[::1]:9000`, `php:9000`: a name is resolved for each connection.
@@ -407,6 +407,19 @@ pub struct SiteObjects {
     pub lost: PathBuf,
     /// Another user that may use it.
     pub user: Option<String>,
+    /// Where its objects are if a Redis or Valkey server has them.
+    pub redis: SiteRedis,
+}
+
+/// Where a site's objects are on a Redis server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteRedis {
+    /// The server; `None`: this process has the objects.
+    pub address: Option<Backend>,
+    /// Its password.
+    pub password: Option<Secret>,
+    /// The site's name there; `None`: a name that no other machine has.
+    pub label: Option<String>,
 }
 
 /// A secret. Its debug form hides it.

@@ -712,13 +712,14 @@ impl Value {
             | Kind::UrlPath { .. }
             | Kind::Url { .. }
             | Kind::Email
-            | Kind::Secret
+            | Kind::Label
+            | Kind::Secret { .. }
             | Kind::Host { .. }
             | Kind::Location => Self::Text(None),
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),
-            Kind::Backends { .. } => Self::Backends(Vec::new()),
+            Kind::Backends { .. } | Kind::Backend { .. } => Self::Backends(Vec::new()),
             Kind::Applications => Self::Applications(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The text with `*` for each byte of a secret value. Positions in the text stay the same.
 pub(crate) fn masked(text: &str) -> Cow<'_, str> {
-    if !text.contains("env") && !text.contains("purge_token") {
+    if !text.contains("env") && !text.contains("purge_token") && !text.contains("password") {
         return text.into();
     }
     let (mut out, mut in_table) = (String::with_capacity(text.len()), false);
@@ -16,8 +16,10 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
         }
         let key = begins.split('=').next().unwrap_or_default();
         let key = key.rsplit(' ').find(|word| !word.is_empty()).unwrap_or_default();
-        let is_secret = in_table || key.split('.').any(|part| matches!(part, "env" | "purge_token"));
-        if is_secret { mask(line, key.ends_with("purge_token"), &mut out) } else { out.push_str(line) }
+        let is_secret =
+            in_table || key.split('.').any(|part| matches!(part, "env" | "purge_token" | "redis_password"));
+        let may_be_bare = key.ends_with("purge_token") || key.ends_with("redis_password");
+        if is_secret { mask(line, may_be_bare, &mut out) } else { out.push_str(line) }
     }
     out.into()
 }

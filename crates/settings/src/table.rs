@@ -124,6 +124,8 @@ pub(crate) enum Kind {
     Host { words: &'static [(&'static str, &'static str)] },
     /// A path as in a URL: exactly this one, or with a slash at its end everything below it.
     Location,
+    /// One such address of another server; `word` stands for none.
+    Backend { word: &'static str },
     /// Address blocks.
     Networks,
     /// Names of files, without a path.
@@ -146,8 +148,10 @@ pub(crate) enum Kind {
     Ini,
     /// A table of environment variables.
     Environment,
-    /// A secret text.
-    Secret,
+    /// A label of letters, digits, `.`, `_` and `-`.
+    Label,
+    /// A secret text of this length or more.
+    Secret { least: usize },
     /// A table of URL path prefixes and their directories.
     Places,
 }

@@ -70,7 +70,8 @@ pub(crate) enum Value {
     Duration(Duration),
     /// Of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`], [`Kind::Secret`], [`Kind::Host`] and [`Kind::Location`]; `None` is the word for none, or unset.
+    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`], [`Kind::Label`], [`Kind::Secret`], [`Kind::Host`] and
+    /// [`Kind::Location`]; `None` is the word for none, or unset.
     Text(Option<String>),
     /// Of [`Kind::Path`].
     Path(Option<PathBuf>),
@@ -78,7 +79,7 @@ pub(crate) enum Value {
     Address(Option<Address>),
     /// Of [`Kind::Addresses`], each with its place.
     Addresses(Vec<(Address, Range<usize>)>),
-    /// Of [`Kind::Backends`].
+    /// Of [`Kind::Backends`] and [`Kind::Backend`].
     Backends(Vec<Backend>),
     /// Of [`Kind::Applications`].
     Applications(Vec<AppUrl>),
@@ -135,6 +136,13 @@ impl Kind {
                 application::host(raw, self.text(raw)?, words).map(|host| Value::Text(Some(host)))
             }
             Self::Location => application::location(raw, self.text(raw)?).map(|path| Value::Text(Some(path))),
+            Self::Backend { word } => {
+                let text = self.text(raw)?;
+                if text == word {
+                    return Ok(Value::Backends(Vec::new()));
+                }
+                name::backend(raw, text, base).map(|backend| Value::Backends(vec![backend]))
+            }
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),
@@ -151,7 +159,10 @@ impl Kind {
             Self::Fields => list::fields(raw).map(Value::Pairs),
             Self::Ini => list::ini(raw).map(Value::Pairs),
             Self::Environment => list::variables(raw).map(Value::Pairs),
-            Self::Secret => name::secret(raw, self.text(raw)?).map(|secret| Value::Text(Some(secret))),
+            Self::Label => name::label(raw, self.text(raw)?).map(|label| Value::Text(Some(label))),
+            Self::Secret { least } => {
+                name::secret(raw, self.text(raw)?, least).map(|secret| Value::Text(Some(secret)))
+            }
             Self::Folders => list::folders(raw, base).map(Value::Folders),
             Self::Places => list::places(raw, base).map(Value::Pairs),
         }
@@ -210,6 +221,9 @@ impl Kind {
                 format!("{}, or a host like \"app.example.com\"", words.join(", "))
             }
             Self::Location => "a path like \"/api/\" (and everything below it) or \"/feed\" (only this one)".to_owned(),
+            Self::Backend { word } => {
+                format!("an address like \"unix:/path\", \"127.0.0.1:6379\", \"name:6379\", or \"{word}\"")
+            }
             Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
@@ -224,7 +238,9 @@ impl Kind {
             Self::Fields => "a table of field names and strings".to_owned(),
             Self::Ini => "a table of ini names and strings, numbers or booleans".to_owned(),
             Self::Environment => "a table of environment variables and strings or numbers".to_owned(),
-            Self::Secret => "a secret of 16 characters or more".to_owned(),
+            Self::Label => "up to 64 letters, digits, `.`, `_` and `-`".to_owned(),
+            Self::Secret { least: 1 } => "a secret".to_owned(),
+            Self::Secret { least } => format!("a secret of {least} characters or more"),
             Self::Folders => "directories like \"/srv/private\"".to_owned(),
             Self::Places => "a table of URL paths like \"/protected/\" and their directories".to_owned(),
         }
@@ -240,7 +256,7 @@ impl Kind {
             Self::Choice(_) => "word",
             Self::Name => "name",
             Self::Path { .. } => "path",
-            Self::Address { .. } => "address",
+            Self::Address { .. } | Self::Backend { .. } => "address",
             Self::Addresses | Self::Backends { .. } => "addresses",
             Self::Applications => "URLs",
             Self::Host { .. } => "host",
@@ -254,7 +270,8 @@ impl Kind {
             Self::Email => "mail address",
             Self::Folders => "directories",
             Self::Fields | Self::Ini | Self::Environment | Self::Places => "table",
-            Self::Secret => "secret",
+            Self::Label => "label",
+            Self::Secret { .. } => "secret",
         }
     }
 

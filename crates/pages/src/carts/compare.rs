@@ -2,7 +2,8 @@
 //! browser replaces (named by simple selectors: `div.widget_shopping_cart_content`, `#cart`, `a.cart-contents`), and
 //! WordPress's nonces, ten hexadecimal digits behind the word "nonce", which change every twelve hours; and what PHP's
 //! `uniqid()` has made of the time within the last days, 13 hexadecimal digits; and the number of Gravatar's host, which
-//! WordPress chooses at random.
+//! WordPress chooses at random; and `<link rel="prefetch">`, by which WooCommerce has the browser load the scripts of the checkout
+//! early if there is something in the cart (`AssetsController::add_resource_hints()`): it shows nothing.
 //!
 //! A selector that is not understood leaves nothing out, and an element that is only on one of the pages is a
 //! difference: every doubt makes the pages differ.
@@ -111,6 +112,10 @@ impl<'a> HtmlTag<'a> {
         names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()))
     }
 
+    fn is_prefetch(&self) -> bool {
+        self.is(&["link"]) && self.attribute("rel") == Some(b"prefetch")
+    }
+
     /// The value of a quoted attribute.
     fn attribute(&self, wanted: &str) -> Option<&'a [u8]> {
         let mut rest = self.rest.trim_ascii_start();
@@ -144,8 +149,13 @@ impl<'a> HtmlTag<'a> {
 fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(page.len());
     let mut from = 0;
-    if !selectors.is_empty() {
+    if !selectors.is_empty() || memchr::memmem::find(page, b"prefetch").is_some() {
         each_tag(page, 0, |start, tag| {
+            if tag.is_prefetch() {
+                out.extend_from_slice(&page[from..start]);
+                from = tag.end + usize::from(page.get(tag.end) == Some(&b'\n'));
+                return Some(from);
+            }
             if tag.closes || !selectors.iter().any(|selector| selector.matches(tag)) {
                 return Some(tag.end);
             }
@@ -286,6 +296,22 @@ mod tests {
         ] {
             assert!(!same(&page(one), &page(other), &[]), "{one}");
         }
+    }
+
+    #[test]
+    fn prefetched_resources_may_differ() {
+        let page =
+            |hints: &str| format!("<head>\n{hints}<link rel='stylesheet' href='/a.css' />\n</head><b>x</b>");
+        let hint = "<link href='/checkout.js?ver=1' as='script' rel='prefetch' />\n";
+        assert!(same(&page(""), &page(&hint.repeat(3)), &[]) && same(&page(hint), &page(""), &["#x"]));
+        for other in [
+            "<link href='/b.css' rel='stylesheet' />\n",
+            "<link href='/b.js' rel='preload' />\n",
+            "<a rel='prefetch'>b</a>",
+        ] {
+            assert!(!same(&page(""), &page(other), &[]), "{other}");
+        }
+        assert!(!same("<script>'<link rel=prefetch>'</script>", "<script>''</script>", &[]), "in a script");
     }
 
     #[test]

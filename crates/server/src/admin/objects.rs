@@ -16,6 +16,8 @@ pub(super) struct SiteObjects {
     root: String,
     socket: String,
     lost: String,
+    /// The address of the Redis server that has the objects.
+    redis: Option<String>,
     /// `None`: it could not be opened, or another server has it.
     figures: Option<ObjectFigures>,
 }
@@ -30,6 +32,7 @@ pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
             root: text(&site.root),
             socket: text(&objects.socket),
             lost: text(&objects.lost),
+            redis: objects.redis.address.as_ref().map(ToString::to_string),
             figures: board.of(&objects.socket),
         })
     };
@@ -55,6 +58,8 @@ pub(super) fn json(all: &[SiteObjects]) -> Value {
             "objects": figures.objects,
             "bytes": figures.bytes,
             "evicted": figures.evicted,
+            "redis_answers": figures.redis.map(|(is_alive, _)| is_alive),
+            "redis_keys": figures.redis.map(|(_, keys)| keys),
         })
     };
     let one = |site: &SiteObjects| {
@@ -63,6 +68,7 @@ pub(super) fn json(all: &[SiteObjects]) -> Value {
             "root": site.root,
             "socket": site.socket,
             "lost": site.lost,
+            "redis": site.redis,
             "figures": site.figures.as_ref().map(figures),
         })
     };
@@ -77,13 +83,20 @@ pub(super) fn write(text: &mut String, all: &[SiteObjects]) -> std::fmt::Result 
         writeln!(text, "\nObject cache")?;
     }
     for (site, figures) in used {
+        let objects = match figures.redis {
+            Some((true, keys)) => format!("at a Redis server with {} keys", grouped(keys)),
+            Some((false, _)) => "at a Redis server that does not answer".to_owned(),
+            None => format!(
+                "{} objects, {}, {} evicted",
+                grouped(figures.objects),
+                bytes(figures.bytes),
+                grouped(figures.evicted)
+            ),
+        };
         writeln!(
             text,
-            "  {}: {} objects, {}, {} evicted; {} of {} lookups found ({}); {} connections",
+            "  {}: {objects}; {} of {} lookups found ({}); {} connections",
             site.site,
-            grouped(figures.objects),
-            bytes(figures.bytes),
-            grouped(figures.evicted),
             grouped(figures.hits),
             grouped(figures.lookups),
             share(figures.hits, figures.lookups),
@@ -142,6 +155,7 @@ mod tests {
             root: text("/srv/a"),
             socket: text("/run/a.sock"),
             lost: text("/run/a.lost"),
+            redis: None,
             figures,
         }
     }

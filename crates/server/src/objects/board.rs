@@ -36,6 +36,8 @@ pub struct ObjectFigures {
     pub bytes: u64,
     /// Objects evicted to make room.
     pub evicted: u64,
+    /// The Redis server that has the objects: whether it has answered the last frame, and the keys in its database, those of others included.
+    pub redis: Option<(bool, u64)>,
 }
 
 impl ObjectFigures {
@@ -47,7 +49,7 @@ impl ObjectFigures {
         self.stored += outcome.stored;
         self.refused += outcome.refused;
         self.deleted += outcome.deleted;
-        self.flushes += outcome.flushed.len() as u64;
+        self.flushes += outcome.flushes;
     }
 
     /// Takes over the store's figures.

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Outcome};
+use super::redis::SiteOnRedis;
 use super::thread::{ServedSite, Shared};
 
 /// Time for the rest of a frame, and for a client to take its answer.
@@ -91,7 +92,10 @@ async fn frame(
     buffer.resize(length, 0);
     stream.read_exact(buffer).await?;
     let room = shared.budget.take_up_to(ANSWER);
-    let outcome = follow(buffer, SMALL + room.1, site, shared)?;
+    let outcome = match &site.redis {
+        Some(redis) => follow_on_redis(buffer, SMALL + room.1, site, redis, shared).await?,
+        None => follow(buffer, SMALL + room.1, site, shared)?,
+    };
     drop(share);
     let room = if outcome.answer.len() > SMALL { Some(room) } else { None };
     stream.write_all(&outcome.answer).await?;
@@ -114,6 +118,25 @@ fn follow(frame: &[u8], room: usize, site: &ServedSite, shared: &Shared) -> io::
     if !outcome.flushed.is_empty() {
         drop_elsewhere(std::mem::take(&mut outcome.flushed));
     }
+    Ok(outcome)
+}
+
+/// Has a frame carried out on the Redis server, after the flush that lost reports are reason for.
+async fn follow_on_redis(
+    frame: &[u8],
+    room: usize,
+    site: &ServedSite,
+    redis: &Rc<SiteOnRedis>,
+    shared: &Shared,
+) -> io::Result<Outcome> {
+    if site.lost.borrow_mut().has_grown() {
+        site.count(|figures| figures.lost += 1);
+        redis.must_flush();
+    }
+    redis.settle(|| site.lost.borrow().note_settled(&redis.identity())).await?;
+    let value_bytes = shared.store.borrow().value_bytes();
+    let outcome = redis.frame(frame, room, value_bytes).await?;
+    site.count(|figures| figures.add(&outcome));
     Ok(outcome)
 }
 

@@ -10,6 +10,8 @@
 //! a frame of operations is carried out as a whole. The data ends with the process. A site whose drop-in is not installed costs
 //! a socket that nobody opens.
 //!
+//! With `object_cache.redis`, `redis/` carries out the frames on a Redis server instead.
+//!
 //! A change that a client could not report, although this process lives, is noted in the site's file of lost reports
 //! ([`place::Lost`]); it is looked at before each frame.
 
@@ -17,6 +19,7 @@ mod board;
 mod connection;
 mod place;
 mod protocol;
+mod redis;
 mod store;
 mod thread;
 
@@ -155,7 +158,8 @@ fn wanted_by(site: &plan::Site) -> Result<Option<Wanted>, String> {
         None => (root, group.unwrap_or_else(own_group)),
     };
     let owner = (own == 0).then_some(owner);
-    Ok(Some(Wanted { socket: objects.socket.clone(), lost: objects.lost.clone(), owner, users }))
+    let redis = objects.redis.clone();
+    Ok(Some(Wanted { socket: objects.socket.clone(), lost: objects.lost.clone(), owner, users, redis }))
 }
 
 fn own_group() -> u32 {

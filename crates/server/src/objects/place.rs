@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use millrace_settings::plan::SiteRedis;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Connections that wait to be accepted: all workers of a site may connect at the same moment.
@@ -27,6 +28,8 @@ pub struct Wanted {
     pub owner: Option<(u32, u32)>,
     /// Users that may connect.
     pub users: Vec<u32>,
+    /// The Redis server that has the objects, if one has.
+    pub redis: SiteRedis,
 }
 
 /// A socket that listens, owned by this server.
@@ -118,10 +121,11 @@ pub fn take(wanted: &Wanted) -> io::Result<Option<Place>> {
         Err(error) => return Err(error.into()),
     }
     let lost = Lost::new(wanted)?;
-    match fs::remove_file(&wanted.socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    if wanted.redis.address.is_none() {
+        // A Redis server that has the objects later hears of no change until then.
+        remove(&lost.settled())?;
     }
+    remove(&wanted.socket)?;
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM.nonblocking(), None)?;
     socket.bind(&socket2::SockAddr::unix(&wanted.socket)?)?;
     // Connections are refused before it listens, so there is no moment with other permissions.
@@ -132,6 +136,13 @@ pub fn take(wanted: &Wanted) -> io::Result<Option<Place>> {
     socket.listen(BACKLOG)?;
     let file = PlaceFile { path: wanted.socket.clone(), _lock: lock };
     Ok(Some(Place { listener: socket.into(), lost, file }))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The file to which a process appends when it could not report a change: then the server forgets all objects of the site
@@ -170,6 +181,25 @@ impl Lost {
         }
     }
 
+    /// Whether the objects at a Redis server were flushed after the last lost report, by this process or by one before it.
+    pub fn is_settled(&self, identity: &str) -> bool {
+        fs::read_to_string(self.settled()).is_ok_and(|text| text == self.settled_text(identity))
+    }
+
+    /// Notes that they were flushed after all reports that the last call of `has_grown` has seen. If that can't be noted, they are flushed
+    /// once more at the next start.
+    pub fn note_settled(&self, identity: &str) {
+        let _ = fs::write(self.settled(), self.settled_text(identity));
+    }
+
+    fn settled(&self) -> PathBuf {
+        self.wanted.lost.with_extension("settled")
+    }
+
+    fn settled_text(&self, identity: &str) -> String {
+        format!("{identity}\n{:?}\n", self.seen)
+    }
+
     fn renew(&mut self, found: Stamp) {
         if !found.is_named {
             // Removed. While it can't be made again, each frame finds it missing, and nothing in the cache.
@@ -199,7 +229,13 @@ mod tests {
     use crate::context::log::tests::Dir;
 
     fn wanted(dir: &Dir) -> Wanted {
-        Wanted { socket: dir.path("a.sock"), lost: dir.path("a.lost"), owner: None, users: vec![0] }
+        Wanted {
+            socket: dir.path("a.sock"),
+            lost: dir.path("a.lost"),
+            owner: None,
+            users: vec![0],
+            redis: SiteRedis::default(),
+        }
     }
 
     fn mode(path: &Path) -> u32 {
@@ -238,6 +274,26 @@ mod tests {
         fs::write(dir.path("precious"), "x").unwrap();
         std::os::unix::fs::symlink(dir.path("precious"), &wanted.lost).unwrap();
         assert!(take(&wanted).is_err());
+    }
+
+    #[test]
+    fn what_was_flushed_is_known_after_a_restart() {
+        let dir = Dir::new("objects-settled");
+        let redis = SiteRedis {
+            address: Some(millrace_settings::plan::Backend::Unix(dir.path("r.sock"))),
+            ..SiteRedis::default()
+        };
+        let on_redis = Wanted { redis, ..wanted(&dir) };
+        let again = |wanted: &Wanted| take(wanted).unwrap().unwrap().lost;
+        let lost = again(&on_redis);
+        assert!(!lost.is_settled("a"), "at first");
+        lost.note_settled("a");
+        assert!(again(&on_redis).is_settled("a") && !again(&on_redis).is_settled("b"));
+        OpenOptions::new().append(true).open(&on_redis.lost).unwrap().write_all(b"x").unwrap();
+        assert!(!again(&on_redis).is_settled("a"), "a report was lost meanwhile");
+        again(&on_redis).note_settled("a");
+        drop(again(&wanted(&dir)));
+        assert!(!again(&on_redis).is_settled("a"), "another process had the objects meanwhile");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //!                                                    -> 1 version | 0 clock | 2 clock | 4 clock
 //!    9 FIELDS       group key count u32, so many: change u8 (1 set, 2 remove, 3 learn) as_of u64 name, and, unless removed, value
 //!                                                    -> 1 version | 0 version: another client has changed one at the same time
-//!   10 UNCHANGED    count u32, so many: as_of u64 group key
+//!   10 UNCHANGED    count u32, so many: as_of u64 had u8 group key
 //!                                                    -> 1 clock | 0 clock: one of them has changed since its as_of
 //!  group      length u8, bytes          key, name  length u16, bytes          value  length u32, bytes
 //!  result     status u8, tick u64, and what stands above
@@ -31,7 +31,7 @@ use super::store::{
 };
 
 /// The version of this protocol.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Maximum operations in a frame: one client's frame must not hold up the others.
 const OPERATIONS: usize = 4096;
 /// Maximum bytes of a key.
@@ -67,6 +67,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Keys deleted.
     pub deleted: u64,
+    /// Flushes, of the site or of a group.
+    pub flushes: u64,
 }
 
 /// Carries out the operations of a frame (without its length). Objects that would make the answer longer than `room` are
@@ -144,13 +146,11 @@ fn operation(
         }
         6 => {
             let (tick, flushed) = store.flush(site);
-            outcome.flushed.push(flushed);
-            outcome.result(1, tick);
+            outcome.flush(flushed, tick);
         }
         7 => {
             let (tick, flushed) = store.flush_group(site, input.group()?);
-            outcome.flushed.push(flushed);
-            outcome.result(1, tick);
+            outcome.flush(flushed, tick);
         }
         8 => {
             let as_of = u64::from_le_bytes(input.number()?);
@@ -168,8 +168,9 @@ fn operation(
         }
         10 => {
             let known = input.known()?;
-            let is_same =
-                known.iter().all(|(as_of, (group, key))| store.is_unchanged(site, group, key, *as_of, now));
+            let is_same = known
+                .iter()
+                .all(|(as_of, had, (group, key))| store.is_unchanged(site, group, key, (*as_of, *had), now));
             outcome.result(u8::from(is_same), store.clock(site));
         }
         _ => return Err(Malformed::Unknown),
@@ -188,6 +189,12 @@ impl Outcome {
         self.stored += u64::from(status == 1);
         self.refused += u64::from(status == 0);
         self.result(status, tick);
+    }
+
+    fn flush(&mut self, flushed: Flushed, tick: u64) {
+        self.flushed.push(flushed);
+        self.flushes += 1;
+        self.result(1, tick);
     }
 
     fn result(&mut self, status: u8, tick: u64) {
@@ -257,10 +264,12 @@ impl<'a> FrameInput<'a> {
         self.take(length)
     }
 
-    /// Keys, each with the tick as of which the client knows it.
-    fn known(&mut self) -> Result<Vec<(u64, ObjectName<'a>)>, Malformed> {
+    /// Keys, each with the tick as of which the client knows it, and whether it had an object.
+    fn known(&mut self) -> Result<Vec<(u64, bool, ObjectName<'a>)>, Malformed> {
         let count = self.number().map(u32::from_le_bytes)?;
-        (0..count).map(|_| Ok((self.number().map(u64::from_le_bytes)?, self.name()?))).collect()
+        (0..count)
+            .map(|_| Ok((self.number().map(u64::from_le_bytes)?, self.byte()? != 0, self.name()?)))
+            .collect()
     }
 
     /// The fields of an object.
@@ -339,8 +348,9 @@ mod tests {
 
     fn unchanged(known: &[(u64, &str)]) -> Vec<u8> {
         let count = u32::try_from(known.len()).unwrap().to_le_bytes();
-        let keys =
-            known.iter().flat_map(|(as_of, key)| [as_of.to_le_bytes().to_vec(), name("g", key)].concat());
+        let keys = known
+            .iter()
+            .flat_map(|(as_of, key)| [as_of.to_le_bytes().to_vec(), vec![0], name("g", key)].concat());
         [10].into_iter().chain(count).chain(keys).collect()
     }
 

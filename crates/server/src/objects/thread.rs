@@ -16,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 use super::board::{ObjectBoard, ObjectFigures};
 use super::connection::{self, FrameBudget};
 use super::place::{self, Place, Wanted};
+use super::redis::SiteOnRedis;
 use super::store::{ObjectStore, SiteId};
 use super::{Order, Prepared, protocol};
 use crate::context::log::Log;
@@ -61,6 +62,8 @@ pub struct ServedSite {
     pub figures: Cell<ObjectFigures>,
     /// The file of lost reports.
     pub lost: RefCell<place::Lost>,
+    /// Its objects, if they are on a Redis server.
+    pub redis: Option<Rc<SiteOnRedis>>,
     wanted: Wanted,
     shared: Rc<Shared>,
 }
@@ -187,16 +190,28 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
             return;
         }
     };
+    let redis = on_redis(&wanted, &lost, &shared.log);
     let id = shared.store.borrow_mut().open();
     let site = Rc::new(ServedSite {
         id,
         figures: Cell::default(),
         lost: lost.into(),
+        redis,
         wanted,
         shared: shared.clone(),
     });
     accept(&listener, &site, &shared).await;
     drop(file);
+}
+
+/// The objects of a site that are on a Redis server. Changes of which it has not heard are reason for a flush.
+fn on_redis(wanted: &Wanted, lost: &place::Lost, log: &Log) -> Option<Rc<SiteOnRedis>> {
+    let name = wanted.socket.file_stem()?.to_string_lossy();
+    let redis = Rc::new(SiteOnRedis::new(&wanted.redis, &name, log)?);
+    if !lost.is_settled(&redis.identity()) {
+        redis.must_flush();
+    }
+    Some(redis)
 }
 
 /// Accepts until the task is aborted, which ends the connections, too.
@@ -223,6 +238,7 @@ async fn accept(listener: &UnixListener, site: &Rc<ServedSite>, shared: &Rc<Shar
                 site.count(|figures| {
                     figures.connections = connections.len() as u64;
                     figures.set(shared.store.borrow().usage(site.id));
+                    figures.redis = site.redis.as_ref().map(|redis| redis.state());
                 });
                 let figures = site.figures.get();
                 if written.replace(figures) != Some(figures) {

@@ -110,7 +110,9 @@ pub(super) fn backend(raw: &Raw, text: &str, base: &Path) -> Read<Backend> {
     if let Some(address) = tcp(text) {
         let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port());
         return match address {
-            _ if address.port() == 0 => wrong("port 0", "write the port that php-fpm listens on".to_owned()),
+            _ if address.port() == 0 => {
+                wrong("port 0", "write the port that the other server listens on".to_owned())
+            }
             _ if address.ip().is_unspecified() => wrong("no host", format!("write \"{here}\"")),
             _ => Ok(Backend::Tcp(address.to_string())),
         };
@@ -293,15 +295,27 @@ pub(super) fn url(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String>
 }
 
 /// A secret; messages never show it.
-pub(super) fn secret(raw: &Raw, text: &str) -> Read<String> {
-    if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let cure = "write 16 characters or more, without spaces: `openssl rand -hex 16` generates one";
+pub(super) fn secret(raw: &Raw, text: &str, least: usize) -> Read<String> {
+    if text.len() < least || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let cure =
+            format!("write {least} characters or more, without spaces: `openssl rand -hex 16` generates one");
         return Err(raw.wrong(
             What::Malformed,
             "is not a valid secret",
             "too short, or not plain text",
             cure,
         ));
+    }
+    Ok(text.to_owned())
+}
+
+/// A label, short enough for a part of a key.
+pub(super) fn label(raw: &Raw, text: &str) -> Read<String> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(legal) {
+        let title = format!("cannot be \"{}\"", shown(text));
+        let cure = "write up to 64 letters, digits, `.`, `_` and `-`, like \"shop\"";
+        return Err(raw.wrong(What::Malformed, title, "not a label", cure));
     }
     Ok(text.to_owned())
 }

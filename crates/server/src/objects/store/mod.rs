@@ -247,9 +247,16 @@ impl ObjectStore {
         }
     }
 
-    /// Whether a key is as a client knows it as of a tick: it has not changed since, and if it had an object, that has not expired.
-    pub fn is_unchanged(&self, id: SiteId, group: &[u8], key: &[u8], as_of: u64, now: u64) -> bool {
-        self.sites[id].as_ref().is_some_and(|site| site.is_unchanged(group, key, as_of, now))
+    /// Whether a key is as a client knows it as of a tick: it has not changed since, and if it `had` an object, that has not expired.
+    pub fn is_unchanged(
+        &self,
+        id: SiteId,
+        group: &[u8],
+        key: &[u8],
+        (as_of, had): (u64, bool),
+        now: u64,
+    ) -> bool {
+        self.sites[id].as_ref().is_some_and(|site| site.is_unchanged(group, key, (as_of, had), now))
     }
 
     /// Stores a value under the rules at the head of this file.

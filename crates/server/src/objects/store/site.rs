@@ -359,13 +359,11 @@ impl StoredSite {
         Some((self.entries[at as usize].version, object))
     }
 
-    /// See [`super::ObjectStore::is_unchanged`]. A client that has read an object knows it as of its version: then it must not have expired.
-    pub fn is_unchanged(&self, group: &[u8], key: &[u8], as_of: u64, now: u64) -> bool {
+    /// See [`super::ObjectStore::is_unchanged`]. A client that has read an object knows it as of its version.
+    pub fn is_unchanged(&self, group: &[u8], key: &[u8], (as_of, had): (u64, bool), now: u64) -> bool {
         let at = self.find(group, key);
         let changed = self.changed(at, group);
-        let has_expired = at.is_some_and(|at| self.entries[at as usize].content.object().is_some())
-            && self.live(at, now).is_none();
-        changed < as_of || (changed == as_of && !has_expired)
+        changed < as_of || (changed == as_of && (!had || self.live(at, now).is_some()))
     }
 
     pub fn flush_group(&mut self, group: &[u8]) -> Flushed {

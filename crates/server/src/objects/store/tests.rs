@@ -187,35 +187,35 @@ fn lifetimes() {
 #[test]
 fn what_a_client_knows_is_unchanged_until_it_changes() {
     let mut one = One::new(1 << 20);
-    let is_unchanged = |one: &One, key: &str, as_of: u64, now: u64| {
-        one.store.is_unchanged(one.site, b"g", key.as_bytes(), as_of, now)
+    let is_unchanged = |one: &One, key: &str, known: (u64, bool), now: u64| {
+        one.store.is_unchanged(one.site, b"g", key.as_bytes(), known, now)
     };
     one.set_for_100("a");
     let (had, missed) = (one.as_of("a"), one.as_of("b"));
     one.set("c", "1");
-    assert!(is_unchanged(&one, "a", had, 1099) && is_unchanged(&one, "b", missed, 1099));
-    assert!(!is_unchanged(&one, "a", had, 1100), "expired");
+    assert!(is_unchanged(&one, "a", (had, true), 1099) && is_unchanged(&one, "b", (missed, false), 1099));
+    assert!(!is_unchanged(&one, "a", (had, true), 1100), "expired");
     assert!(
-        is_unchanged(&one, "a", one.store.clock(one.site), 1100),
+        is_unchanged(&one, "a", (one.store.clock(one.site), false), 1100),
         "known to be missing since it has expired"
     );
     one.set("b", "1");
-    assert!(!is_unchanged(&one, "b", missed, 0), "it is there now");
+    assert!(!is_unchanged(&one, "b", (missed, false), 0), "it is there now");
     let had = one.as_of("b");
     one.delete("b");
-    assert!(!is_unchanged(&one, "b", had, 0), "deleted");
+    assert!(!is_unchanged(&one, "b", (had, true), 0), "deleted");
     let missed = one.as_of("b");
-    assert!(is_unchanged(&one, "b", missed, 0));
+    assert!(is_unchanged(&one, "b", (missed, false), 0));
     one.set("b", "1");
     one.delete("b");
-    assert!(!is_unchanged(&one, "b", missed, 0), "it was there in between");
+    assert!(!is_unchanged(&one, "b", (missed, false), 0), "it was there in between");
     let had = one.as_of("c");
     drop(one.store.flush_group(one.site, b"g"));
-    assert!(!is_unchanged(&one, "c", had, 0), "its group was flushed");
+    assert!(!is_unchanged(&one, "c", (had, true), 0), "its group was flushed");
     one.set("c", "2");
     let had = one.as_of("c");
     drop(one.store.flush(one.site));
-    assert!(!is_unchanged(&one, "c", had, 0), "flushed");
+    assert!(!is_unchanged(&one, "c", (had, true), 0), "flushed");
 }
 
 #[test]

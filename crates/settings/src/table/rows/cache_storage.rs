@@ -106,7 +106,7 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "cache.purge_token",
-        kind: Kind::Secret,
+        kind: Kind::Secret { least: 16 },
         default: Default::Unset("none"),
         line: "Secret that allows `PURGE` and `BAN` requests from any address.",
         reason: "Sent as `Authorization: Bearer SECRET` or `Millrace-Token: SECRET`. Behind a tunnel or a \

@@ -67,6 +67,37 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
+        key: "object_cache.redis",
+        kind: Kind::Backend { word: "off" },
+        default: Default::Unset("Millrace keeps the objects in its own memory"),
+        line: "Address of a Redis or Valkey server that keeps the objects.",
+        reason: "For a site on several machines, which must share its objects, and for objects that outlive a restart \
+                 of Millrace. One machine needs no such server, and is slower with one. See docs/object-cache.md.",
+        example: "\"unix:/run/redis/redis-server.sock\"",
+        elsewhere: &["wp_redis_host", "wp_redis_path", "wp_redis_port"],
+        ..BOTH
+    },
+    Setting {
+        key: "object_cache.redis_password",
+        kind: Kind::Secret { least: 1 },
+        default: Default::Unset("none"),
+        line: "Password of that server.",
+        reason: "It is that of the default user, which Redis calls `requirepass`.",
+        example: "\"f1d0c5a9e47b0a6c\"",
+        elsewhere: &["wp_redis_password", "requirepass"],
+        ..BOTH
+    },
+    Setting {
+        key: "object_cache.label",
+        kind: Kind::Label,
+        default: Default::Unset("the root directory and the machine's name"),
+        line: "Name of the site at that server. Machines that serve the same site give it the same one.",
+        reason: "Sites with different names never see each other's objects. Two sites must not have the same name.",
+        example: "\"shop\"",
+        elsewhere: &["wp_redis_prefix", "wp_cache_key_salt"],
+        ..BOTH
+    },
+    Setting {
         key: "object_cache.dir",
         kind: Kind::Path { word: None },
         default: Default::Computed {
