@@ -229,7 +229,7 @@ impl WrittenRule {
     fn complete(&mut self, environment: &Environment<'_>, problems: &mut Vec<Problem>) {
         let origin = self.at.origin.clone();
         let before = problems.len();
-        let mut reader = files::Files { environment, origin: &origin, problems };
+        let mut reader = files::RuleFiles { environment, origin: &origin, problems };
         for file in std::mem::take(&mut self.from_files) {
             let networks = reader.networks(&file);
             self.rule.condition.from.get_or_insert_default().extend(networks);
@@ -242,7 +242,7 @@ impl WrittenRule {
         let users = self.users.take().map(|file| reader.users(&file));
         let mut actions: Vec<RuleAction> = Vec::new();
         actions.extend(self.redirect.take().map(|target| RuleAction::Redirect(target, status)));
-        actions.extend(listed.map(RuleAction::Redirects));
+        actions.extend(listed.map(|listed| RuleAction::Redirects(listed.into())));
         actions.extend(self.rewrite.take().map(RuleAction::Rewrite));
         actions.extend(self.returns.map(|status| RuleAction::Return(status, self.text.take())));
         actions.extend(self.allow.then_some(RuleAction::Allow));

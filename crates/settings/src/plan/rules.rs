@@ -1,5 +1,6 @@
 //! `[[site.rule]]`: what a rule matches, and what it does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Network, Secret};
@@ -46,7 +47,7 @@ pub enum RuleAction {
     /// A redirect with this status.
     Redirect(Target, u16),
     /// Redirects by path, decoded; none for a path that is not in the list.
-    Redirects(Vec<ListedRedirect>),
+    Redirects(Arc<[ListedRedirect]>),
     /// The site serves this path, and this query if the target has one, instead.
     Rewrite(Target),
     /// A response of the server's own.

@@ -17,14 +17,14 @@ const MOST_PROBLEMS: usize = 10;
 const MOST_LINES: usize = 1_000_000;
 
 /// Reads files, and reports what is wrong with them.
-pub(super) struct Files<'a, 'e> {
+pub(super) struct RuleFiles<'a, 'e> {
     pub environment: &'a Environment<'e>,
     /// The text that names them.
     pub origin: &'a Arc<Origin>,
     pub problems: &'a mut Vec<Problem>,
 }
 
-impl Files<'_, '_> {
+impl RuleFiles<'_, '_> {
     /// A network in each line; what follows `#` or `;` is a comment.
     pub fn networks(&mut self, file: &FileName) -> Vec<Network> {
         self.lines(file, |text, start| {
