@@ -92,7 +92,7 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["hosts", "server_name"]),
-    key("method", Match, "[\"POST\", \"PUT\"]", "Request methods, in upper case.", |rule, raw, _| {
+    key("method", Match, "[\"POST\", \"PUT\"]", "Request methods; `GET` also stands for `HEAD`.", |rule, raw, _| {
         rule.condition().methods = names(&Kind::Words(Word::Method), raw)?;
         Ok(())
     })
