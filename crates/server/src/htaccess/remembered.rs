@@ -36,13 +36,15 @@ pub struct Verdicts<T> {
     by_name: HashMap<Box<[u8]>, Vec<Variant<T>>>,
 }
 
+/// A field that an evaluation has read, and its value; `None`: there was none.
+type ReadField = (Box<str>, Option<Box<[u8]>>);
+
 /// A verdict for some values of fields.
 #[derive(Debug)]
 struct Variant<T> {
     /// When it is forgotten, milliseconds of the clock.
     until: u64,
-    /// Fields that the evaluation has read; `None`: there was none.
-    fields: Box<[(Box<str>, Option<Box<[u8]>>)]>,
+    fields: Box<[ReadField]>,
     verdict: T,
 }
 
@@ -73,7 +75,7 @@ impl<T> Verdicts<T> {
     /// Adds a verdict that depends on the fields `reads`, and is valid until `until`.
     pub fn add(&mut self, request: &Request, path: &[u8], reads: Vec<String>, until: u64, verdict: T) {
         let values = |name: &String| field(request, name).map(Box::from);
-        let fields: Box<[(Box<str>, Option<Box<[u8]>>)]> =
+        let fields: Box<[ReadField]> =
             reads.iter().map(|name| (Box::from(name.as_str()), values(name))).collect();
         let length: usize = fields.iter().filter_map(|(_, value)| Some(value.as_ref()?.len())).sum();
         // A password does not stay in memory.
