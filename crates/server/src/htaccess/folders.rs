@@ -76,12 +76,12 @@ type ByPath = HashMap<Box<[u8]>, KnownFolder>;
 #[derive(Debug, Default)]
 pub struct Folders {
     /// By position of the site.
-    sites: Vec<KnownSite>,
+    sites: Vec<SiteFolders>,
 }
 
 /// What an event loop knows about a site.
 #[derive(Debug, Default)]
-struct KnownSite {
+struct SiteFolders {
     identity: usize,
     folders: ByPath,
     verdicts: Verdicts<Arc<Ruling>>,
@@ -89,14 +89,14 @@ struct KnownSite {
 
 impl Folders {
     /// What is known about a site.
-    fn site(&mut self, site: &Site) -> &mut KnownSite {
+    fn site(&mut self, site: &Site) -> &mut SiteFolders {
         let identity = std::ptr::from_ref(site).addr();
         if self.sites.len() <= site.index {
             self.sites.resize_with(site.index + 1, Default::default);
         }
         let known = &mut self.sites[site.index];
         if known.identity != identity {
-            *known = KnownSite { identity, ..KnownSite::default() };
+            *known = SiteFolders { identity, ..SiteFolders::default() };
         }
         known
     }
@@ -115,7 +115,7 @@ impl Folders {
         path: &[u8],
         mut see: impl FnMut(usize, &Arc<Folder>),
     ) {
-        let KnownSite { folders, verdicts, .. } = self.site(site);
+        let SiteFolders { folders, verdicts, .. } = self.site(site);
         if folders.len() > MOST_FOLDERS {
             folders.clear();
         }

@@ -66,8 +66,7 @@ impl<T> Verdicts<T> {
             write_name(request, path, name);
             self.by_name.get(&**name)
         })?;
-        let is_same =
-            |(name, value): &(Box<str>, Option<Box<[u8]>>)| field(request, name) == value.as_deref();
+        let is_same = |(name, value): &ReadField| field(request, name) == value.as_deref();
         let fits = |variant: &&Variant<T>| now < variant.until && variant.fields.iter().all(is_same);
         variants.iter().find(fits).map(|variant| &variant.verdict)
     }
