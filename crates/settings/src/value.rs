@@ -18,6 +18,7 @@ use crate::problem::{What, shown};
 use crate::table::Kind;
 
 pub(crate) use amount::{duration_text, number_text, size_text};
+pub(crate) use list::{elements, is_ours};
 pub(crate) use name::{is_loopback, overlap};
 
 /// A value as written.
@@ -364,11 +365,21 @@ impl Raw {
     }
 
     /// The text, if it is one.
-    fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.form {
             Form::Text(text) | Form::Bare(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The elements, if it is a list.
+    pub(crate) fn list(&self) -> Option<&[Raw]> {
+        if let Form::List(elements) = &self.form { Some(elements) } else { None }
+    }
+
+    /// The entries, if it is a table.
+    pub(crate) fn table(&self) -> Option<&[Entry]> {
+        if let Form::Table(entries) = &self.form { Some(entries) } else { None }
     }
 
     /// The type of the written value: `a number`.
@@ -383,7 +394,8 @@ impl Raw {
         }
     }
 
-    fn wrong(
+    /// What is wrong with it.
+    pub(crate) fn wrong(
         &self,
         what: What,
         title: impl Into<String>,
@@ -399,7 +411,8 @@ impl Raw {
         }]
     }
 
-    fn wrong_type(&self, title: impl Into<String>, cure: impl Into<String>) -> Vec<Wrong> {
+    /// It has the wrong type.
+    pub(crate) fn wrong_type(&self, title: impl Into<String>, cure: impl Into<String>) -> Vec<Wrong> {
         self.wrong(What::WrongType, title, format!("this is {}", self.noun()), cure)
     }
 }

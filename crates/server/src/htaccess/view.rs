@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use millrace_htaccess::Request as View;
+use millrace_htaccess::request::{RequestFields, Watched};
 use millrace_wire::head::{Framing, Version};
 
 use crate::context::Context;
@@ -11,12 +12,13 @@ use crate::message::host_of;
 use crate::message::request::{Request, Scheme};
 use crate::site::Site;
 
-/// Calls `use_it` with the view of a request for `path`.
+/// Calls `use_it` with the view of a request for `path` and `query`.
 pub fn with<T>(
     context: &Context,
     site: &Site,
     request: &Request,
     path: &[u8],
+    query: Option<&[u8]>,
     use_it: impl FnOnce(&View<'_>) -> T,
 ) -> T {
     let (head, ends) = (&request.head, &request.ends);
@@ -28,7 +30,7 @@ pub fn with<T>(
     let view = View {
         method: head.method(),
         path,
-        query: request.query().filter(|query| !query.is_empty()),
+        query: query.filter(|query| !query.is_empty()),
         target: head.path_query(),
         protocol: match head.version() {
             Version::Http10 => "HTTP/1.0",
@@ -38,16 +40,16 @@ pub fn with<T>(
         authority,
         server_name: site.name().filter(|name| !name.starts_with('*')).unwrap_or_else(|| host_of(authority)),
         https: ends.scheme == Scheme::Https,
-        remote: ends.client_ip(),
-        remote_port: ends.client.map_or(0, |client| client.port()),
+        remote: Watched::new(ends.client_ip()),
+        remote_port: Watched::new(ends.client.map_or(0, |client| client.port())),
         local: ends.local.map(|local| canonical(local.ip())),
         port: ends.local.map_or(usual_port, |local| local.port()),
-        fields: head.fields().collect(),
-        content_length: match head.framing() {
+        fields: RequestFields::new(head.fields().collect()),
+        content_length: Watched::new(match head.framing() {
             Framing::Length(length) => Some(length),
             Framing::None | Framing::Chunked => None,
-        },
-        now: context.clock.unix_time().as_secs(),
+        }),
+        now: Watched::new(context.clock.unix_time().as_secs()),
         root: root.strip_suffix(b"/").unwrap_or(root),
         software: concat!("Millrace/", env!("CARGO_PKG_VERSION")),
         index: &plan.files.index,

@@ -441,6 +441,7 @@ mod tests {
             is_forwarded: false,
             protocol: None,
             ruling: None,
+            rules: None,
         }
     }
 

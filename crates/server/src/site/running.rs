@@ -11,6 +11,7 @@ use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Caching, Profile, Secrecy};
+use super::rules::SiteRules;
 use super::script::WorkerKind;
 use super::visitors::Visitors;
 use crate::context::stats::OTHER_SITES;
@@ -40,6 +41,8 @@ pub struct Site {
     pub cache: Option<Arc<Rules>>,
     /// The same for its applications; `None`: it has none whose responses are cached.
     pub proxy_cache: Option<Arc<Rules>>,
+    /// Its rules; `None`: it has none.
+    pub rules: Option<Box<SiteRules>>,
     /// The PHP pool of a request.
     pub pools: PoolRules,
     /// What its PHP has found out about its visitors.
@@ -103,6 +106,7 @@ impl Site {
             runs_front_controller,
             cache,
             proxy_cache,
+            rules: SiteRules::new(&plan.rules),
             pools,
             visitors,
             overload_page,

@@ -171,6 +171,7 @@ impl Scene {
             is_forwarded: false,
             protocol: None,
             ruling: None,
+            rules: None,
         }
     }
 

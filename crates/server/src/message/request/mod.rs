@@ -109,11 +109,14 @@ pub struct Request {
     pub is_forwarded: bool,
     /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
     pub protocol: Option<Box<str>>,
-    /// What the `.htaccess` files on its way say about it; `None`: there are none, or it has not been routed yet.
+    /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
+    /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
+    /// been routed yet.
+    pub rules: Option<Arc<[u32]>>,
 }
 
-/// What `.htaccess` files say about a request.
+/// What the site's rules and `.htaccess` files say about a request.
 #[derive(Debug)]
 pub struct Ruling {
     /// Their verdict.
@@ -144,6 +147,7 @@ impl Request {
             is_forwarded,
             protocol: None,
             ruling: None,
+            rules: None,
         }
     }
 
@@ -172,6 +176,7 @@ impl Request {
             is_forwarded: self.is_forwarded,
             protocol: None,
             ruling: self.ruling.clone(),
+            rules: self.rules.clone(),
         }
     }
 
@@ -196,6 +201,7 @@ impl Request {
             is_forwarded: self.is_forwarded,
             protocol: None,
             ruling: self.ruling.clone(),
+            rules: self.rules.clone(),
         }
     }
 

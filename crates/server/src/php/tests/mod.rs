@@ -200,6 +200,7 @@ impl Scene {
             is_forwarded: false,
             protocol: None,
             ruling: None,
+            rules: None,
         }
     }
 
