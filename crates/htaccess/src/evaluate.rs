@@ -72,7 +72,7 @@ pub fn for_error(
 }
 
 /// A path without empty, `.` and `..` segments.
-fn normalised(path: &[u8]) -> Vec<u8> {
+pub fn normalised(path: &[u8]) -> Vec<u8> {
     let mut segments: Vec<&[u8]> = Vec::new();
     for segment in path.split(|byte| *byte == b'/') {
         match segment {
@@ -670,7 +670,7 @@ impl<'a, W: World> Pass<'a, W> {
 }
 
 /// User and password of an Authorization field (RFC 7617).
-fn credentials(value: &[u8]) -> Option<(String, Vec<u8>)> {
+pub fn credentials(value: &[u8]) -> Option<(String, Vec<u8>)> {
     let (scheme, rest) = value.split_at_checked(6)?;
     let text = rest.trim_ascii();
     let text = if scheme.eq_ignore_ascii_case(b"basic ") { BASE64.decode(text).ok()? } else { return None };

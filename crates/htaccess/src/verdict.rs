@@ -109,6 +109,29 @@ impl Leaving {
 }
 
 impl Verdict {
+    /// A verdict without directives: the request is for this path and query.
+    pub fn serving(path: Vec<u8>, query: Option<Vec<u8>>) -> Verdict {
+        Verdict {
+            outcome: Outcome::Serve,
+            path,
+            query,
+            filename: Vec::new(),
+            path_info: Vec::new(),
+            redirected_from: None,
+            environment: Environment::default(),
+            user: String::new(),
+            request_fields: Vec::new(),
+            vary: Vec::new(),
+            cookies: Vec::new(),
+            media_type: None,
+            php: true,
+            cache: CacheWord::default(),
+            challenge: None,
+            status: None,
+            active: Vec::new(),
+        }
+    }
+
     /// The directives that apply, in the order in which they are merged.
     pub fn rules(&self) -> impl DoubleEndedIterator<Item = &Rules> {
         self.active.iter().map(|(folder, layer)| &folder.layers[*layer].rules)

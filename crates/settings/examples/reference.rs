@@ -1,4 +1,4 @@
-//! Writes the reference pages, `docs/settings.md` and `docs/settings/`: `cargo run -p millrace-settings --example reference`.
+//! Writes the reference pages, `docs/settings.md`, `docs/settings/` and the table in `docs/rules.md`: `cargo run -p millrace-settings --example reference`.
 
 use std::path::Path;
 
@@ -8,5 +8,6 @@ fn main() -> std::io::Result<()> {
     for (path, text) in millrace_settings::reference() {
         std::fs::write(docs.join(path), text)?;
     }
-    Ok(())
+    let rules = docs.join("rules.md");
+    std::fs::write(&rules, millrace_settings::with_rule_keys(&std::fs::read_to_string(&rules)?))
 }

@@ -240,5 +240,5 @@ pub(crate) fn folder(argument: Option<&std::path::Path>, environment: &Environme
         table::find("site.root").expect("a row"),
         Typed { value: Some(Value::Path(Some(root))), at: at.clone() },
     );
-    WrittenTable { at: Some(at), values }
+    WrittenTable { at: Some(at), values, rules: Vec::new() }
 }

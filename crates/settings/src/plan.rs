@@ -1,5 +1,7 @@
 //! The resolved configuration. Every field has a value inside its bounds; nothing here depends on how it was written.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,6 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::memory::Shares;
+
+pub use rules::{
+    BasicAuth, FieldChange, ListedRedirect, RuleAction, RuleCache, RuleCondition, RuleEffects, SiteRule,
+    Target, TargetPart,
+};
 
 /// The complete configuration of a server. Built by [`crate::resolve`], never changed afterwards.
 #[derive(Clone, Debug, PartialEq)]
@@ -445,6 +452,8 @@ pub struct Site {
     pub headers: Vec<(String, String)>,
     /// Redirects, before everything else.
     pub redirect: Redirect,
+    /// Rules, in their order.
+    pub rules: Vec<SiteRule>,
     /// Client certificates; `None`: not requested.
     pub clients: Option<Clients>,
     /// Maximum content of a request, bytes.

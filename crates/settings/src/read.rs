@@ -6,6 +6,7 @@ use toml_span::value::ValueInner;
 use toml_span::{ErrorKind, Span};
 
 use crate::problem::{At, Origin, Problem, What, shown};
+use crate::rule;
 use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Wrong};
@@ -201,10 +202,15 @@ impl Reader<'_> {
             _ => return self.no_table(header, title, &entry.value),
         };
         for raw in tables {
-            let mut table = WrittenTable { at: Some(self.at(raw)), values: Section::default() };
+            let mut table =
+                WrittenTable { at: Some(self.at(raw)), values: Section::default(), rules: Vec::new() };
             if let Form::Table(entries) = &raw.form {
                 for entry in entries {
-                    self.entry(scope, "", entry, &mut table.values);
+                    if scope == Scope::Site && entry.name == rule::NAME {
+                        table.rules = rule::read(self.origin, entry, self.problems);
+                    } else {
+                        self.entry(scope, "", entry, &mut table.values);
+                    }
                 }
             } else {
                 self.no_table(header, title.clone(), raw);
@@ -292,7 +298,11 @@ enum Likely {
 fn likely(scope: Scope, path: &str) -> Option<Likely> {
     let last = path.rsplit('.').next().unwrap_or(path);
     let table = path.strip_suffix(last).unwrap_or("").trim_end_matches('.');
-    let neighbours = || table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next());
+    let rules = (scope == Scope::Site && table.is_empty()).then_some(rule::NAME);
+    let neighbours = || {
+        let names = table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next());
+        names.chain(rules)
+    };
     let same_table = |row: &&'static Setting| scope.key_of(row).and_then(|key| below(key, table)).is_some();
     let is_alias =
         |row: &&Setting| row.elsewhere.iter().any(|name| name.eq_ignore_ascii_case(last) || *name == path);

@@ -13,6 +13,22 @@ pub fn reference() -> Vec<(String, String)> {
     std::iter::once(index).chain(pages).collect()
 }
 
+/// `docs/rules.md` with the table of the keys of rules in its current form.
+///
+/// # Panics
+/// If `page` has no place for the table.
+#[must_use]
+pub fn with_rule_keys(page: &str) -> String {
+    let (before, rest) = page.split_once(RULES_BEGIN).expect("the place of the table");
+    let (_, after) = rest.split_once(RULES_END).expect("the end of the table");
+    format!("{before}{RULES_BEGIN}{}{RULES_END}{after}", crate::rule::table())
+}
+
+/// Where the table of the keys of rules begins in `docs/rules.md`.
+const RULES_BEGIN: &str = "<!-- the keys -->\n";
+/// Where it ends.
+const RULES_END: &str = "<!-- end of the keys -->\n";
+
 const INTRODUCTION: &str = r#"# Settings
 
 `cargo run -p millrace-settings --example reference` writes these pages from the table in `crates/settings/src/table/rows/`;
@@ -38,6 +54,7 @@ user = "example"
 - Durations: `"500ms"`, `"10s"`, `"2m"`, `"1h"`, `"1d"`, or several parts as in `"1h30m"`.
 - Sizes: `"512B"`, `"16KB"`, `"64MB"`, `"2GB"`. KB is 1024 bytes, MB is 1024 KB; KiB, K and kb mean the same.
 - Paths: relative ones start at the directory of the configuration file, on the command line at the current directory.
+- Rules: `[[site.rule]]` after a `[[site]]` has its redirects, access, header fields and the like: [rules.md](rules.md).
 - Sites: a setting in `[php]` applies to all sites, in `[site.php]` to one. The same holds for `[php.pool.admin]` and
   `[site.php.pool.admin]`.
 - Command line: `--set SETTING=VALUE` overrides a setting for one run: `--set http.keep_alive=5s`,
@@ -114,6 +131,19 @@ mod tests {
         let names = fs::read_dir(Path::new(DOCS).join("settings")).unwrap();
         let there = names.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         assert_eq!(made, there, "docs/settings/ has other pages than the table");
+    }
+
+    #[test]
+    fn the_table_of_rules_has_all_keys() {
+        let page = fs::read_to_string(Path::new(DOCS).join("rules.md")).unwrap();
+        assert!(with_rule_keys(&page) == page, "docs/rules.md differs; write it again:\n    {COMMAND}");
+        for key in crate::rule::KEYS {
+            assert!(
+                key.line.ends_with('.') && key.line.len() > 10 && !key.line.contains("  "),
+                "{}",
+                key.name
+            );
+        }
     }
 
     #[test]

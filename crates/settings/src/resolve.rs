@@ -14,7 +14,7 @@ use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
     Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
-    Rewind, Sandbox, Secret, Server, Site, SiteCache, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -258,6 +258,7 @@ fn site(view: &View<'_>) -> Site {
                 _ => Www::Keep,
             },
         },
+        rules: view.rules(),
         clients: clients(view),
         body_bytes: view.number("site.body_bytes"),
         sendfile_roots: view.folders("site.sendfile_roots"),
@@ -566,6 +567,11 @@ impl<'a> View<'a> {
     /// Whether the certificate authority serves only the public DNS.
     pub fn asks_the_public(&self) -> bool {
         self.text("acme.directory").is_some_and(|url| url.contains(".letsencrypt.org/"))
+    }
+
+    /// The rules of the site.
+    fn rules(&self) -> Vec<SiteRule> {
+        self.site.iter().flat_map(|site| &site.rules).map(|rule| rule.rule.clone()).collect()
     }
 
     /// The root of the site.

@@ -5,6 +5,7 @@ mod command_line;
 mod plans;
 mod problems;
 mod rows;
+mod rules;
 
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;

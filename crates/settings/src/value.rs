@@ -17,6 +17,7 @@ use crate::problem::{What, shown};
 use crate::table::Kind;
 
 pub(crate) use amount::{duration_text, number_text, size_text};
+pub(crate) use list::{elements, is_ours};
 pub(crate) use name::{is_loopback, overlap};
 
 /// A value as written.
@@ -325,11 +326,21 @@ impl Raw {
     }
 
     /// The text, if it is one.
-    fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.form {
             Form::Text(text) | Form::Bare(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The elements, if it is a list.
+    pub(crate) fn list(&self) -> Option<&[Raw]> {
+        if let Form::List(elements) = &self.form { Some(elements) } else { None }
+    }
+
+    /// The entries, if it is a table.
+    pub(crate) fn table(&self) -> Option<&[Entry]> {
+        if let Form::Table(entries) = &self.form { Some(entries) } else { None }
     }
 
     /// The type of the written value: `a number`.
@@ -344,7 +355,8 @@ impl Raw {
         }
     }
 
-    fn wrong(
+    /// What is wrong with it.
+    pub(crate) fn wrong(
         &self,
         what: What,
         title: impl Into<String>,
@@ -360,7 +372,8 @@ impl Raw {
         }]
     }
 
-    fn wrong_type(&self, title: impl Into<String>, cure: impl Into<String>) -> Vec<Wrong> {
+    /// It has the wrong type.
+    pub(crate) fn wrong_type(&self, title: impl Into<String>, cure: impl Into<String>) -> Vec<Wrong> {
         self.wrong(What::WrongType, title, format!("this is {}", self.noun()), cure)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::problem::At;
+use crate::rule::WrittenRule;
 use crate::table::Setting;
 use crate::value::Value;
 
@@ -27,6 +28,8 @@ pub(crate) struct WrittenTable {
     pub at: Option<At>,
     /// Its values. Keys are full names: `site.root`, `php.workers`.
     pub values: Section,
+    /// The rules of a site.
+    pub rules: Vec<WrittenRule>,
 }
 
 /// Values by the key of their row.

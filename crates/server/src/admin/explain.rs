@@ -28,6 +28,9 @@ pub fn text(explained: &Explanation) -> String {
     let mut out = Text(String::new());
     out.line("URL", &explained.url);
     out.line("site", if explained.site.is_empty() { "(any name)" } else { &explained.site });
+    if !explained.rules.is_empty() {
+        out.line("site rules", &explained.rules.join(", "));
+    }
     // Writing to memory can't fail.
     let _ = match &explained.route {
         ExplainedRoute::Page(preview) => page(&mut out, explained, preview),
@@ -45,6 +48,7 @@ pub fn json(explained: &Explanation) -> String {
         "url": explained.url,
         "site": explained.site,
         "cookies": explained.cookies.iter().map(|(name, state)| json!({ "name": name, "state": state })).collect::<Value>(),
+        "rules": explained.rules,
         "site_lately": {
             "seconds": CAUSES_PERIOD.as_secs(),
             "bypassed": causes_json(&explained.causes.bypassed.lately(explained.now.1)),

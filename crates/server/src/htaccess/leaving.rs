@@ -40,8 +40,9 @@ pub fn change(
     };
     let mut leaving = Leaving { fields, is_error: origin == Origin::Server, modified, date: http_date };
     let world = world::SiteDisk::new(thread, context, site);
-    let changed =
-        view::with(context, site, request, &verdict.path, |view| verdict.change(view, &world, &mut leaving));
+    let changed = view::with(context, site, request, &verdict.path, request.query(), |view| {
+        verdict.change(view, &world, &mut leaving)
+    });
     if changed.is_err() {
         // The rule that takes so long may protect the response.
         *reply = crate::message::reply::plain(500);

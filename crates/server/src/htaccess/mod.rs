@@ -12,7 +12,7 @@
 
 mod folders;
 mod leaving;
-mod page_key;
+pub mod page_key;
 mod passwords;
 mod view;
 mod world;
@@ -46,6 +46,30 @@ impl HtaccessThread {
     pub fn new(shared: Arc<SharedFolders>) -> HtaccessThread {
         HtaccessThread { shared, ..HtaccessThread::default() }
     }
+
+    /// Whether `password` is that of a stored hash.
+    ///
+    /// # Errors
+    /// The hash can't be used: what to do.
+    pub fn check_password(&self, hash: &str, user: &str, password: &[u8]) -> Result<Password, String> {
+        Ok(match self.passwords.look(hash, user, password)? {
+            Ok(true) => Password::Right,
+            Ok(false) => Password::Wrong,
+            Err(check) => self.passwords.begin(check).map_or(Password::Busy, Password::Wait),
+        })
+    }
+}
+
+/// The result of the check of a password.
+pub enum Password {
+    /// It is right.
+    Right,
+    /// It is wrong.
+    Wrong,
+    /// It will be known when this is ready.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
+    /// Too many checks are waiting.
+    Busy,
 }
 
 /// What the rules make of a request.
@@ -61,15 +85,16 @@ pub enum Ruled {
 }
 
 /// Applies the rules on the way to `path`, the request's normalised path or what stands for it. Leaves the ruling with
-/// the request.
+/// the request. `before` is what the site's own rules have made of the request.
 pub fn rule(
     thread: &HtaccessThread,
     context: &Context,
     site: &Site,
     request: &mut Request,
     path: &[u8],
+    before: Option<&Arc<Ruling>>,
 ) -> Ruled {
-    request.ruling = None;
+    request.ruling = before.cloned();
     if !site.plan.htaccess {
         return Ruled::On;
     }
@@ -77,10 +102,20 @@ pub fn rule(
     if !world.has_rules(path) {
         return Ruled::On;
     }
-    let verdict = view::with(context, site, request, path, |view| evaluate(view, &world));
-    let Some(verdict) = verdict else { return Ruled::On };
+    let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
+    let verdict = view::with(context, site, request, path, query, |view| evaluate(view, &world));
+    let Some(mut verdict) = verdict else { return Ruled::On };
     let outcome = verdict.outcome.clone();
-    let key = page_key::of(site, path, request.query(), &verdict, request);
+    let mut key = page_key::of(site, path, query, &verdict, request);
+    if let Some(before) = before {
+        key.splice(..0, before.key.iter().copied());
+        if verdict.user.is_empty() {
+            verdict.user.clone_from(&before.verdict.user);
+        }
+        let from = verdict.redirected_from.take();
+        verdict.redirected_from = from.or_else(|| before.verdict.redirected_from.clone());
+    }
+    let key = key.into();
     request.ruling = Some(Arc::new(Ruling { verdict, key }));
     match outcome {
         Outcome::Serve => Ruled::On,
@@ -129,7 +164,8 @@ pub fn error_page(
         Document::Url(url) => ErrorPage::Reply(crate::message::reply::redirect(302, url)),
         Document::Path(path) => {
             let world = world::SiteDisk::new(thread, context, site);
-            let verdict = view::with(context, site, request, &ruling.verdict.path, |view| {
+            let (path_before, query) = (&ruling.verdict.path, request.query());
+            let verdict = view::with(context, site, request, path_before, query, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });
             if verdict.outcome != Outcome::Serve {

@@ -7,10 +7,10 @@ use crate::message::Request;
 use crate::site::Site;
 
 /// The part of the key; empty if the rules do nothing but what Millrace does without them.
-pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, request: &Request) -> Box<[u8]> {
+pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, request: &Request) -> Vec<u8> {
     let mut key = Vec::new();
     if verdict.outcome != Outcome::Serve {
-        return key.into();
+        return key;
     }
     let front = site.plan.front_controller.as_deref().unwrap_or("").as_bytes();
     if verdict.path != path && verdict.path != front {
@@ -31,18 +31,19 @@ pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, req
     for name in &verdict.cache.vary_cookies {
         item(&mut key, name.as_bytes(), cookie(request, name.as_bytes()).unwrap_or_default());
     }
-    key.into()
+    key
 }
 
 /// Appends a name and a value with their lengths, without NUL, which separates the parts of a key.
-fn item(key: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub fn item(key: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for text in [name, value] {
         key.extend_from_slice(format!("{}:", text.len()).as_bytes());
         key.extend(text.iter().map(|byte| if *byte == 0 { 1 } else { *byte }));
     }
 }
 
-fn cookie<'r>(request: &'r Request, name: &[u8]) -> Option<&'r [u8]> {
+/// The value of the cookie of this name.
+pub fn cookie<'r>(request: &'r Request, name: &[u8]) -> Option<&'r [u8]> {
     let lines = request.head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
     let mut cookies = lines.flat_map(|(_, line)| line.split(|byte| *byte == b';'));
     cookies.find_map(|cookie| cookie.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))

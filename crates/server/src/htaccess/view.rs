@@ -11,12 +11,13 @@ use crate::message::host_of;
 use crate::message::request::{Request, Scheme};
 use crate::site::Site;
 
-/// Calls `use_it` with the view of a request for `path`.
+/// Calls `use_it` with the view of a request for `path` and `query`.
 pub fn with<T>(
     context: &Context,
     site: &Site,
     request: &Request,
     path: &[u8],
+    query: Option<&[u8]>,
     use_it: impl FnOnce(&View<'_>) -> T,
 ) -> T {
     let (head, ends) = (&request.head, &request.ends);
@@ -28,7 +29,7 @@ pub fn with<T>(
     let view = View {
         method: head.method(),
         path,
-        query: request.query().filter(|query| !query.is_empty()),
+        query: query.filter(|query| !query.is_empty()),
         target: head.path_query(),
         protocol: match head.version() {
             Version::Http10 => "HTTP/1.0",

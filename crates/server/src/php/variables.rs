@@ -439,6 +439,7 @@ mod tests {
             is_shared: false,
             is_forwarded: false,
             ruling: None,
+            rules: None,
         }
     }
 

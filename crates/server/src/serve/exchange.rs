@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use millrace_settings::Plan;
 
+use super::site_rules;
 use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
 use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::{Counter, ResponseClass};
-use crate::htaccess::{self, Origin};
+use crate::htaccess::Origin;
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
@@ -154,7 +155,7 @@ impl Exchange {
             Ok(mut reply) => {
                 if matches!(self.class, ResponseClass::Php) {
                     let origin = if reply.is_turned_away() { Origin::Server } else { Origin::Script };
-                    htaccess::change(&thread.htaccess, thread, &self.site, &self.request, origin, &mut reply);
+                    site_rules::change(thread, &self.site, &self.request, origin, &mut reply);
                 }
                 Ok(leave(&self.site, reply))
             }

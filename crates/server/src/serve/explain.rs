@@ -164,6 +164,8 @@ pub struct Explanation {
     pub route: ExplainedRoute,
     /// The request's cookies that may identify a visitor, and what PHP has found out about them.
     pub cookies: Vec<(String, &'static str)>,
+    /// The rules of the site (`[[site.rule]]`) that match the request, and what they say to the page cache.
+    pub rules: Vec<String>,
     /// The settings that name the patterns of this site.
     pub chosen: ChosenRules,
     /// What bypassed the cache at this site, of all event loops.
@@ -216,11 +218,13 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
     let states = site.visitors.states(thread, &request).into_iter();
     let cache = &site.plan.cache;
+    let (route, rules) = find_route_of(thread, site, &mut request);
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
         profile: site.profile,
-        route: find_route_of(thread, site, &mut request),
+        route,
+        rules,
         cookies: states.map(|(cookie, state)| (name(cookie), in_words(state))).collect(),
         chosen: ChosenRules {
             cookies: cache.bypass_cookies.clone(),
@@ -232,25 +236,46 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
     })
 }
 
+/// What answers the request, and the rules of the site that match it.
 fn find_route_of(
     thread: &Rc<ServeThread>,
     site: &super::SiteWorkers,
     request: &mut Request,
-) -> ExplainedRoute {
+) -> (ExplainedRoute, Vec<String>) {
     if let Some(reply) = rules::answer(site, request) {
-        return ExplainedRoute::Refuse(reply.status);
+        return (ExplainedRoute::Refuse(reply.status), Vec::new());
     }
     let mut path = Vec::new();
-    let route = match route::at_the_door(site, request, &mut path) {
-        Some(route) => route,
-        None => match find(thread, site, request, &path) {
-            Found::Route(route) => route,
-            Found::Reply(reply) => return ExplainedRoute::Refuse(reply.status),
-            Found::Wait(_) => return ExplainedRoute::Refuse(401),
+    if let Some(route) = route::at_the_door(site, request, &mut path) {
+        return (explained(thread, site, request, &path, route), Vec::new());
+    }
+    let mut rules = Vec::new();
+    if let Some(own) = &site.rules {
+        own.each(request, &path, |_, rule| {
+            let bypasses = if rule.plan.effects.cache.bypass { " (bypasses the page cache)" } else { "" };
+            rules.push(format!("{}{bypasses}", rule.plan.place));
+        });
+    }
+    let route = match find(thread, site, request, &path) {
+        Found::Route(route) => explained(thread, site, request, &path, route),
+        Found::Reply(reply) => match reply.fields.iter().find(|(name, _)| *name == "Location") {
+            Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
+            None => ExplainedRoute::Refuse(reply.status),
         },
+        Found::Wait(_) => ExplainedRoute::Refuse(401),
     };
+    (route, rules)
+}
+
+fn explained(
+    thread: &Rc<ServeThread>,
+    site: &super::SiteWorkers,
+    request: &Request,
+    path: &[u8],
+    route: Route,
+) -> ExplainedRoute {
     match route {
-        Route::Php(_) => match cache::preview(&thread.pages, site, request, &path) {
+        Route::Php(_) => match cache::preview(&thread.pages, site, request, path) {
             Some(preview) => ExplainedRoute::Page(Box::new(preview)),
             None => ExplainedRoute::Refuse(503),
         },

@@ -23,6 +23,7 @@ mod respond;
 mod rules;
 mod service;
 mod setup;
+mod site_rules;
 pub mod sql;
 
 pub use crate::cache::Waited;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use millrace_pages::{Hardness, Purge, Tag};
 
+use super::site_rules::{self, Applied};
 use super::{ServeThread, leave, rules};
 use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
 use crate::context::stats::{ResponseClass, SiteCounter};
@@ -79,7 +80,7 @@ fn ruled(
     let route = match find(thread, site, request, path) {
         Found::Route(route) => route,
         Found::Reply(mut reply) => {
-            htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+            site_rules::change(thread, site, request, Origin::Server, &mut reply);
             return other(reply);
         }
         Found::Wait(check) => return (ResponseClass::Other, Response::Again(check)),
@@ -87,9 +88,12 @@ fn ruled(
     heed_changes(thread, site);
     let Route::Refuse(status) = route else { return follow(thread, site, request, path, route) };
     match htaccess::error_page(&thread.htaccess, thread, site, request, status) {
+        ErrorPage::Own if site_rules::error_page(site, request, path, status) => {
+            error_page(thread, site, request, path, status)
+        }
         ErrorPage::Own => follow(thread, site, request, path, route),
         ErrorPage::Reply(mut reply) => {
-            htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+            site_rules::change(thread, site, request, Origin::Server, &mut reply);
             other(reply)
         }
         ErrorPage::Route => error_page(thread, site, request, path, status),
@@ -136,14 +140,22 @@ pub(super) enum Found {
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
-/// Applies the rules of `.htaccess` files, and finds the route of what they make of the request.
+/// Applies the rules of the site, then those of `.htaccess` files, and finds the route of what they make of the request.
 pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Found {
-    let mut result = htaccess::rule(&thread.htaccess, thread, site, request, path);
+    match site_rules::apply(thread, site, request, path) {
+        Applied::On => {}
+        Applied::Reply(reply) => return Found::Reply(reply),
+        Applied::Refuse(status) => return Found::Route(Route::Refuse(status)),
+        Applied::Wait(check) => return Found::Wait(check),
+    }
+    let own = if site.rules.is_some() { request.ruling.take() } else { None };
+    let path_now = own.as_ref().map_or(path, |own| &own.verdict.path);
+    let mut result = htaccess::rule(&thread.htaccess, thread, site, request, path_now, own.as_ref());
     if matches!(result, Ruled::On) && site.plan.htaccess {
         let target = request.ruling.as_ref().map_or(path, |ruling| &ruling.verdict.path);
         // In a network of sites the rules of the folder count in which the file is.
         if let Some(inner) = route::inner_path(thread, &thread.files, site, target) {
-            result = htaccess::rule(&thread.htaccess, thread, site, request, &inner);
+            result = htaccess::rule(&thread.htaccess, thread, site, request, &inner, own.as_ref());
         }
     }
     match result {
@@ -206,7 +218,7 @@ fn follow(
         Route::Allow(405) => reply::plain(405).with("Allow", FILE_METHODS),
         Route::Allow(status) => Reply::new(status).with("Allow", FILE_METHODS),
     };
-    htaccess::change(&thread.htaccess, thread, site, request, Origin::Server, &mut reply);
+    site_rules::change(thread, site, request, Origin::Server, &mut reply);
     other(reply)
 }
 
@@ -220,16 +232,18 @@ fn from_file(
     let origin = Origin::File(entry.modified());
     match files::answer(thread, request, entry) {
         FileResponse::Ready(mut reply) => {
-            htaccess::change(&thread.htaccess, thread, site, request, origin, &mut reply);
+            site_rules::change(thread, site, request, origin, &mut reply);
             Response::Ready(reply)
         }
-        FileResponse::Later(reply) if request.ruling.is_none() => Response::Later(reply),
+        FileResponse::Later(reply) if request.ruling.is_none() && request.rules.is_none() => {
+            Response::Later(reply)
+        }
         FileResponse::Later(reply) => {
             let request = request.derived(request.head.path_query(), |_| true, &[]);
             let (thread, site) = (thread.clone(), site.clone());
             Response::Later(Box::pin(async move {
                 let mut reply = reply.await;
-                htaccess::change(&thread.htaccess, &thread, &site, &request, origin, &mut reply);
+                site_rules::change(&thread, &site, &request, origin, &mut reply);
                 reply
             }))
         }
@@ -252,6 +266,9 @@ fn from_script(
     if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
     }
+    if request.rules.is_some() && site_rules::bypasses(site, request) {
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("rule")));
+    }
     let consulted =
         cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, &script));
     if let Some(outcome) = outcome(site, &consulted) {
@@ -260,7 +277,7 @@ fn from_script(
     match consulted {
         Consulted::Run(_) if request.is_early() => other(reply::plain(425)),
         Consulted::Hit(mut reply) => {
-            htaccess::change(&thread.htaccess, thread, site, request, Origin::Script, &mut reply);
+            site_rules::change(thread, site, request, Origin::Script, &mut reply);
             (ResponseClass::Page, Response::Ready(reply))
         }
         Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
@@ -285,6 +302,10 @@ fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, script: &Script) -> 
     let (php, site, script) = (thread.php.clone(), site.clone(), script.clone());
     Rc::new(move |mut request: Request| {
         let (php, site, script) = (php.clone(), site.clone(), script.clone());
-        Box::pin(async move { php::run(&php, &site, &mut request, &script).await })
+        Box::pin(async move {
+            let mut reply = php::run(&php, &site, &mut request, &script).await;
+            site_rules::set_lifetime(&site, &request, &mut reply);
+            reply
+        })
     })
 }

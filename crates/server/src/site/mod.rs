@@ -6,6 +6,7 @@ mod network;
 mod origin;
 mod pool_rules;
 mod profile;
+pub mod rules;
 mod running;
 mod script;
 mod setup;

@@ -11,6 +11,7 @@ use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Profile, Secrecy};
+use super::rules::SiteRules;
 use super::script::WorkerKind;
 use super::visitors::Visitors;
 use crate::context::stats::OTHER_SITES;
@@ -37,6 +38,8 @@ pub struct Site {
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
     pub cache: Option<Arc<Rules>>,
+    /// Its rules; `None`: it has none.
+    pub rules: Option<Box<SiteRules>>,
     /// The PHP pool of a request.
     pub pools: PoolRules,
     /// What its PHP has found out about its visitors.
@@ -96,6 +99,7 @@ impl Site {
             network,
             runs_front_controller,
             cache,
+            rules: SiteRules::new(&plan.rules),
             pools,
             visitors,
             overload_page,

@@ -23,6 +23,11 @@ const OURS: &[&str] = &[
     "upgrade",
 ];
 
+/// Whether only the server writes this header field.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Listening addresses; a single one needs no brackets.
 pub(super) fn addresses(raw: &Raw, base: &Path) -> Read<Vec<(Address, Range<usize>)>> {
     let list = elements(raw, "an address in quotes, like \"127.0.0.1:8080\"", |raw, text| {
@@ -190,7 +195,7 @@ fn field(entry: &Entry) -> Read<(String, String)> {
         let cure = "a field name has letters, digits and hyphens, like X-Frame-Options";
         return Err(at_name.wrong(What::Malformed, title, "invalid", cure));
     }
-    if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+    if is_ours(name) {
         let title = format!("cannot set {name}");
         let cure = "remove it: the server writes this field itself, and a second one would break responses";
         return Err(at_name.wrong(What::Conflict, title, "written by the server", cure));
@@ -255,7 +260,7 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
 }
 
 /// Reads each element; a single string is a list of one, and `--set` takes commas.
-pub(super) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
+pub(crate) fn elements<T>(raw: &Raw, example: &str, read: impl Fn(&Raw, &str) -> Read<T>) -> Read<Vec<T>> {
     let parts;
     let elements = match &raw.form {
         Form::List(elements) => elements.as_slice(),

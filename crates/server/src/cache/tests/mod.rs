@@ -169,6 +169,7 @@ impl Scene {
             is_shared: false,
             is_forwarded: false,
             ruling: None,
+            rules: None,
         }
     }
 

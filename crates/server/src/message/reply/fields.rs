@@ -55,6 +55,17 @@ impl Fields {
         self.own.extend_from_slice(block);
     }
 
+    /// Removes the fields of a name.
+    pub fn remove(&mut self, name: &str) {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        if !self.iter().any(|(known, _)| is_it(known)) {
+            return;
+        }
+        let mut rest = Fields::default();
+        self.iter().filter(|(known, _)| !is_it(known)).for_each(|(known, value)| rest.push(known, value));
+        *self = rest;
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.shared.is_none() && self.own.is_empty()

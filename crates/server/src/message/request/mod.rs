@@ -105,11 +105,14 @@ pub struct Request {
     pub is_shared: bool,
     /// A trusted proxy has sent it.
     pub is_forwarded: bool,
-    /// What the `.htaccess` files on its way say about it; `None`: there are none, or it has not been routed yet.
+    /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
+    /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
+    /// been routed yet.
+    pub rules: Option<Arc<[u32]>>,
 }
 
-/// What `.htaccess` files say about a request.
+/// What the site's rules and `.htaccess` files say about a request.
 #[derive(Debug)]
 pub struct Ruling {
     /// Their verdict.
@@ -138,6 +141,7 @@ impl Request {
             is_shared: false,
             is_forwarded,
             ruling: None,
+            rules: None,
         }
     }
 
@@ -164,6 +168,7 @@ impl Request {
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             ruling: self.ruling.clone(),
+            rules: self.rules.clone(),
         }
     }
 
@@ -186,6 +191,7 @@ impl Request {
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             ruling: self.ruling.clone(),
+            rules: self.rules.clone(),
         }
     }
 

@@ -198,6 +198,7 @@ impl Scene {
             is_shared: false,
             is_forwarded: false,
             ruling: None,
+            rules: None,
         }
     }
 

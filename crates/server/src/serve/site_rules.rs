@@ -1,0 +1,356 @@
+//! Applies the rules of a site (`[[site.rule]]`) to a request, before `.htaccess` files, and to its response, after them.
+//!
+//! The first action that ends the request responds; the effects of all rules that match are noted with the request. What
+//! a rule does to a page is part of the page's key. A site without rules pays one branch.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use millrace_htaccess::evaluate::{credentials, normalised};
+use millrace_htaccess::{Verdict, escape};
+use millrace_pages::ask::Device;
+use millrace_settings::plan::{BasicAuth, FieldChange, RuleAction, RuleEffects, Target, TargetPart};
+use millrace_wire::conditional::http_date;
+
+use super::ServeThread;
+use crate::htaccess::page_key::{cookie, item};
+use crate::htaccess::{self, Origin, Password};
+use crate::message::reply::{self, Body, Reply};
+use crate::message::request::{Request, Ruling};
+use crate::site::Site;
+use crate::site::rules::{CompiledRule, SiteRules};
+
+/// What the rules make of a request.
+pub enum Applied {
+    /// It goes on, with its ruling if there is one.
+    On,
+    /// A response.
+    Reply(Reply),
+    /// A status of the server's own.
+    Refuse(u16),
+    /// A password is being checked: route the request again when this is ready.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
+}
+
+/// Applies the rules to a request. `path` is its normalised path. Leaves its ruling, and the numbers of the rules with
+/// effects, with it.
+pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Applied {
+    let Some(rules) = &site.rules else { return Applied::On };
+    let mut passage = Passage {
+        thread,
+        request,
+        path,
+        effects: Vec::new(),
+        end: None,
+        is_allowed: false,
+        rewritten: None,
+        user: String::new(),
+        challenge: None,
+        key: Vec::new(),
+    };
+    rules.each(request, path, |number, rule| passage.meet(number, rule));
+    let Passage { effects, end, .. } = &mut passage;
+    let (end, effects) = (end.take(), std::mem::take(effects));
+    let ruling = passage.ruling();
+    request.ruling = ruling.map(Arc::new);
+    request.rules = (!effects.is_empty()).then(|| effects.into());
+    end.unwrap_or(Applied::On)
+}
+
+/// A request on its way through the rules.
+struct Passage<'a> {
+    thread: &'a ServeThread,
+    request: &'a Request,
+    path: &'a [u8],
+    /// Numbers of rules with effects.
+    effects: Vec<u32>,
+    /// How the request ends.
+    end: Option<Applied>,
+    /// A rule or a password has let it pass.
+    is_allowed: bool,
+    /// The path and query that are served instead.
+    rewritten: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The user whose password was right.
+    user: String,
+    /// The realm of the password that the client has to send.
+    challenge: Option<String>,
+    /// What the rules do to the page, as a part of its key.
+    key: Vec<u8>,
+}
+
+impl Passage<'_> {
+    /// A rule that matches.
+    fn meet(&mut self, number: u32, rule: &CompiledRule) {
+        if rule.has_effects {
+            self.effects.push(number);
+            self.add_to_key(&rule.plan.effects);
+        }
+        if self.end.is_some() {
+            return;
+        }
+        let is_routed = self.rewritten.is_some();
+        match &rule.plan.action {
+            Some(RuleAction::Redirect(target, status)) if !is_routed => {
+                let location = self.location(&self.url(target, rule));
+                self.end = Some(Applied::Reply(reply::redirect(*status, &location)));
+            }
+            Some(RuleAction::Redirects(_)) if !is_routed => {
+                if let Some(line) = rule.listed(self.path) {
+                    let location = self.location(&line.to);
+                    self.end = Some(Applied::Reply(reply::redirect(line.status, &location)));
+                }
+            }
+            Some(RuleAction::Rewrite(target)) if !is_routed => self.rewrite(target, rule),
+            Some(RuleAction::Return(status, text)) if !is_routed => {
+                self.end = Some(match text {
+                    None if *status >= 400 => Applied::Refuse(*status),
+                    text => Applied::Reply(returned(*status, text.as_deref().unwrap_or_default())),
+                });
+            }
+            Some(RuleAction::Allow) => self.is_allowed = true,
+            Some(RuleAction::Deny) if !self.is_allowed => self.end = Some(Applied::Refuse(403)),
+            Some(RuleAction::Auth(auth)) if !self.is_allowed => self.authenticate(auth),
+            _ => {}
+        }
+    }
+
+    fn add_to_key(&mut self, effects: &RuleEffects) {
+        for name in &effects.cache.key_cookies {
+            item(&mut self.key, name.as_bytes(), cookie(self.request, name.as_bytes()).unwrap_or_default());
+        }
+        if effects.cache.key_device {
+            let device = Device::of(self.request.head.field("user-agent").unwrap_or_default());
+            item(&mut self.key, b"device", device.word().as_bytes());
+        }
+    }
+
+    /// The text of a target with its groups, percent-encoded.
+    fn url(&self, target: &Target, rule: &CompiledRule) -> String {
+        let groups = rule.groups(self.path);
+        let mut url = String::new();
+        for part in &target.0 {
+            match part {
+                TargetPart::Text(text) => url.push_str(text),
+                TargetPart::Host => url.push_str(self.request.authority()),
+                TargetPart::Group(group) => {
+                    let text = escape::path(groups.get(*group).copied().unwrap_or_default());
+                    url.push_str(&String::from_utf8_lossy(&text));
+                }
+            }
+        }
+        url
+    }
+
+    /// The location for a URL or a path: absolute, and with the query of the request if it has none of its own.
+    fn location(&self, url: &str) -> String {
+        let (url, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
+        let mut location = match self.request.authority() {
+            // Two slashes would begin an authority.
+            authority if url.starts_with('/') && !authority.is_empty() => {
+                format!("{}://{authority}", self.request.ends.scheme.text())
+            }
+            _ => String::new(),
+        };
+        location.push_str(url.strip_suffix('?').unwrap_or(url));
+        if let Some(query) = self.request.query().filter(|query| !query.is_empty() && !url.contains('?')) {
+            location.push('?');
+            location.push_str(&String::from_utf8_lossy(&escape::rest(query)));
+        }
+        location.push_str(fragment);
+        location
+    }
+
+    fn rewrite(&mut self, target: &Target, rule: &CompiledRule) {
+        let groups = rule.groups(self.path);
+        let (mut path, mut query): (Vec<u8>, Option<Vec<u8>>) = (Vec::new(), None);
+        for part in &target.0 {
+            let text = match part {
+                TargetPart::Text(text) => text.as_bytes(),
+                TargetPart::Host => self.request.authority().as_bytes(),
+                TargetPart::Group(group) => groups.get(*group).copied().unwrap_or_default(),
+            };
+            match (&mut query, part, text.iter().position(|byte| *byte == b'?')) {
+                (Some(query), TargetPart::Group(_), _) => query.extend(encoded(text)),
+                (Some(query), ..) => query.extend_from_slice(text),
+                (None, TargetPart::Text(_), Some(mark)) => {
+                    path.extend_from_slice(&text[..mark]);
+                    query = Some(text[mark + 1..].to_vec());
+                }
+                (None, ..) => path.extend_from_slice(text),
+            }
+        }
+        let query = query.or_else(|| self.request.query().map(<[u8]>::to_vec));
+        let path = normalised(&path);
+        // Another rule, or another client, may lead the same URL elsewhere.
+        item(&mut self.key, b"path", &path);
+        item(&mut self.key, b"query", query.as_deref().unwrap_or_default());
+        self.rewritten = Some((path, query));
+    }
+
+    fn authenticate(&mut self, auth: &BasicAuth) {
+        let sent = self.request.head.field("authorization").and_then(credentials);
+        let known = sent.and_then(|(user, password)| {
+            let (_, hash) = auth.users.iter().find(|(name, _)| *name == user)?;
+            Some((user, password, hash))
+        });
+        let Some((user, password, hash)) = known else { return self.challenge(auth) };
+        match self.thread.htaccess.check_password(&hash.0, &user, &password) {
+            Ok(Password::Right) => {
+                self.is_allowed = true;
+                self.user = user;
+            }
+            Ok(Password::Wrong) => self.challenge(auth),
+            Ok(Password::Wait(check)) => self.end = Some(Applied::Wait(check)),
+            Ok(Password::Busy) => {
+                self.end = Some(Applied::Reply(reply::plain(503).with("Retry-After", "5")));
+            }
+            Err(why) => {
+                self.thread.process.log.error(format_args!("site.rule: user {user}: {why}"));
+                self.end = Some(Applied::Refuse(500));
+            }
+        }
+    }
+
+    fn challenge(&mut self, auth: &BasicAuth) {
+        self.challenge = Some(auth.realm.clone());
+        self.end = Some(Applied::Refuse(401));
+    }
+
+    /// What is kept with the request; `None`: nothing but effects on its response.
+    fn ruling(self) -> Option<Ruling> {
+        let Passage { request, path, rewritten, user, challenge, key, .. } = self;
+        if rewritten.is_none() && user.is_empty() && challenge.is_none() && key.is_empty() {
+            return None;
+        }
+        let own_query = || request.query().map(<[u8]>::to_vec);
+        let redirected_from = rewritten.is_some().then(|| (path.to_vec(), own_query()));
+        let (path, query) = rewritten.unwrap_or_else(|| (path.to_vec(), own_query()));
+        let verdict = Verdict { redirected_from, user, challenge, ..Verdict::serving(path, query) };
+        Some(Ruling { verdict, key: key.into() })
+    }
+}
+
+/// Encodes a text as the value of a query argument.
+fn encoded(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for byte in escape::path(text) {
+        match byte {
+            b'&' | b'=' | b'+' | b';' => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            byte => out.push(byte),
+        }
+    }
+    out
+}
+
+fn returned(status: u16, text: &str) -> Reply {
+    let reply = Reply::new(status).with("Content-Type", "text/plain; charset=utf-8");
+    reply.body(Body::Bytes(text.as_bytes().to_vec()))
+}
+
+/// The effects of the rules that the request has met, in their order.
+fn effects<'s>(site: &'s Site, request: &'s Request) -> impl DoubleEndedIterator<Item = &'s RuleEffects> {
+    let rules = site.rules.as_deref().zip(request.rules.as_deref());
+    let of = |(rules, numbers): (&'s SiteRules, &'s [u32])| {
+        numbers.iter().map(|number| &rules.get(*number).plan.effects)
+    };
+    rules.map(of).into_iter().flatten()
+}
+
+/// Whether a rule has the request bypass the page cache.
+pub fn bypasses(site: &Site, request: &Request) -> bool {
+    effects(site, request).any(|effects| effects.cache.bypass)
+}
+
+/// Gives a response for the page cache the lifetime that a rule says, if it sets none itself.
+pub fn set_lifetime(site: &Site, request: &Request, reply: &mut Reply) {
+    let Some(ttl) = effects(site, request).rev().find_map(|effects| effects.cache.ttl) else { return };
+    let speaks = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name == "expires"
+            || name == "x-accel-expires"
+            || name == "surrogate-control"
+            || name.ends_with("cache-control")
+    };
+    let own = reply.fields.iter().chain(reply.aside.iter().flat_map(|aside| aside.fields.iter()));
+    if reply.status == 200 && !own.into_iter().any(|(name, _)| speaks(name)) {
+        let aside = reply.aside.get_or_insert_default();
+        aside.fields.push("X-Accel-Expires", ttl.as_secs().to_string().as_bytes());
+    }
+}
+
+/// Has a page of the site respond for an error, if a rule names one: gives the request a ruling that leads to it.
+pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) -> bool {
+    let own = request.ruling.as_ref().map(|ruling| &ruling.verdict);
+    // A page for an error of a page for an error.
+    if own.is_some_and(|verdict| verdict.status.is_some()) {
+        return false;
+    }
+    let page = |effects: &RuleEffects| {
+        let mut pages = effects.error_pages.iter().rev();
+        pages.find(|(known, _)| *known == status).map(|(_, page)| page.clone())
+    };
+    let Some(page) = effects(site, request).rev().find_map(page) else { return false };
+    let (page, query) = page.split_once('?').map_or((&*page, None), |(page, query)| (page, Some(query)));
+    let verdict = Verdict {
+        status: Some(status),
+        challenge: own.and_then(|verdict| verdict.challenge.clone()),
+        redirected_from: Some((path.to_vec(), request.query().map(<[u8]>::to_vec))),
+        ..Verdict::serving(normalised(page.as_bytes()), query.map(|query| query.as_bytes().to_vec()))
+    };
+    request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
+    true
+}
+
+/// Applies the rules of `.htaccess` files and of the site to a response.
+pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
+    htaccess::change(&thread.htaccess, thread, site, request, origin, reply);
+    if request.rules.is_none() {
+        return;
+    }
+    for effects in effects(site, request) {
+        if !is_for(effects, reply) {
+            continue;
+        }
+        for change in &effects.fields {
+            match change {
+                FieldChange::Set(name, value) => {
+                    reply.fields.remove(name);
+                    reply.fields.push(name, value.as_bytes());
+                }
+                FieldChange::Add(name, value) => reply.fields.push(name, value.as_bytes()),
+                FieldChange::Unset(name) => reply.fields.remove(name),
+            }
+        }
+        if let Some(lifetime) = effects.expires.filter(|_| origin != Origin::Server) {
+            expire(thread.clock.unix_time().as_secs(), lifetime.as_secs(), origin, reply);
+        }
+    }
+}
+
+/// Whether the effects are for a response of this status and type.
+fn is_for(effects: &RuleEffects, reply: &Reply) -> bool {
+    let RuleEffects { types, statuses, .. } = effects;
+    let has_type = || {
+        let own = reply.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let own = own.map_or(&[][..], |(_, value)| value.split(|b| *b == b';').next().unwrap_or_default());
+        let own = own.trim_ascii();
+        types.iter().any(|wanted| match wanted.strip_suffix('*') {
+            Some(start) => own.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start.as_bytes())),
+            None => own.eq_ignore_ascii_case(wanted.as_bytes()),
+        })
+    };
+    (statuses.is_empty() || statuses.contains(&reply.status)) && (types.is_empty() || has_type())
+}
+
+/// Sets the lifetime in browsers. A script that says something about it has the last word.
+fn expire(now: u64, lifetime: u64, origin: Origin, reply: &mut Reply) {
+    let own = |name: &str| name.eq_ignore_ascii_case("cache-control") || name.eq_ignore_ascii_case("expires");
+    if origin == Origin::Script && reply.fields.iter().any(|(name, _)| own(name)) {
+        return;
+    }
+    reply.fields.remove("Cache-Control");
+    reply.fields.remove("Expires");
+    let control = if lifetime == 0 { "no-cache".to_owned() } else { format!("max-age={lifetime}") };
+    reply.fields.push("Cache-Control", control.as_bytes());
+    reply.fields.push("Expires", http_date(now + lifetime).as_bytes());
+}

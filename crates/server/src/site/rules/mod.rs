@@ -1,0 +1,207 @@
+//! The rules of a site (`[[site.rule]]`), compiled for finding those that match a request.
+//!
+//! ```text
+//!  path -> PathIndex -> candidates -> in their order: method, host, query, header fields, client -> rules that match
+//! ```
+
+mod glob;
+mod networks;
+mod paths;
+
+use std::cell::RefCell;
+
+use hashbrown::HashTable;
+use millrace_settings::plan::{ListedRedirect, RuleAction, RuleCondition, SiteRule};
+use regex::bytes::Regex;
+use twox_hash::XxHash3_64;
+
+use crate::message::Request;
+use crate::message::host_of;
+use glob::Glob;
+use networks::NetworkSet;
+use paths::PathIndex;
+
+thread_local! {
+    /// Numbers of the rules that may match a request. Never borrowed while another request is looked at.
+    static CANDIDATES: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The rules of a site.
+#[derive(Debug)]
+pub struct SiteRules {
+    rules: Vec<CompiledRule>,
+    index: PathIndex,
+}
+
+/// A rule, ready to be matched.
+#[derive(Debug)]
+pub struct CompiledRule {
+    /// The rule as configured.
+    pub plan: SiteRule,
+    /// The lines of its file of redirects, by path.
+    listed: HashTable<u32>,
+    paths: Vec<Glob>,
+    unless_paths: Vec<Glob>,
+    regex: Option<Regex>,
+    headers: Vec<(String, Option<Glob>)>,
+    from: Option<NetworkSet>,
+    unless_from: NetworkSet,
+    /// Whether nothing but the path matters.
+    only_path: bool,
+    /// Whether it has effects.
+    pub has_effects: bool,
+}
+
+impl SiteRules {
+    /// The rules of a site; `None`: it has none.
+    pub fn new(plan: &[SiteRule]) -> Option<Box<SiteRules>> {
+        let rules: Vec<CompiledRule> = plan.iter().cloned().map(CompiledRule::new).collect();
+        (!rules.is_empty()).then(|| Box::new(SiteRules { index: PathIndex::new(&rules), rules }))
+    }
+
+    /// Calls `see` for each rule that matches, in their order, with its number. `path` is the normalised path.
+    pub fn each<'r>(&'r self, request: &Request, path: &[u8], mut see: impl FnMut(u32, &'r CompiledRule)) {
+        CANDIDATES.with_borrow_mut(|candidates| {
+            candidates.clear();
+            self.index.find(path, candidates);
+            candidates.sort_unstable();
+            candidates.dedup();
+            for number in &*candidates {
+                let rule = &self.rules[*number as usize];
+                if rule.only_path || (rule.lets(path) && rule.matches(request)) {
+                    see(*number, rule);
+                }
+            }
+        });
+    }
+
+    /// The rule of this number.
+    pub fn get(&self, number: u32) -> &CompiledRule {
+        &self.rules[number as usize]
+    }
+}
+
+impl CompiledRule {
+    fn new(mut plan: SiteRule) -> CompiledRule {
+        let mut listed = HashTable::new();
+        if let Some(RuleAction::Redirects(lines)) = &plan.action {
+            for (number, line) in (0..).zip(lines.iter()) {
+                let is_same = |other: &u32| lines[*other as usize].from == line.from;
+                if listed.find(hash(line.from.as_bytes()), is_same).is_none() {
+                    listed.insert_unique(hash(line.from.as_bytes()), number, |other: &u32| {
+                        hash(lines[*other as usize].from.as_bytes())
+                    });
+                }
+            }
+        }
+        let RuleCondition { paths, unless_paths, regex, hosts, methods, queries, headers, from, unless_from } =
+            &mut plan.condition;
+        let globs = |paths: &[String]| paths.iter().map(|path| Glob::new(path)).collect();
+        let header = |(name, like): &(String, Option<String>)| {
+            (name.clone(), like.as_ref().map(|like| Glob::new(&like.to_ascii_lowercase())))
+        };
+        let built = |text: &String| paths::builder(text).build().expect("the settings have checked it");
+        let regex = regex.as_ref().map(built);
+        let only_path = hosts.is_empty()
+            && methods.is_empty()
+            && queries.is_empty()
+            && headers.is_empty()
+            && unless_paths.is_empty()
+            && from.is_none()
+            && unless_from.is_empty();
+        CompiledRule {
+            listed,
+            paths: globs(paths),
+            unless_paths: globs(unless_paths),
+            regex,
+            headers: headers.iter().map(header).collect(),
+            // Lists of a country's networks are long: only the set stays.
+            from: from.as_mut().map(|networks| NetworkSet::new(&std::mem::take(networks))),
+            unless_from: NetworkSet::new(&std::mem::take(unless_from)),
+            only_path,
+            has_effects: plan.effects != Default::default(),
+            plan,
+        }
+    }
+
+    /// Whether everything but the path is as the rule says.
+    fn matches(&self, request: &Request) -> bool {
+        let RuleCondition { hosts, methods, queries, .. } = &self.plan.condition;
+        let ip = request.ends.client_ip();
+        (methods.is_empty() || methods.iter().any(|method| method == request.head.method()))
+            && (hosts.is_empty() || hosts.iter().any(|host| is_host(host, host_of(request.authority()))))
+            && (queries.is_empty() || queries.iter().any(|wanted| has_argument(request.query(), wanted)))
+            && (self.headers.is_empty() || self.headers.iter().any(|wanted| has_field(request, wanted)))
+            && self.from.as_ref().is_none_or(|networks| networks.contains(ip))
+            && !self.unless_from.contains(ip)
+    }
+
+    /// Whether `path`, for which the index has found the rule, is none of its exceptions.
+    fn lets(&self, path: &[u8]) -> bool {
+        !self.unless_paths.iter().any(|glob| glob.matches(path))
+    }
+
+    /// What the groups of its pattern stand for in `path`; the first one is the whole path.
+    pub fn groups<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
+        let mut groups = vec![path];
+        if let Some(found) = self.regex.as_ref().and_then(|regex| regex.captures(path)) {
+            groups.extend((1..found.len()).map(|at| found.get(at).map_or(&[][..], |group| group.as_bytes())));
+        } else if let Some(found) = self.paths.iter().find_map(|glob| glob.groups(path)) {
+            groups.extend(found);
+        }
+        groups
+    }
+
+    /// The line of its file of redirects for `path`.
+    pub fn listed(&self, path: &[u8]) -> Option<&ListedRedirect> {
+        let Some(RuleAction::Redirects(lines)) = &self.plan.action else { return None };
+        let is_it = |line: &u32| lines[*line as usize].from.as_bytes() == path;
+        self.listed.find(hash(path), is_it).map(|line| &lines[*line as usize])
+    }
+}
+
+fn hash(path: &[u8]) -> u64 {
+    XxHash3_64::oneshot(path)
+}
+
+/// Whether `host` is this name; `*.` in front stands for one or more labels.
+fn is_host(name: &str, host: &str) -> bool {
+    match name.strip_prefix('*') {
+        Some(end) => {
+            host.len() > end.len()
+                && host.as_bytes()[host.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+        }
+        None => name.eq_ignore_ascii_case(host),
+    }
+}
+
+/// Whether a query has an argument: `name`, `name=value`, `*` at either end.
+fn has_argument(query: Option<&[u8]>, wanted: &str) -> bool {
+    let mut arguments = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|a| !a.is_empty());
+    let name = |argument: &'_ [u8]| argument.iter().position(|b| *b == b'=').unwrap_or(argument.len());
+    arguments.any(|argument| {
+        let text = if wanted.contains('=') { argument } else { &argument[..name(argument)] };
+        glob::is_like(wanted.as_bytes(), text)
+    })
+}
+
+/// Whether a request has a field of this name, with a value like this.
+fn has_field(request: &Request, (name, like): &(String, Option<Glob>)) -> bool {
+    let mut fields = request.head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    fields.any(|(_, value)| like.as_ref().is_none_or(|like| like.matches(&value.to_ascii_lowercase())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_arguments() {
+        assert!(is_host("*.example.com", "a.b.Example.com") && is_host("a.com", "A.com"));
+        assert!(!is_host("*.example.com", "example.com") && !is_host("*.b", ".b") && !is_host("a", "b"));
+        let has = |query: &str, wanted| has_argument(Some(query.as_bytes()), wanted);
+        assert!(has("a=1&b", "b") && has("a=1&b", "a") && has("a=1", "a=1") && has("utm_x=1", "utm_*"));
+        assert!(!has("a=1", "b") && !has("a=12", "a=1") && !has("", "a") && !has("ab=1", "a"));
+        assert!(!has_argument(None, "a"));
+    }
+}
