@@ -25,6 +25,7 @@ mod tls;
 mod serve;
 
 mod acme;
+mod proxy;
 mod warm;
 
 mod cache;

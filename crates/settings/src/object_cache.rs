@@ -16,7 +16,7 @@ pub(crate) fn shared(view: &View<'_>) -> ObjectCache {
 
 /// The object cache of the site of this view; only WordPress uses it.
 pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
-    let is_wanted = view.switch("object_cache.enabled") && view.switch("php.enabled");
+    let is_wanted = view.switch("object_cache.enabled") && view.has_php();
     let (dir, root) = (view.path("object_cache.dir")?, view.root()?);
     let name = name_of(&root);
     is_wanted.then(|| SiteObjects {

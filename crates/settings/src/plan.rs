@@ -67,6 +67,79 @@ impl std::fmt::Display for Backend {
     }
 }
 
+/// Address of an application that speaks HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AppUrl {
+    /// Where it listens.
+    pub address: AppAddress,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+    /// Its host, and its port unless that is the scheme's own: `localhost` for a Unix socket.
+    pub authority: String,
+    /// What its paths begin with, without a slash at the end; usually empty.
+    pub base: String,
+}
+
+/// Where an application listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AppAddress {
+    /// Host and port: a name is resolved for each connection.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for AppUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.address {
+            AppAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            AppAddress::Tcp(..) => {
+                write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.authority)
+            }
+        }
+    }
+}
+
+/// `[[site.proxy]]`: requests that an application gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Exactly this path; or, with a slash at its end, everything below it.
+    pub path: String,
+    /// The applications, with the same content; at least one.
+    pub to: Vec<AppUrl>,
+    /// Whether the application's paths lack `path`.
+    pub strip: bool,
+    /// The host that the application is asked for.
+    pub host: ProxyHost,
+    /// Time limit for a connection.
+    pub connect_timeout: Duration,
+    /// Time limit from the end of the request to the response's header section.
+    pub response_timeout: Duration,
+    /// Maximum pause between two pieces of a response, or of a request that the application does not take.
+    pub read_timeout: Duration,
+    /// Whether clients may switch protocols.
+    pub websocket: bool,
+    /// How long neither side may send anything after that.
+    pub websocket_timeout: Duration,
+    /// Idle connections that each event loop keeps to each application.
+    pub keepalive: usize,
+    /// How often a request is tried again.
+    pub retries: usize,
+    /// Certificates of the trusted authorities, in PEM; `None`: the system's.
+    pub ca: Option<PathBuf>,
+}
+
+/// `proxy.host`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProxyHost {
+    /// The one that the visitor has asked for.
+    Visitor,
+    /// The one in `proxy.to`.
+    Application,
+    /// This one.
+    Named(String),
+}
+
 /// `[server]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -476,6 +549,8 @@ pub struct Site {
     pub compress_php: bool,
     /// The root as php-fpm sees it, if that path differs.
     pub fastcgi_root: Option<PathBuf>,
+    /// The applications that get some of its requests.
+    pub proxies: Vec<Proxy>,
     /// How to run PHP; `None`: the site has no PHP.
     pub php: Option<Php>,
     /// The same for its persistent workers, with [`Php::worker`] set; `None`: it has none.

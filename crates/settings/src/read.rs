@@ -93,6 +93,7 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
             Scope::Global => ("belongs in a site", "each site has its own"),
             Scope::Site => ("cannot be set in a site", "it applies to the whole server"),
             Scope::Tls => ("cannot be set in [[tls]]", "a [[tls]] configures one certificate only"),
+            Scope::Proxy => ("cannot be set in [[site.proxy]]", "it applies to the whole server"),
         };
         return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
             .at(Some(at), "not here");
@@ -100,7 +101,7 @@ pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
     if scope.other().is_table(path) {
         let (what, cure) = match scope {
             Scope::Global => ("belongs in a site", format!("write it as [site.{path}], below a [[site]]")),
-            Scope::Site | Scope::Tls => (
+            Scope::Site | Scope::Tls | Scope::Proxy => (
                 "cannot be set here: it applies to the whole server",
                 format!("write [{path}] above the first [[site]]"),
             ),
@@ -129,6 +130,8 @@ pub(crate) enum Scope {
     Site,
     /// In a `[[tls]]`.
     Tls,
+    /// In a `[[site.proxy]]`.
+    Proxy,
 }
 
 impl Scope {
@@ -138,6 +141,7 @@ impl Scope {
             Self::Global => row.key_global(),
             Self::Site => row.key_in_site(),
             Self::Tls => row.key_in_tls(),
+            Self::Proxy => row.key_in_proxy(),
         }
     }
 
@@ -150,13 +154,22 @@ impl Scope {
     fn other(self) -> Self {
         match self {
             Self::Global => Self::Site,
-            Self::Site | Self::Tls => Self::Global,
+            Self::Site | Self::Tls | Self::Proxy => Self::Global,
         }
     }
 
     /// The header of such a table, without brackets.
     fn header(self) -> &'static str {
-        if self == Self::Tls { "tls" } else { "site" }
+        match self {
+            Self::Tls => "tls",
+            Self::Proxy => "site.proxy",
+            Self::Global | Self::Site => "site",
+        }
+    }
+
+    /// The last part of the header.
+    fn last(self) -> &'static str {
+        self.header().rsplit('.').next().unwrap_or_default()
     }
 
     fn is_table(self, path: &str) -> bool {
@@ -169,6 +182,7 @@ impl Scope {
             Self::Global => path.to_owned(),
             Self::Site => format!("site.{path}"),
             Self::Tls => format!("tls.{path}"),
+            Self::Proxy => format!("proxy.{path}"),
         }
     }
 }
@@ -220,7 +234,11 @@ impl Reader<'_> {
     }
 
     fn no_table(&mut self, header: &str, title: String, raw: &Raw) {
-        let one = if header == "site" { "a site" } else { "a certificate" };
+        let one = match header {
+            "site" => "a site",
+            "tls" => "a certificate",
+            _ => "a part of the site that an application serves",
+        };
         let cure = format!("start {one} with the header [[{header}]]");
         let problem = Problem::error(What::WrongType, title, cure);
         self.problems.push(problem.at(Some(&self.at(raw)), "not a table"));
@@ -229,7 +247,9 @@ impl Reader<'_> {
     fn entry(&mut self, scope: Scope, prefix: &str, entry: &Entry, section: &mut Section) {
         let path = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}.{}", entry.name) };
         let at_name = At::new(self.origin, entry.span.clone());
-        if let (SHORT, Some(value)) = (&*path, short_form(&entry.value)) {
+        if (scope, &*path) == (Scope::Site, Scope::Proxy.last()) {
+            self.tables(Scope::Proxy, entry, &mut section.proxies);
+        } else if let (SHORT, Some(value)) = (&*path, short_form(&entry.value)) {
             let row = table::find(SHORT_FOR).expect("a row");
             let typed = self::value(self.origin, &scope.display(&path), row, &value, self.problems);
             section.set(row, typed);
@@ -386,7 +406,11 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
             let cure = match name.as_str() {
                 "site" => "write [[site]], with two brackets, for every site",
                 "tls" => "write [[tls]], with two brackets, for every certificate",
-                _ => "put the settings of both under one header; only [[site]] and [[tls]] may be repeated",
+                "proxy" => "write [[site.proxy]], with two brackets, for every application",
+                _ => {
+                    "put the settings of both under one header; only [[site]], [[site.proxy]] and [[tls]] may be \
+                     repeated"
+                }
             };
             Problem::error(What::Duplicate, format!("the header [{}] is used twice", shown(name)), cure)
                 .at(Some(&here), "again")

@@ -12,9 +12,9 @@ use crate::folders;
 use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
-    AccessFormat, Acme, Address, Admin, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
-    Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Redirect,
-    Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
+    Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost,
+    Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -270,8 +270,32 @@ fn site(view: &View<'_>) -> Site {
         waiting_page: view.path("php.waiting_page"),
         compress_php: view.switch("php.compress"),
         fastcgi_root: view.path("php.fastcgi_root"),
-        php: view.switch("php.enabled").then(|| php(view)),
-        persistent: if view.switch("php.enabled") { persistent(view) } else { None },
+        proxies: view.proxies().map(|view| proxy(&view)).collect(),
+        php: view.has_php().then(|| php(view)),
+        persistent: if view.has_php() { persistent(view) } else { None },
+    }
+}
+
+/// An application of a site, from its own view.
+fn proxy(view: &View<'_>) -> Proxy {
+    let host = view.text("proxy.host").unwrap_or_default();
+    Proxy {
+        path: view.text("proxy.path").unwrap_or_default(),
+        to: view.applications("proxy.to"),
+        strip: view.switch("proxy.strip"),
+        host: match &*host {
+            "visitor" => ProxyHost::Visitor,
+            "application" => ProxyHost::Application,
+            _ => ProxyHost::Named(host),
+        },
+        connect_timeout: view.duration("proxy.connect_timeout"),
+        response_timeout: view.duration("proxy.response_timeout"),
+        read_timeout: view.duration("proxy.read_timeout"),
+        websocket: view.switch("proxy.websocket"),
+        websocket_timeout: view.duration("proxy.websocket_timeout"),
+        keepalive: view.count("proxy.keepalive"),
+        retries: view.count("proxy.retries"),
+        ca: view.path("proxy.ca"),
     }
 }
 
@@ -467,6 +491,22 @@ impl<'a> View<'a> {
         self.pool
     }
 
+    /// The views from inside the site's `[[site.proxy]]` tables.
+    pub fn proxies(&self) -> impl Iterator<Item = View<'a>> {
+        let tables = self.site.into_iter().flat_map(|site| &site.values.proxies);
+        tables.map(|table| View::new(self.written, Some(table), self.environment))
+    }
+
+    /// Whether an application serves the whole site.
+    pub fn is_all_proxied(&self) -> bool {
+        self.proxies().any(|view| view.text("proxy.path").as_deref() == Some("/"))
+    }
+
+    /// Whether the site has PHP.
+    pub fn has_php(&self) -> bool {
+        self.switch("php.enabled") && !self.is_all_proxied()
+    }
+
     /// The names of the pools: the application's own, then configured ones that some rule sends requests to.
     pub fn pool_names(&self) -> Vec<String> {
         let own = self.known_pools().iter().copied();
@@ -643,6 +683,8 @@ getters! {
     addresses -> Vec<(Address, std::ops::Range<usize>)> = Addresses;
     /// Of a list of addresses to connect to.
     backends -> Vec<Backend> = Backends;
+    /// Of a list of applications.
+    applications -> Vec<AppUrl> = Applications;
     /// Of a list of address blocks.
     networks -> Vec<Network> = Networks;
     /// Of a list of names.
@@ -665,13 +707,18 @@ impl Value {
     fn none_of(kind: &table::Kind) -> Self {
         use table::Kind;
         match kind {
-            Kind::Name | Kind::UrlPath { .. } | Kind::Url { .. } | Kind::Email | Kind::Secret => {
-                Self::Text(None)
-            }
+            Kind::Name
+            | Kind::UrlPath { .. }
+            | Kind::Url { .. }
+            | Kind::Email
+            | Kind::Secret
+            | Kind::Host { .. }
+            | Kind::Location => Self::Text(None),
             Kind::Path { .. } => Self::Path(None),
             Kind::Address { .. } => Self::Address(None),
             Kind::Addresses => Self::Addresses(Vec::new()),
             Kind::Backends { .. } => Self::Backends(Vec::new()),
+            Kind::Applications => Self::Applications(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
             Kind::Folders => Self::Folders(Vec::new()),

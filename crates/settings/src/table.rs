@@ -76,6 +76,8 @@ pub(crate) enum Place {
     Both,
     /// In a `[[tls]]` only.
     Tls,
+    /// In a `[[site.proxy]]` only.
+    Proxy,
 }
 
 /// Value of a setting that the configuration does not have.
@@ -116,6 +118,12 @@ pub(crate) enum Kind {
     Addresses,
     /// Addresses to connect to by FastCGI; `word` stands for none.
     Backends { word: &'static str },
+    /// URLs of applications: `http://host:port`, `https://host`, `unix:/path.sock`.
+    Applications,
+    /// A host with or without a port, or a word.
+    Host { words: &'static [(&'static str, &'static str)] },
+    /// A path as in a URL: exactly this one, or with a slash at its end everything below it.
+    Location,
     /// Address blocks.
     Networks,
     /// Names of files, without a path.
@@ -192,7 +200,7 @@ impl Setting {
     /// allowed there.
     pub fn key_in_site(&self) -> Option<&'static str> {
         match self.place {
-            Place::Global | Place::Tls => None,
+            Place::Global | Place::Tls | Place::Proxy => None,
             Place::Both => Some(self.key),
             Place::Site => Some(self.key.strip_prefix("site.").expect("a site's row is named site.*")),
         }
@@ -201,6 +209,11 @@ impl Setting {
     /// The key inside a `[[tls]]`: `cert` for `tls.cert`. `None` if the setting is not allowed there.
     pub fn key_in_tls(&self) -> Option<&'static str> {
         self.key.strip_prefix("tls.").filter(|_| self.place == Place::Tls)
+    }
+
+    /// The key inside a `[[site.proxy]]`: `path` for `proxy.path`. `None` if the setting is not allowed there.
+    pub fn key_in_proxy(&self) -> Option<&'static str> {
+        self.key.strip_prefix("proxy.").filter(|_| self.place == Place::Proxy)
     }
 
     /// The key outside of sites. `None` if the setting is not allowed there.
@@ -225,6 +238,8 @@ impl Setting {
             Place::Global => format!("`[{table}]`"),
             Place::Site if table == "site" => "`[[site]]`".to_owned(),
             Place::Tls => "`[[tls]]`".to_owned(),
+            Place::Proxy if table == "proxy" => "`[[site.proxy]]`".to_owned(),
+            Place::Proxy => format!("`[site.{table}]` of a `[[site.proxy]]`"),
             Place::Site => format!("`[{table}]` of a `[[site]]`"),
             Place::Both => format!("`[{table}]`, or `[site.{table}]` of a `[[site]]`"),
         }

@@ -2,6 +2,7 @@
 //! [`Value`] within bounds, or into what is [`Wrong`] with it.
 
 mod amount;
+mod application;
 mod list;
 mod name;
 mod word;
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::plan::{Address, Backend, Network};
+use crate::plan::{Address, AppUrl, Backend, Network};
 use crate::problem::{What, shown};
 use crate::table::Kind;
 
@@ -70,7 +71,7 @@ pub(crate) enum Value {
     Duration(Duration),
     /// Of [`Kind::Choice`].
     Choice(&'static str),
-    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`] and [`Kind::Secret`]; `None` is the word for none, or unset.
+    /// Of [`Kind::Name`], [`Kind::UrlPath`], [`Kind::Url`], [`Kind::Email`], [`Kind::Secret`], [`Kind::Host`] and [`Kind::Location`]; `None` is the word for none, or unset.
     Text(Option<String>),
     /// Of [`Kind::Path`].
     Path(Option<PathBuf>),
@@ -80,6 +81,8 @@ pub(crate) enum Value {
     Addresses(Vec<(Address, Range<usize>)>),
     /// Of [`Kind::Backends`].
     Backends(Vec<Backend>),
+    /// Of [`Kind::Applications`].
+    Applications(Vec<AppUrl>),
     /// Of [`Kind::Networks`].
     Networks(Vec<Network>),
     /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
@@ -128,6 +131,13 @@ impl Kind {
             }
             Self::Addresses => list::addresses(raw, base).map(Value::Addresses),
             Self::Backends { word } => list::backends(raw, word, base).map(Value::Backends),
+            Self::Applications => application::urls(raw, base).map(Value::Applications),
+            Self::Host { words } => {
+                application::host(raw, self.text(raw)?, words).map(|host| Value::Text(Some(host)))
+            }
+            Self::Location => {
+                application::location(raw, self.text(raw)?).map(|path| Value::Text(Some(path)))
+            }
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),
@@ -192,6 +202,17 @@ impl Kind {
                     "one or more addresses like \"unix:/path\", \"127.0.0.1:9000\", \"name:9000\", or \"{word}\""
                 )
             }
+            Self::Applications => {
+                "one or more of \"http://127.0.0.1:3000\", \"https://name\", \"unix:/path.sock\"; with a path \
+                 like \"http://127.0.0.1:3000/base\", or \"unix:/path.sock:/base\""
+                    .to_owned()
+            }
+            Self::Host { words } => {
+                let words: Vec<String> =
+                    words.iter().map(|(word, means)| format!("\"{word}\" ({means})")).collect();
+                format!("{}, or a host like \"app.example.com\"", words.join(", "))
+            }
+            Self::Location => "a path like \"/api/\" (and everything below it) or \"/feed\" (only this one)".to_owned(),
             Self::Networks => "addresses and blocks like \"10.0.0.0/8\", \"::1\", or \"unix\"".to_owned(),
             Self::FileNames => "one or more file names without a path".to_owned(),
             Self::HostNames => "host names like \"example.com\" or \"*.example.com\"".to_owned(),
@@ -224,6 +245,9 @@ impl Kind {
             Self::Path { .. } => "path",
             Self::Address { .. } => "address",
             Self::Addresses | Self::Backends { .. } => "addresses",
+            Self::Applications => "URLs",
+            Self::Host { .. } => "host",
+            Self::Location => "URL path",
             Self::Networks => "addresses",
             Self::FileNames => "file names",
             Self::HostNames => "host names",

@@ -38,6 +38,8 @@ pub(crate) struct Section {
     values: BTreeMap<&'static str, Typed>,
     /// Named tables in the order of their first appearance, with the place of that.
     named: Vec<(String, At, BTreeMap<&'static str, Typed>)>,
+    /// The `[[site.proxy]]` tables of a site, in the order written.
+    pub proxies: Vec<WrittenTable>,
 }
 
 /// A value and its place.

@@ -175,7 +175,7 @@ impl Declared {
                     declared.length = Some(length);
                 }
                 17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    if !field.value.eq_ignore_ascii_case(b"chunked") {
+                    if declared.chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
                         return Err(Malformed("the transfer coding is not chunked"));
                     }
                     declared.chunked = true;
@@ -368,6 +368,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
             "HTTP/1.1 999 Odd\r\n\r\n",
         ] {

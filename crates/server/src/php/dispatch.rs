@@ -395,16 +395,7 @@ fn reply<R: SentRequest>(
         let content = std::mem::take(&mut answer.content);
         Body::Stream(Box::new(pump::start(thread, running, content, length)))
     };
-    Reply {
-        status,
-        reason,
-        fields,
-        body,
-        close: false,
-        dated: false,
-        aside: answer.aside,
-        has_site_fields: false,
-    }
+    Reply { reason, fields, body, aside: answer.aside, ..Reply::new(status) }
 }
 
 /// Cuts content off at the script's Content-Length, as nginx does. Shorter content is sent as it is, but is marked as

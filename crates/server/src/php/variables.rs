@@ -438,6 +438,7 @@ mod tests {
             run: None,
             is_shared: false,
             is_forwarded: false,
+            protocol: None,
             ruling: None,
             rules: None,
         }

@@ -19,6 +19,7 @@ use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
 use crate::php::SiteWorkers;
+use crate::proxy;
 use crate::site::{Script, Site};
 
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
@@ -217,6 +218,7 @@ impl Exchange {
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
+                Response::Proxy(number) => self.proxy(thread, client, number).await,
                 Response::Again(check) => {
                     check.await;
                     continue;
@@ -257,6 +259,27 @@ impl Exchange {
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);
         Ok(reply)
+    }
+
+    /// Passes the request to an application.
+    async fn proxy(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+        number: usize,
+    ) -> Result<Reply, ExchangeTrouble> {
+        // What follows a switch of protocols is no content.
+        if self.request.protocol.is_none() {
+            let most = self.site.plan.body_bytes;
+            client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        }
+        // Boxed: otherwise the future of each exchange would be as large as this one.
+        let running = Box::pin(proxy::run(&thread.proxy, &self.site, number, &mut self.request));
+        tokio::select! {
+            biased;
+            reply = running => Ok(reply),
+            () = poll_fn(|cx| client.poll_gone(cx)) => Err(ExchangeTrouble::Gone),
+        }
     }
 
     /// Compresses a script's response to this client alone. Cached pages, and files that a script hands over, already

@@ -15,6 +15,7 @@ use crate::htaccess::{self, ErrorPage, Origin, Ruled};
 use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
+use crate::proxy;
 use crate::route::{self, FILE_METHODS, Route};
 use crate::site::{Network, Script, Site};
 
@@ -28,6 +29,8 @@ pub enum Response {
     Page(Pin<Box<dyn Future<Output = Waited>>>, Script),
     /// A script's response, after the request's content has arrived; and the cache status.
     Script(Script, CacheStatus),
+    /// The response of an application, after the request's content has arrived: the number of the site's proxy.
+    Proxy(usize),
     /// Something must be found out first: then the request is routed again.
     Again(Pin<Box<dyn Future<Output = ()>>>),
     /// Not here: the connection must go to an event loop that runs PHP.
@@ -64,10 +67,26 @@ fn decide(
     let mut path = thread.path.take();
     let response = match route::at_the_door(site, request, &mut path) {
         Some(route) => follow(thread, site, request, &path, route),
-        None => ruled(thread, site, request, &path),
+        None => match proxy::find(&site.plan.proxies, &path) {
+            Some(number) => proxied(site, request, number),
+            // No other part of a site speaks another protocol (RFC 8441 section 4).
+            None if request.protocol.is_some() => other(reply::plain(501)),
+            None => ruled(thread, site, request, &path),
+        },
     };
     thread.path.replace(path);
     response
+}
+
+/// The response of an application. What may be a replay has to come again (RFC 8470 section 5.2).
+fn proxied(site: &Site, request: &Request, number: usize) -> (ResponseClass, Response) {
+    if request.protocol.is_some() && !site.plan.proxies[number].websocket {
+        return other(reply::plain(501));
+    }
+    if request.is_early() {
+        return other(reply::plain(425));
+    }
+    (ResponseClass::Proxy, Response::Proxy(number))
 }
 
 /// The result after the rules of `.htaccess` files; `path` is the request's normalised path.

@@ -17,6 +17,7 @@ use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders};
 use crate::message::request::Uploads;
+use crate::proxy::{Applications, ProxyThread};
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::site;
 
@@ -113,6 +114,8 @@ pub struct Service {
     pub acme: Arc<Acme>,
     /// Compiled `.htaccess` files.
     htaccess: Arc<SharedFolders>,
+    /// Applications that requests were passed to.
+    pub applications: Arc<Applications>,
 }
 
 impl Service {
@@ -144,8 +147,9 @@ impl Service {
     /// Serves the sites of `setup`.
     pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
         let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
+        let applications = Arc::default();
         let plan = Swapped::new(setup.plan.clone());
-        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme, htaccess })
+        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme, htaccess, applications })
     }
 
     /// The setup in force.
@@ -183,6 +187,8 @@ pub struct ServeThread {
     pub pages: Rc<CacheThread>,
     /// Its part of PHP.
     pub php: Rc<PhpThread>,
+    /// Its part for applications behind the server.
+    pub proxy: Rc<ProxyThread>,
     /// Buffer for the normalised path of the request that is being routed.
     pub(super) path: RefCell<Vec<u8>>,
     setup: RefCell<SharedSetup>,
@@ -200,6 +206,7 @@ impl ServeThread {
             files: files::OpenFileCache::new(&setup.plan.files, loops),
             pages: CacheThread::new(&context, &service.cache, passes_on),
             php: context.clone(),
+            proxy: ProxyThread::new(&context, &service.applications),
             path: RefCell::default(),
             setup: RefCell::new(Rc::new(setup)),
             generation,

@@ -1,4 +1,4 @@
-//! The client's end of TLS, for requests to a certificate authority. It blocks: not for event loops.
+//! The client's end of TLS: for requests to a certificate authority, where it blocks, and for applications.
 
 use std::fmt;
 use std::io;
@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use super::OutgoingTls;
 use super::error::TlsError;
 use super::terms;
 
@@ -55,14 +56,25 @@ impl Trust {
         Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
     }
 
-    /// Speaks TLS over `socket` with `host`, an IPv6 address without brackets.
+    /// Speaks TLS over `socket` with `host`, an IPv6 address without brackets. It blocks: not for event loops.
     ///
     /// # Errors
     /// `host` can't be a server's name. Errors of the server's certificate appear at the first read or write.
     pub fn connect(&self, host: &str, socket: TcpStream) -> io::Result<impl io::Read + io::Write + use<>> {
+        Ok(StreamOwned::new(self.session(host)?, socket))
+    }
+
+    /// The same for an event loop; the handshake is still to come.
+    ///
+    /// # Errors
+    /// `host` can't be a server's name.
+    pub fn outgoing(&self, host: &str, socket: tokio::net::TcpStream) -> io::Result<OutgoingTls> {
+        Ok(OutgoingTls::new(self.session(host)?, socket))
+    }
+
+    fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
-        Ok(StreamOwned::new(connection, socket))
+        ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)
     }
 }
 

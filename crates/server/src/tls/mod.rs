@@ -8,7 +8,7 @@
 //! - [`staple`]: OCSP responses;
 //! - [`issued`]: certificates that an authority has issued by ACME, and responses to its challenges;
 //! - [`kernel`]: connections with encryption by the kernel, so that large files are sent by sendfile;
-//! - [`client`]: the other end, for requests to an authority;
+//! - [`client`]: the other end, for requests to an authority; [`outgoing`]: the same for applications;
 //! - [`clients`]: certificates of clients;
 //! - [`error`]: the errors of all these;
 //! - [`terms`]: what all connections of a configuration share.
@@ -20,6 +20,7 @@ mod error;
 pub mod hello;
 mod issued;
 mod kernel;
+mod outgoing;
 mod staple;
 mod stream;
 mod terms;
@@ -29,5 +30,6 @@ pub use client::{Trust, system_certificates};
 pub use error::TlsError;
 pub use issued::{CHALLENGE_PROTOCOL, Issued};
 pub use kernel::{Ability, ability};
+pub use outgoing::OutgoingTls;
 pub use stream::TlsStream;
 pub use terms::Terms;

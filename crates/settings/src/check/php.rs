@@ -14,9 +14,9 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     let mut found: Vec<Problem> = Vec::new();
     for site in &written.sites {
         let view = View::new(written, Some(site), environment);
-        if view.switch("php.enabled") && !view.backends("php.fastcgi").is_empty() {
+        if view.has_php() && !view.backends("php.fastcgi").is_empty() {
             backends(&view, &mut found);
-        } else if view.switch("php.enabled") {
+        } else if view.has_php() {
             workers(&view, &mut found);
             pools::all(&view, &mut found);
             files(&view, &mut found);

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{bounds, not_a_folder};
 use crate::application;
 use crate::environment::{Environment, Found};
+use crate::plan::AppAddress;
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
 use crate::written::{Written, WrittenTable};
@@ -17,6 +18,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
     defaults(written, &views, problems);
     for (site, view) in written.sites.iter().zip(&views) {
         root(site, view, problems);
+        proxies(site, view, problems);
         front_controller(view, problems);
         redirect(view, problems);
         handed_out(view, problems);
@@ -67,8 +69,8 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "site.root";
     let at = view.at(KEY);
     let Some(root) = view.root() else {
-        // A wrong root has been reported.
-        if at.is_none() {
+        // A wrong root has been reported, and a site of an application needs none.
+        if at.is_none() && !view.is_all_proxied() {
             let cure = "add a line like root = \"/srv/www/example\"";
             let problem = Problem::error(What::Missing, "a site has no root", cure);
             problems.push(problem.at(site.at.as_ref(), "which directory?"));
@@ -115,6 +117,77 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
         let problem = Problem::warning(What::Risky, title, cure);
         problems.push(problem.at(at, "visitors could request its code and configuration"));
     }
+}
+
+/// Each application has its own path, and is reachable as far as that can be known.
+fn proxies(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
+    let mut seen: Vec<(String, Option<&At>)> = Vec::new();
+    for (table, view) in site.values.proxies.iter().zip(view.proxies()) {
+        for (key, example) in [("proxy.path", "path = \"/api/\""), ("proxy.to", "to = \"http://127.0.0.1:3000\"")] {
+            if view.at(key).is_none() {
+                let title = format!("a [[site.proxy]] has no `{}`", key.trim_start_matches("proxy."));
+                let problem = Problem::error(What::Missing, title, format!("add a line like {example}"));
+                problems.push(problem.at(table.at.as_ref(), "which requests go where?"));
+            }
+        }
+        if let Some(path) = view.text("proxy.path") {
+            let at = view.at("proxy.path");
+            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == path) {
+                let title = format!("the path \"{path}\" has two applications");
+                let cure = "remove one of the two; several copies of one application go into one list: \
+                            to = [\"http://127.0.0.1:3000\", \"http://127.0.0.1:3001\"]";
+                let problem = Problem::error(What::Duplicate, title, cure);
+                problems.push(problem.at(at, "again").at(*first, "first here"));
+            }
+            seen.push((path, at));
+        }
+        strip_needs_a_prefix(&view, problems);
+        unix_socket(&view, problems);
+        authorities(&view, problems);
+    }
+}
+
+/// Without the slash at its end, the path is one URL: nothing follows that could be passed on.
+fn strip_needs_a_prefix(view: &View<'_>, problems: &mut Vec<Problem>) {
+    let path = view.text("proxy.path").unwrap_or_default();
+    if view.switch("proxy.strip") && !path.is_empty() && (path == "/" || !path.ends_with('/')) {
+        let cure = if path == "/" {
+            "remove `strip = true`: with \"/\" there is nothing to strip".to_owned()
+        } else {
+            format!("write path = \"{path}/\", or remove `strip = true`")
+        };
+        let problem = Problem::error(What::Conflict, "`proxy.strip` needs a path with an end to strip", cure);
+        problems.push(problem.at(view.at("proxy.strip"), "").at(view.at("proxy.path"), "the path"));
+    }
+}
+
+/// A socket that does not exist yet is no error: the application may start later.
+fn unix_socket(view: &View<'_>, problems: &mut Vec<Problem>) {
+    for url in view.applications("proxy.to") {
+        let AppAddress::Unix(path) = &url.address else { continue };
+        let (title, cure) = match view.environment().disk.look(path) {
+            Found::Nothing => (
+                format!("there is no socket {}", path.display()),
+                "start the application, or correct the path; requests get 502 until it listens there",
+            ),
+            Found::Directory | Found::File => {
+                (format!("{} is not a socket", path.display()), "write the path of the application's socket")
+            }
+            Found::Denied | Found::Other => continue,
+        };
+        problems.push(Problem::warning(What::NotFound, title, cure).at(view.at("proxy.to"), ""));
+    }
+}
+
+/// The file of the trusted authorities must exist.
+fn authorities(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const KEY: &str = "proxy.ca";
+    let Some(path) = view.path(KEY).filter(|path| view.environment().disk.look(path) != Found::File) else {
+        return;
+    };
+    let title = format!("`{KEY}`: there is no readable file {}", path.display());
+    let cure = "correct the path, or remove the line to trust the system's authorities";
+    problems.push(Problem::error(What::NotFound, title, cure).at(view.at(KEY), ""));
 }
 
 /// The script that answers URLs without a file.

@@ -19,6 +19,7 @@ mod php_isolation;
 mod php_pools;
 mod php_workers;
 mod proxies;
+mod proxy;
 mod sites;
 mod uploads;
 
@@ -64,6 +65,8 @@ const BOTH: Setting = Setting { place: Place::Both, ..ROW };
 const SITE: Setting = Setting { place: Place::Site, ..ROW };
 /// Rows of a `[[tls]]`.
 const TLS: Setting = Setting { place: Place::Tls, ..ROW };
+/// Rows of a `[[site.proxy]]`.
+const PROXY: Setting = Setting { place: Place::Proxy, ..ROW };
 
 pub(super) static PAGES: &[&Page] = &[
     &listening::PAGE,
@@ -74,6 +77,7 @@ pub(super) static PAGES: &[&Page] = &[
     &http2::PAGE,
     &uploads::PAGE,
     &proxies::PAGE,
+    &proxy::PAGE,
     &php::PAGE,
     &php_workers::PAGE,
     &overload::PAGE,
@@ -127,4 +131,9 @@ pub(super) static GROUPS: &[Group] = &[
     group("log", "[log]", "Access log and error log."),
     group("admin", "[admin]", "Where to serve `millrace status`, `millrace reload` and metrics."),
     group("site", "[[site]]", "A site: its names, its directory, its application."),
+    group(
+        "proxy",
+        "[[site.proxy]]",
+        "Requests of the site above it that an application gets over HTTP instead of PHP: see `docs/proxy.md`.",
+    ),
 ];

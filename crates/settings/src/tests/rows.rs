@@ -18,6 +18,7 @@ fn example(row: &Setting) -> String {
         Place::Site if table == "site" => format!("{SITE}{line}"),
         Place::Site => format!("{SITE}[{table}]\n{line}"),
         Place::Tls => format!("[[tls]]\n{line}{SITE}"),
+        Place::Proxy => format!("{SITE}{}{line}", without(PROXY, row.last())),
         Place::Global | Place::Both => format!("[{table}]\n{line}{SITE}"),
     }
 }
@@ -31,6 +32,7 @@ fn keys_are_unique_and_have_a_group() {
         assert!(GROUPS.iter().any(|known| known.name == group), "{}", row.key);
         assert_eq!(row.place == Place::Site, group == "site", "{}", row.key);
         assert_eq!(row.place == Place::Tls, group == "tls", "{}", row.key);
+        assert_eq!(row.place == Place::Proxy, group == "proxy", "{}", row.key);
     }
 }
 
@@ -53,6 +55,14 @@ fn every_default_is_within_its_own_bounds() {
             assert!(read.is_ok(), "{}: {read:?}", row.key);
         }
     }
+}
+
+const PROXY: &str = "[[site.proxy]]\npath = \"/a/\"\nto = \"http://a\"\n";
+
+/// The lines without the one that sets `name`.
+fn without(lines: &str, name: &str) -> String {
+    let keeps = |line: &&str| !line.starts_with(&format!("{name} ="));
+    lines.split_inclusive('\n').filter(keeps).collect()
 }
 
 /// Rows that can't be set alone: they need root, or another setting.
@@ -80,6 +90,7 @@ const CLIENTS: &str = "[https]\nself_signed = true\nlisten = [\":443\"]\n[[site]
 fn every_row_changes_the_plan() {
     const LAST: &str = "[[site]]\nnames = [\"b\"]\nroot = \"/srv/app\"\n";
     let plain = plan(&format!("{SITE}{LAST}"), &[]);
+    let proxied = plan(&format!("{SITE}{PROXY}{LAST}"), &[]);
     for row in table::rows() {
         let text = match row.key {
             "php.user" | "php.group" => continue, // Need root: see plans.rs.
@@ -96,7 +107,8 @@ fn every_row_changes_the_plan() {
             Ok((plan, _)) => plan,
             Err(problems) => panic!("{}:\n{text}\n{problems}", row.key),
         };
-        assert_ne!(changed, plain, "{} has no effect:\n{text}", row.key);
+        let plain = if row.place == Place::Proxy { &proxied } else { &plain };
+        assert_ne!(changed, *plain, "{} has no effect:\n{text}", row.key);
     }
     let second = plan(&format!("{SITE}names = [\"a\"]\n{LAST}default = true\n"), &[]);
     assert!(second.sites[1].default && !second.sites[0].default);
@@ -107,7 +119,7 @@ fn every_row_changes_the_plan() {
 fn every_row_can_be_set_for_one_run() {
     let plain = plan(SITE, &[]);
     for row in table::rows() {
-        if NOT_ALONE.contains(&row.key) {
+        if NOT_ALONE.contains(&row.key) || row.place == Place::Proxy {
             continue;
         }
         let argument = format!("{}={}", row.key.replace("NAME", "front"), row.example);
@@ -121,7 +133,7 @@ fn a_restart_is_asked_for_only_where_the_table_says_so() {
     let plain = plan(SITE, &[]);
     assert_eq!(plain.restart_needed(&plain), [""; 0]);
     for row in table::rows() {
-        if NOT_ALONE.contains(&row.key) {
+        if NOT_ALONE.contains(&row.key) || row.place == Place::Proxy {
             continue;
         }
         let changed = plan(SITE, &[&format!("{}={}", row.key.replace("NAME", "front"), row.example)]);

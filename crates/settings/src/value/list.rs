@@ -304,7 +304,7 @@ fn comma_separated(text: &str, start: usize) -> Vec<Raw> {
 /// Maximum elements of a list.
 const ELEMENTS_MAX: usize = 1000;
 
-fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
+pub(super) fn not_empty<T>(raw: &Raw, list: Vec<T>, cure: &str) -> Read<Vec<T>> {
     if list.is_empty() {
         return Err(raw.wrong(What::OutOfBounds, "is empty", "no entry", cure));
     }

@@ -76,7 +76,7 @@ fn no_address(text: &str) -> (String, String) {
     }
 }
 
-fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
+pub(super) fn unix(raw: &Raw, path: &str, base: &Path) -> Read<Address> {
     if path.is_empty() || path.contains('\0') {
         let cure = "write the path after \"unix:\", like \"unix:/run/millrace.sock\"";
         return Err(raw.wrong(What::Malformed, "names no socket", "the path is missing", cure));

@@ -168,6 +168,7 @@ impl Scene {
             run: None,
             is_shared: false,
             is_forwarded: false,
+            protocol: None,
             ruling: None,
             rules: None,
         }

@@ -20,14 +20,21 @@ pub enum ResponseClass {
     Php,
     /// The page cache, without any wait.
     Page,
+    /// An application behind the server.
+    Proxy,
     /// Millrace itself: redirects, refusals.
     Other,
 }
 
 impl ResponseClass {
     /// Every class, in order.
-    pub const ALL: [ResponseClass; 4] =
-        [ResponseClass::File, ResponseClass::Php, ResponseClass::Page, ResponseClass::Other];
+    pub const ALL: [ResponseClass; 5] = [
+        ResponseClass::File,
+        ResponseClass::Php,
+        ResponseClass::Page,
+        ResponseClass::Proxy,
+        ResponseClass::Other,
+    ];
 
     /// The value of the label `class`.
     pub fn name(self) -> &'static str {
@@ -35,6 +42,7 @@ impl ResponseClass {
             ResponseClass::File => "file",
             ResponseClass::Php => "php",
             ResponseClass::Page => "page",
+            ResponseClass::Proxy => "proxy",
             ResponseClass::Other => "other",
         }
     }

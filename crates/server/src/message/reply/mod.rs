@@ -9,6 +9,7 @@ mod fields;
 pub mod passing;
 mod plain;
 mod source;
+mod tunnel;
 mod weakened;
 
 use std::fs::File;
@@ -24,11 +25,12 @@ pub(crate) use encoder::tests::readable;
 pub use fields::{Fields, is_value, lines};
 pub use plain::{plain, reason_phrase, redirect};
 pub use source::ContentSource;
+pub use tunnel::Tunnel;
 
 /// A response. Content-Length, Transfer-Encoding, Connection, Date and Server are not among its fields.
 #[derive(Debug)]
 pub struct Reply {
-    /// Status code, 200-599.
+    /// Status code, 200-599; 101 with a [`Tunnel`].
     pub status: u16,
     /// Reason phrase, if the application set its own.
     pub reason: Option<Box<str>>,
@@ -45,6 +47,8 @@ pub struct Reply {
     pub aside: Option<Box<Aside>>,
     /// Whether it has the site's own fields already, or must not have them.
     pub has_site_fields: bool,
+    /// The client's connection, or its stream, belongs to this from the header section on.
+    pub tunnel: Option<Box<dyn Tunnel>>,
 }
 
 /// What a script reports to the server beside its response to the client. Never sent.
@@ -72,6 +76,7 @@ impl Reply {
             dated: false,
             aside: None,
             has_site_fields: false,
+            tunnel: None,
         }
     }
 

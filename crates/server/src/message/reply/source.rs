@@ -23,6 +23,11 @@ pub trait ContentSource: fmt::Debug {
         0
     }
 
+    /// Whether its maker must know soon that the client has gone: an application that sends events would go on for ever.
+    fn minds_its_client(&self) -> bool {
+        false
+    }
+
     /// Codes all of the content, none of which has been taken. Its maker does this instead of its reader: a client
     /// may be slow, and an encoder takes memory. False if it stays uncoded.
     fn code(&mut self, coding: Coding) -> bool {

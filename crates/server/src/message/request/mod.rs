@@ -105,6 +105,8 @@ pub struct Request {
     pub is_shared: bool,
     /// A trusted proxy has sent it.
     pub is_forwarded: bool,
+    /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
+    pub protocol: Option<Box<str>>,
     /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
     /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
@@ -140,6 +142,7 @@ impl Request {
             run: None,
             is_shared: false,
             is_forwarded,
+            protocol: None,
             ruling: None,
             rules: None,
         }
@@ -167,6 +170,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            protocol: None,
             ruling: self.ruling.clone(),
             rules: self.rules.clone(),
         }
@@ -190,6 +194,7 @@ impl Request {
             run: None,
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
+            protocol: None,
             ruling: self.ruling.clone(),
             rules: self.rules.clone(),
         }

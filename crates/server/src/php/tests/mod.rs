@@ -197,6 +197,7 @@ impl Scene {
             run: None,
             is_shared: false,
             is_forwarded: false,
+            protocol: None,
             ruling: None,
             rules: None,
         }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
-use super::{Connection, ConnectionPhase, NextStep, content, send};
+use super::{Connection, ConnectionPhase, NextStep, content, send, tunnel};
 use crate::context::budget::REQUEST_BYTES;
 use crate::message::Request;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread};
@@ -59,12 +59,19 @@ pub(super) async fn run(
     let hints = connection.end_hints();
     let unread = !skip_content(&exchange.request, rest);
     reply.close |= unread;
-    let close = !connection.keeps(&exchange.request, &reply);
+    let tunnel = reply.tunnel.take();
+    let close = !connection.keeps(&exchange.request, &reply) && tunnel.is_none();
     let status = reply.status;
     thread.clock.read();
     let first_byte = exchange.elapsed(&thread);
     connection.enter(ConnectionPhase::Running);
-    let sent = send::reply(connection, &exchange.request, hints, reply, close).await;
+    let mut sent = send::reply(connection, &exchange.request, hints, reply, close).await;
+    if let Some(tunnel) = tunnel {
+        if sent.whole {
+            sent.bytes = tunnel::join(connection, tunnel, std::mem::take(rest)).await;
+        }
+        sent.whole = false;
+    }
     thread.clock.read();
     exchange.record(&thread, status, sent.bytes, first_byte);
     thread.buffers.give_back(exchange.request.head);

@@ -16,6 +16,7 @@ mod exchange;
 mod send;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

@@ -309,7 +309,7 @@ impl ResponseSender<'_> {
         let mut piece = Vec::new();
         let mut left = if let Framing::Length(length) = framing { Some(length) } else { None };
         self.flush().await?;
-        while stream.next(&mut piece).await? {
+        while self.next(&mut *stream, &mut piece).await? {
             self.connection.enter(ConnectionPhase::Running);
             self.connection.works_with(piece.capacity());
             if let Some(left) = &mut left {
@@ -328,6 +328,18 @@ impl ResponseSender<'_> {
             (_, Some(1..)) => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
+    }
+
+    /// The next piece; an error if the client goes before it comes, and its maker minds.
+    async fn next(&self, stream: &mut dyn ContentSource, piece: &mut Vec<u8>) -> io::Result<bool> {
+        if !stream.minds_its_client() {
+            return stream.next(piece).await;
+        }
+        poll_fn(|cx| match stream.poll_next(cx, piece) {
+            Poll::Pending => self.connection.stream().poll_gone(cx).map(|()| Err(io::ErrorKind::BrokenPipe.into())),
+            ready => ready,
+        })
+        .await
     }
 
     async fn piece(&mut self, piece: &[u8], framing: Framing) -> io::Result<()> {

@@ -128,6 +128,9 @@ fn settings(plan: &Plan) -> server::Builder {
         .initial_connection_window_size(http.h2_window)
         // The watch counts cancelled requests: this limit is only for requests that the driver has not seen yet.
         .max_pending_accept_reset_streams(http.h2_streams.max(http.h2_resets) as usize);
+    if plan.sites.iter().any(|site| site.proxies.iter().any(|proxy| proxy.websocket)) {
+        builder.enable_connect_protocol();
+    }
     builder
 }
 

@@ -9,7 +9,7 @@ use h2::RecvStream;
 use millrace_settings::Plan;
 
 use super::connection::{Connection, FinishedExchange, PendingRequest};
-use super::head;
+use super::{head, tunnel};
 use crate::message::Request;
 use crate::protocol::intake::Intake;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread, refusal};
@@ -44,7 +44,11 @@ pub(super) fn start(
         };
         thread.clock.read();
         match answer {
-            Ok(reply) | Err(ExchangeTrouble::Answer(reply)) => {
+            Ok(mut reply) | Err(ExchangeTrouble::Answer(mut reply)) => {
+                if let Some(tunnel) = reply.tunnel.take() {
+                    reply.body = tunnel::join(&thread, tunnel, asker.content);
+                    return connection.answer(FinishedExchange { waiting, exchange, reply, unread: false });
+                }
                 let unread = !asker.content.is_end_stream();
                 connection.answer(FinishedExchange { waiting, exchange, reply, unread });
             }

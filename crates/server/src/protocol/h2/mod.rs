@@ -31,6 +31,7 @@ mod line;
 mod outbox;
 mod priority;
 mod request;
+mod tunnel;
 #[cfg(test)]
 mod tests;
 mod unread;

@@ -23,7 +23,12 @@ pub(super) fn read(
     let limits = Limits { bytes: http.head_bytes, fields: http.head_fields, target: http.target_bytes };
     let authority = parts.uri.authority().map_or("", |authority| authority.as_str());
     let path_query = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let method = parts.method.as_str();
+    let protocol = parts.extensions.get::<h2::ext::Protocol>().map(|protocol| Box::from(protocol.as_str()));
+    // What follows an extended CONNECT is no content.
+    let (method, has_content) = match protocol {
+        Some(_) => ("GET", false),
+        None => (parts.method.as_str(), has_content),
+    };
     let thread = &connection.thread;
     let mut head = thread.buffers.head.take();
     let cookies = joined_cookies(&parts.headers);
@@ -32,7 +37,10 @@ pub(super) fn read(
     let fields = others.filter(|(name, _)| cookie.is_none() || *name != "cookie").chain(cookie);
     let parts = Parts { method, authority, path_query, has_content };
     match head.assemble(&parts, fields, &limits) {
-        Ok(()) => Ok(Request::new(head, connection.ends.clone(), &plan.server.trusted_proxies)),
+        Ok(()) => {
+            let request = Request::new(head, connection.ends.clone(), &plan.server.trusted_proxies);
+            Ok(Request { protocol, ..request })
+        }
         Err(refusal) => {
             thread.buffers.give_back(head);
             Err(refusal)

@@ -1,0 +1,132 @@
+//! A long response, read as fast as its client takes it.
+
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::application::InProgress;
+use super::connect::{KnownApplication, ProxyThread};
+use super::exchange::{AppExchange, ExchangeError, PauseLimit};
+use crate::context::stats::Counter;
+use crate::message::reply::{Aside, ContentSource};
+
+/// The rest of a response. Dropping it before its end closes the connection: the application notices.
+#[derive(Debug)]
+pub struct AppContent {
+    thread: Rc<ProxyThread>,
+    application: Rc<KnownApplication>,
+    /// `None`: it has ended.
+    exchange: Option<AppExchange>,
+    /// Content that has arrived and was not taken.
+    first: Vec<u8>,
+    /// Remaining bytes, if the application announced them.
+    left: Option<u64>,
+    pause: PauseLimit,
+    terms: Terms,
+    _progress: InProgress,
+}
+
+/// What the proxy's settings say about content.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Maximum pause between two pieces.
+    pub pause: Duration,
+    /// Maximum idle connections to keep.
+    pub keepalive: usize,
+}
+
+impl AppContent {
+    /// The content of a response that has begun with `first`; `length`: of all of it.
+    pub fn new(
+        thread: &Rc<ProxyThread>,
+        application: Rc<KnownApplication>,
+        exchange: AppExchange,
+        first: Vec<u8>,
+        length: Option<u64>,
+        (terms, progress): (Terms, InProgress),
+    ) -> AppContent {
+        AppContent {
+            thread: thread.clone(),
+            application,
+            exchange: Some(exchange),
+            first,
+            left: length,
+            pause: PauseLimit::default(),
+            terms,
+            _progress: progress,
+        }
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
+        let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(())) };
+        let before = buffer.len();
+        loop {
+            match exchange.poll_content(cx, buffer) {
+                Poll::Ready(Ok(())) => {
+                    self.pause.restart();
+                    if exchange.is_over || buffer.len() > before {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    std::task::ready!(self.pause.poll(cx, self.terms.pause));
+                    return Poll::Ready(Err(ExchangeError::Late("proxy.read_timeout")));
+                }
+            }
+        }
+    }
+
+    /// Gives the connection back once the response is complete.
+    fn settle(&mut self) {
+        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_over)
+            && exchange.can_go_on()
+        {
+            self.thread.keep(&self.application, self.terms.keepalive, exchange.connection);
+        }
+    }
+
+    /// The response will not be complete: the client notices when its own ends.
+    fn fail(&mut self, error: &ExchangeError) -> io::Error {
+        self.exchange = None;
+        self.thread.clock.read();
+        let (thread, application) = (&self.thread, &self.application.shared);
+        thread.stats.add(Counter::ProxyFailures, 1);
+        let why = format!("a response broke off: {error}");
+        thread.process.log.error(format_args!("the application at {}: {why}", application.url));
+        application.fails(&thread.process.log, false, thread.shared.at(thread.clock.now()), &why);
+        io::Error::other(why)
+    }
+}
+
+impl ContentSource for AppContent {
+    fn length(&self) -> Option<u64> {
+        self.left
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+        let before = buffer.len();
+        if !self.first.is_empty() {
+            buffer.append(&mut self.first);
+        } else if let Err(error) = std::task::ready!(self.poll_piece(cx, buffer)) {
+            return Poll::Ready(Err(self.fail(&error)));
+        }
+        self.settle();
+        let piece = (buffer.len() - before) as u64;
+        self.left = self.left.map(|left| left.saturating_sub(piece));
+        Poll::Ready(Ok(piece > 0))
+    }
+
+    fn there(&self) -> usize {
+        self.first.len()
+    }
+
+    fn minds_its_client(&self) -> bool {
+        true
+    }
+
+    fn take_aside(&mut self) -> Option<Box<Aside>> {
+        None
+    }
+}

@@ -1,0 +1,330 @@
+//! One request on one connection, until the header section of its response, and what has arrived with it, is there.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use millrace_wire::chunked::Malformed;
+use millrace_wire::response::{Item, Outline, Reader};
+use tokio::time::{Instant, Sleep};
+
+use super::answer::{self, AppHead};
+use super::connect::AppConnection;
+use super::switch::Switch;
+use super::upload::Upload;
+use crate::message::Request;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Content that is collected, if it is there, before the response begins: a short one is sent whole.
+const FIRST_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Input stays here until it is parsed: no connection owns a buffer.
+    static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// A connection with a request on it.
+#[derive(Debug)]
+pub struct AppExchange {
+    /// The connection.
+    pub connection: AppConnection,
+    /// The request, as far as it has not been sent.
+    pub upload: Upload,
+    reader: Reader,
+    is_head: bool,
+    /// What the client wants to switch to.
+    switch: Option<Switch>,
+    /// The start of a header section.
+    rest: Vec<u8>,
+    /// Bytes of the response have arrived.
+    pub heard: bool,
+    /// The response is complete.
+    pub is_over: bool,
+    /// Something follows the response that was not asked for.
+    has_more: bool,
+    outline: Option<Outline>,
+    /// It has failed, behind content that comes first.
+    failed: Option<ExchangeError>,
+}
+
+/// The beginning of a response.
+#[derive(Debug)]
+pub struct Begun {
+    /// Status, length, and whether the connection can take another request.
+    pub outline: Outline,
+    /// Its fields.
+    pub head: AppHead,
+    /// The content that has arrived.
+    pub content: Vec<u8>,
+}
+
+/// Why there is no response, or not all of it.
+#[derive(Debug)]
+pub enum ExchangeError {
+    /// The connection broke.
+    Lost(io::Error),
+    /// It ended in the middle.
+    Cut,
+    /// The application took too long; the setting that says so.
+    Late(&'static str),
+    /// This is not a response.
+    Malformed(Malformed),
+}
+
+impl fmt::Display for ExchangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExchangeError::Lost(error) => write!(f, "the connection broke: {error}"),
+            ExchangeError::Cut => f.write_str("the connection ended before the response was complete"),
+            ExchangeError::Late(setting) => write!(f, "it took too long ({setting})"),
+            ExchangeError::Malformed(why) => write!(f, "it sent an invalid response: {why}"),
+        }
+    }
+}
+
+impl AppExchange {
+    /// A request that is about to be sent.
+    pub fn new(
+        connection: AppConnection,
+        upload: Upload,
+        is_head: bool,
+        switch: Option<Switch>,
+    ) -> AppExchange {
+        AppExchange {
+            connection,
+            upload,
+            reader: Reader::default(),
+            is_head,
+            switch,
+            rest: Vec::new(),
+            heard: false,
+            is_over: false,
+            has_more: false,
+            outline: None,
+            failed: None,
+        }
+    }
+
+    /// Sends the request and waits for the beginning of the response. `response`: time limit from the end of the request on;
+    /// `pause`: for each piece of the request.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]
+    pub async fn begin(
+        &mut self,
+        request: &Request,
+        response: Duration,
+        pause: Duration,
+    ) -> Result<Begun, ExchangeError> {
+        let mut content = Vec::new();
+        let mut limit = std::pin::pin!(tokio::time::sleep(response));
+        let mut was_sending = false;
+        let head = poll_fn(|cx| {
+            let before = self.upload.progress();
+            let sent = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
+            if sent.is_pending() && (self.upload.progress() != before || !was_sending) {
+                limit.as_mut().reset(Instant::now() + pause);
+            } else if sent.is_ready() && was_sending {
+                limit.as_mut().reset(Instant::now() + response);
+            }
+            was_sending = sent.is_pending();
+            if let Poll::Ready(head) = self.poll_head(cx, request, &mut content) {
+                return Poll::Ready(head);
+            }
+            std::task::ready!(limit.as_mut().poll(cx));
+            let setting = if was_sending { "proxy.read_timeout" } else { "proxy.response_timeout" };
+            Poll::Ready(Err(ExchangeError::Late(setting)))
+        })
+        .await?;
+        let outline = self.outline.unwrap_or(Outline { status: 502, keep_alive: false, length: None });
+        if outline.status == 101 {
+            content = std::mem::take(&mut self.rest);
+            return Ok(Begun { outline, head, content });
+        }
+        poll_fn(|cx| self.poll_more(cx, &mut content)).await?;
+        Ok(Begun { outline, head, content })
+    }
+
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &Request,
+        content: &mut Vec<u8>,
+    ) -> Poll<Result<AppHead, ExchangeError>> {
+        let mut head = None;
+        // Lent to the closure, which reads heads while the exchange reads bytes.
+        let switch = self.switch.take();
+        let polled = loop {
+            let polled = self.poll_read(cx, |item, bytes| match item {
+                Some(Item::Head(outline)) => head = Some(read_head(outline.status, bytes, switch.as_ref())),
+                Some(Item::Content(piece)) => content.extend_from_slice(piece),
+                Some(Item::End) => {}
+                None => {
+                    let lines = answer::links(bytes);
+                    if !lines.is_empty() {
+                        request.hints.iter().for_each(|hints| hints.send(&lines));
+                    }
+                }
+            });
+            match (polled, head.take()) {
+                (Poll::Ready(Err(error)), _) => break Poll::Ready(Err(error)),
+                (_, Some(head)) => break Poll::Ready(head.map_err(ExchangeError::Malformed)),
+                (Poll::Ready(Ok(())), None) => {}
+                (Poll::Pending, None) => break Poll::Pending,
+            }
+        };
+        self.switch = switch;
+        polled
+    }
+
+    /// Reads what is there already, up to a limit.
+    fn poll_more(&mut self, cx: &mut Context<'_>, content: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
+        while !self.is_over && content.len() < FIRST_BYTES {
+            match self.poll_content(cx, content) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) if content.is_empty() => return Poll::Ready(Err(error)),
+                Poll::Ready(Err(error)) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once, and appends content to `out`; the response may be over then.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]
+    pub fn poll_content(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        // An application may respond before it has taken the whole request.
+        if !self.upload.is_sent() {
+            let _ = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
+        }
+        self.poll_read(cx, |item, _| {
+            if let Some(Item::Content(piece)) = item {
+                out.extend_from_slice(piece);
+            }
+        })
+    }
+
+    /// Whether the connection can take another request.
+    pub fn can_go_on(&self) -> bool {
+        let keeps = self.outline.is_some_and(|outline| outline.keep_alive);
+        keeps && self.is_over && !self.has_more && self.upload.is_sent()
+    }
+
+    /// Reads once, and passes each item to `take` with the bytes that it was read from.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(Option<&Item<'_>>, &[u8]),
+    ) -> Poll<Result<(), ExchangeError>> {
+        INPUT.with_borrow_mut(|input| {
+            let read = match self.connection.stream.poll_read(cx, input) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Lost(error))),
+            };
+            if read == 0 {
+                return Poll::Ready(self.end());
+            }
+            self.heard = true;
+            let mut rest = std::mem::take(&mut self.rest);
+            let bytes = if rest.is_empty() {
+                &input[..read]
+            } else {
+                rest.extend_from_slice(&input[..read]);
+                &rest
+            };
+            let taken = self.read_items(bytes, &mut take).map_err(ExchangeError::Malformed)?;
+            self.has_more = self.is_over && taken < bytes.len();
+            if !self.is_over && taken < bytes.len() {
+                self.rest = bytes[taken..].to_vec();
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn read_items(
+        &mut self,
+        bytes: &[u8],
+        take: &mut impl FnMut(Option<&Item<'_>>, &[u8]),
+    ) -> Result<usize, Malformed> {
+        let mut used = 0;
+        loop {
+            let was_within = self.reader.is_within();
+            let (taken, item) = self.reader.read(&bytes[used..], self.is_head)?;
+            let read = &bytes[used..used + taken];
+            used += taken;
+            match &item {
+                Some(Item::Head(outline)) => {
+                    self.outline = Some(*outline);
+                    if outline.status == 101 {
+                        take(item.as_ref(), read);
+                        return Ok(used);
+                    }
+                }
+                Some(Item::End) => self.is_over = true,
+                Some(Item::Content(_)) => {}
+                None if taken == 0 => return Ok(used),
+                // A part of the framing, not an interim response.
+                None if was_within => continue,
+                None => {}
+            }
+            take(item.as_ref(), read);
+            if self.is_over {
+                return Ok(used);
+            }
+        }
+    }
+
+    /// The connection has ended.
+    fn end(&mut self) -> Result<(), ExchangeError> {
+        if self.reader.may_end() {
+            self.is_over = true;
+            return Ok(());
+        }
+        Err(ExchangeError::Cut)
+    }
+}
+
+/// Reads a header section; one that switches protocols must be what the client asked for.
+fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHead, Malformed> {
+    let mut head = answer::read(bytes);
+    if status == 101 {
+        let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
+        let (status, fields) = agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
+        (head.switched, head.fields) = (Some(status), fields);
+    }
+    Ok(head)
+}
+
+/// A time limit that begins again with each piece. It costs nothing while pieces are there.
+#[derive(Debug, Default)]
+pub struct PauseLimit(Option<Pin<Box<Sleep>>>, bool);
+
+impl PauseLimit {
+    /// A piece has come.
+    pub fn restart(&mut self) {
+        self.1 = false;
+    }
+
+    /// Ready when none has come for this time.
+    pub fn poll(&mut self, cx: &mut Context<'_>, time: Duration) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        if !std::mem::replace(&mut self.1, true) {
+            sleep.as_mut().reset(Instant::now() + time);
+        }
+        sleep.as_mut().poll(cx)
+    }
+}

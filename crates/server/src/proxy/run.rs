@@ -1,0 +1,241 @@
+//! The attempts of a request, and the response if all of them fail.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use millrace_settings::plan::Proxy;
+use millrace_wire::path::normalise;
+
+use super::application::InProgress;
+use super::connect::{AppConnection, ConnectError, KnownApplication, ProxyThread};
+use super::content::{AppContent, Terms};
+use super::exchange::{AppExchange, Begun, ExchangeError};
+use super::head;
+use super::switch::Switch;
+use super::tunnel::AppTunnel;
+use super::upload::Upload;
+use crate::context::stats::Counter;
+use crate::message::Request;
+use crate::message::reply::{Body, Reply, plain};
+use crate::message::request::Content;
+use crate::site::Site;
+
+/// A larger buffer is not kept.
+const BUFFER_KEEP: usize = 64 << 10;
+
+thread_local! {
+    /// For header sections; taken while a request is sent.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Passes a request, whose content has been read, to the application of the site's proxy number `number`; returns the
+/// response as soon as its fields are known, and 502, 504 or 508 if there is none. Dropping the future ends the
+/// request at the application.
+pub async fn run(thread: &Rc<ProxyThread>, site: &Site, number: usize, request: &mut Request) -> Reply {
+    if head::is_loop(request) {
+        thread.process.log.error(format_args!(
+            "{}{} goes in a circle: proxy.to leads back to this server; correct it",
+            request.authority(),
+            String::from_utf8_lossy(request.raw_path())
+        ));
+        return plain(508);
+    }
+    let mut path = Vec::new();
+    if normalise(request.raw_path(), &mut path).is_err() {
+        return plain(400);
+    }
+    thread.stats.add(Counter::ProxyRequests, 1);
+    let proxy = &site.plan.proxies[number];
+    let (mut tried, mut retries) = (Vec::new(), proxy.retries);
+    loop {
+        let application = thread.choose(proxy, &tried);
+        let attempt = Attempt { thread, proxy, path: &path, application };
+        // After a failure, other idle connections may have been closed for the same reason.
+        let is_fresh = !tried.is_empty() || !request.is_idempotent();
+        let failure = match attempt.run(request, is_fresh).await {
+            Ok(reply) => return reply,
+            Err(failure) => failure,
+        };
+        thread.clock.read();
+        if !failure.may_repeat(request) || (retries == 0 && !failure.is_stale) {
+            return attempt.give_up(request, &failure);
+        }
+        retries -= usize::from(!failure.is_stale);
+        thread.stats.add(Counter::ProxyRetried, 1);
+        tried.push(attempt.application.shared.clone());
+    }
+}
+
+/// One attempt.
+struct Attempt<'a> {
+    thread: &'a Rc<ProxyThread>,
+    proxy: &'a Proxy,
+    path: &'a [u8],
+    application: Rc<KnownApplication>,
+}
+
+/// Why an attempt failed.
+struct Failure {
+    cause: Cause,
+    /// Some of the request may have arrived there.
+    is_sent: bool,
+    /// It was on a connection that was used before, and nothing came back: it may have been closed before the request was
+    /// sent.
+    is_stale: bool,
+}
+
+enum Cause {
+    Connect(ConnectError),
+    Exchange(ExchangeError),
+}
+
+impl Failure {
+    /// Whether the request may be tried again. A time limit or an invalid response is no reason: the application has
+    /// got the request.
+    fn may_repeat(&self, request: &Request) -> bool {
+        match &self.cause {
+            Cause::Connect(_) => true,
+            Cause::Exchange(ExchangeError::Lost(_) | ExchangeError::Cut) => {
+                !self.is_sent || request.is_idempotent()
+            }
+            Cause::Exchange(_) => false,
+        }
+    }
+
+    fn status(&self) -> u16 {
+        match &self.cause {
+            Cause::Connect(ConnectError::Late) | Cause::Exchange(ExchangeError::Late(_)) => 504,
+            _ => 502,
+        }
+    }
+}
+
+impl Attempt<'_> {
+    async fn run(&self, request: &mut Request, is_fresh: bool) -> Result<Reply, Failure> {
+        let idle = if is_fresh { None } else { self.thread.idle(&self.application) };
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let was_used = connection.is_used;
+        let mut buffer = BUFFER.take();
+        buffer.clear();
+        let switch = Switch::wanted(self.proxy, request);
+        let url = &self.application.shared.url;
+        head::write(self.proxy, url, request, self.path, switch.as_ref(), &mut buffer);
+        let upload = Upload::new(buffer, std::mem::take(&mut request.content));
+        let progress = self.application.shared.begin();
+        let mut exchange = AppExchange::new(connection, upload, request.is_head(), switch);
+        match exchange.begin(request, self.proxy.response_timeout, self.proxy.read_timeout).await {
+            Ok(begun) => {
+                self.thread.clock.read();
+                self.application.shared.succeeds(&self.thread.process.log);
+                Ok(self.reply(request, exchange, begun, progress))
+            }
+            Err(error) => {
+                let (is_sent, heard) = (exchange.upload.is_begun(), exchange.heard);
+                request.content = keep_buffer(exchange.upload);
+                let is_lost = matches!(error, ExchangeError::Lost(_) | ExchangeError::Cut);
+                let is_stale = is_lost && was_used && !heard;
+                Err(self.note(Failure { cause: Cause::Exchange(error), is_sent, is_stale }))
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<AppConnection, Failure> {
+        let connected = self.thread.connect(&self.application, self.proxy).await;
+        connected.map_err(|error| {
+            self.note(Failure { cause: Cause::Connect(error), is_sent: false, is_stale: false })
+        })
+    }
+
+    /// Notes a failure of the application. An idle connection that it has closed is none.
+    fn note(&self, failure: Failure) -> Failure {
+        if !failure.is_stale {
+            self.thread.clock.read();
+            let now = self.thread.shared.at(self.thread.clock.now());
+            let is_refused = matches!(failure.cause, Cause::Connect(_));
+            self.application.shared.fails(&self.thread.process.log, is_refused, now, &failure.why());
+        }
+        failure
+    }
+
+    fn reply(
+        &self,
+        request: &Request,
+        exchange: AppExchange,
+        begun: Begun,
+        progress: InProgress,
+    ) -> Reply {
+        let Begun { outline, head, content } = begun;
+        if let Some(status) = head.switched {
+            let (thread, patience) = (self.thread, self.proxy.websocket_timeout);
+            let tunnel = AppTunnel::new(thread, exchange.connection, content, patience, progress);
+            return Reply { fields: head.fields, tunnel: Some(Box::new(tunnel)), ..Reply::new(status) };
+        }
+        if request.protocol.is_some() && (200..300).contains(&outline.status) {
+            // To the client, this status would mean that its stream had switched.
+            return plain(501);
+        }
+        let mut reply = Reply { fields: head.fields, ..Reply::new(outline.status) };
+        let keepalive = self.proxy.keepalive;
+        if !exchange.is_over {
+            let terms = Terms { pause: self.proxy.read_timeout, keepalive };
+            let application = self.application.clone();
+            let rest = AppContent::new(
+                self.thread,
+                application,
+                exchange,
+                content,
+                outline.length,
+                (terms, progress),
+            );
+            reply.body = Body::Stream(Box::new(rest));
+            return reply;
+        }
+        reply.body = match () {
+            () if request.is_head() => Body::Omitted(head.length),
+            () if matches!(outline.status, 204 | 304) => Body::Empty,
+            () => Body::Bytes(content),
+        };
+        if exchange.can_go_on() {
+            self.thread.keep(&self.application, keepalive, exchange.connection);
+            drop(keep_buffer(exchange.upload));
+        }
+        reply
+    }
+
+    /// The response if there will be no other attempt.
+    fn give_up(&self, request: &Request, failure: &Failure) -> Reply {
+        let status = failure.status();
+        let counter = if status == 504 { Counter::ProxyTimeouts } else { Counter::ProxyFailures };
+        self.thread.stats.add(counter, 1);
+        let url = &self.application.shared.url;
+        self.thread.process.log.error(format_args!(
+            "answered {} {}{} with {status}: the application at {url}: {}",
+            request.head.method(),
+            request.authority(),
+            String::from_utf8_lossy(&self.path[..self.path.len().min(200)]),
+            failure.why()
+        ));
+        plain(status).with("Cache-Control", "no-store")
+    }
+}
+
+impl Failure {
+    fn why(&self) -> String {
+        match &self.cause {
+            Cause::Connect(error) => error.to_string(),
+            Cause::Exchange(error) => error.to_string(),
+        }
+    }
+}
+
+/// Keeps the buffer for the next request; returns the content.
+fn keep_buffer(upload: Upload) -> Content {
+    let (buffer, content) = upload.into_parts();
+    if buffer.capacity() <= BUFFER_KEEP {
+        BUFFER.set(buffer);
+    }
+    content
+}
