@@ -29,15 +29,52 @@ use std::path::Path;
 pub enum Format {
     /// `nginx.conf`, or a file of `sites-available`.
     Nginx,
+    /// Apache's `httpd.conf`, or a file with virtual hosts.
+    Apache,
+    /// A Caddyfile.
+    Caddy,
+    /// OpenLiteSpeed's `httpd_config.conf`, or a `vhconf.conf`.
+    LiteSpeed,
+    /// NGINX Unit's JSON.
+    Unit,
+}
+
+impl Format {
+    /// By its name on the command line.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Format> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "nginx" => Format::Nginx,
+            "apache" | "httpd" => Format::Apache,
+            "caddy" => Format::Caddy,
+            "openlitespeed" | "litespeed" | "ols" => Format::LiteSpeed,
+            "unit" => Format::Unit,
+            _ => return None,
+        })
+    }
 }
 
 /// Which language a file is in, by its name and content; `None`: none of these.
 #[must_use]
-pub fn detect(_path: &Path, text: &str) -> Option<Format> {
-    if text.contains("server") && text.contains('{') && text.contains(';') {
-        return Some(Format::Nginx);
+pub fn detect(path: &Path, text: &str) -> Option<Format> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let has_line = |starts: &[&str]| {
+        let mut lines = text.lines().map(|line| line.trim().to_ascii_lowercase());
+        lines.any(|line| starts.iter().any(|start| line.starts_with(start)))
+    };
+    if text.trim_start().starts_with('{') && name.ends_with("json") {
+        Some(Format::Unit)
+    } else if name.contains("caddyfile") || name.ends_with(".caddy") {
+        Some(Format::Caddy)
+    } else if has_line(&["<virtualhost", "documentroot ", "serverroot ", "<directory", "includeoptional "]) {
+        Some(Format::Apache)
+    } else if has_line(&["docroot ", "vhroot ", "extprocessor", "listener ", "virtualhost "]) {
+        Some(Format::LiteSpeed)
+    } else if has_line(&["server {", "server{", "http {", "http{", "server_name ", "include /etc/nginx"]) {
+        Some(Format::Nginx)
+    } else {
+        None
     }
-    None
 }
 
 /// Converts the file at `path`.

@@ -23,25 +23,32 @@ pub fn merge(adopted: &mut Adopted) {
     adopted.sites = merged;
 }
 
-/// The target of a site that does nothing but redirect.
-fn redirect_of(site: &Site) -> Option<String> {
+/// The rule and the target of a site that does nothing but redirect.
+fn redirect_of(site: &Site) -> Option<(Option<&Block>, String)> {
     let is_bare = site.proxies.is_empty() && site.php == Php::Off && site.settings.get("front_controller").is_none();
     if !is_bare {
         return None;
     }
     let to_https = site.settings.get("redirect.https").is_some();
-    match site.rules.as_slice() {
-        [rule] => match (rule.get("redirect"), rule.get("return")) {
+    let to_same = || "https://$host$0".to_owned();
+    let mut acting = site.rules.iter().filter(|rule| !rule.keys.iter().all(|(key, _)| EFFECTS.contains(key)));
+    let (first, more) = (acting.next(), acting.next());
+    match first {
+        Some(rule) if more.is_none() => match (rule.get("redirect"), rule.get("return")) {
             (Some(Toml::Text(to)), _) if rule.keys.iter().all(|(key, _)| matches!(*key, "redirect" | "status")) => {
-                Some(to.clone())
+                Some((Some(rule), to.clone()))
             }
-            (None, Some(Toml::Number(404))) if to_https && rule.keys.len() == 1 => Some("https://$host$0".to_owned()),
+            (None, Some(Toml::Number(404))) if to_https && rule.keys.len() == 1 => Some((None, to_same())),
             _ => None,
         },
-        [] if to_https && site.root.is_none() => Some("https://$host$0".to_owned()),
+        None if to_https && site.root.is_none() => Some((None, to_same())),
         _ => None,
     }
 }
+
+/// Keys of rules that do not decide what becomes of a request.
+const EFFECTS: &[&str] =
+    &["path", "regex", "unless_path", "set_header", "add_header", "unset_header", "error_page", "expires", "on_status", "on_type"];
 
 fn shares_name(one: &Site, other: &Site) -> bool {
     one.names.iter().any(|name| other.names.contains(name)) || (one.names.is_empty() && other.names.is_empty())
@@ -72,7 +79,8 @@ fn join(known: &mut Site, other: Site) {
 
 /// Puts a site that only redirects into the site that it leads to, or into the first.
 fn redirect(sites: &mut Vec<Site>, site: Site) {
-    let to = redirect_of(&site).unwrap_or_default();
+    let Some((rule, to)) = redirect_of(&site) else { return };
+    let rule = rule.cloned();
     let (scheme, rest) = to.split_once("://").unwrap_or(("", ""));
     let (host, path) = rest.find(['/', '$']).filter(|at| *at > 0).map_or((rest, ""), |at| rest.split_at(at));
     let (host, path) = if rest.starts_with("$host") { ("$host", &rest["$host".len()..]) } else { (host, path) };
@@ -112,8 +120,8 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
         target.settings.set("redirect.www", "add");
     } else {
         let mut keys = vec![("host", Toml::List(own))];
-        keys.extend(site.rules.first().map(|rule| rule.keys.clone()).unwrap_or_default());
-        let source: Source = site.rules.first().map_or(site.source, |rule| rule.source.clone());
+        keys.extend(rule.iter().flat_map(|rule| rule.keys.clone()));
+        let source: Source = rule.map_or(site.source, |rule| rule.source);
         let first = target.rules.iter().position(|rule| rule.get("host").is_none()).unwrap_or(target.rules.len());
         target.rules.insert(first, Block { source, keys, caveat: None });
     }

@@ -67,7 +67,10 @@ impl Notes {
 
     /// The result lacks it.
     pub fn lost(&mut self, source: &Source, why: impl Into<String>) {
-        self.lost.push(Note { source: source.clone(), why: why.into() });
+        let note = Note { source: source.clone(), why: why.into() };
+        if !self.lost.contains(&note) {
+            self.lost.push(note);
+        }
     }
 
     /// Adds other notes.

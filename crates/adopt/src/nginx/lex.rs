@@ -255,13 +255,17 @@ impl Words<'_> {
         }
     }
 
-    /// Skips a block in another language, up to its closing brace.
+    /// Skips a block of Lua, up to its closing brace: braces in strings and comments do not count.
     fn skip_block(&mut self) -> Result<(), String> {
         let (begin, mut depth) = (self.place(), 1);
         while let Some(c) = self.bump() {
             match c {
                 '{' => depth += 1,
                 '}' => depth -= 1,
+                '"' | '\'' => {
+                    self.quoted(c)?;
+                }
+                '-' if self.peek() == Some('-') => while self.bump().is_some_and(|c| c != '\n') {},
                 _ => {}
             }
             if depth == 0 {

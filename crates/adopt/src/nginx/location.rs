@@ -27,6 +27,8 @@ pub struct Location<'a> {
     pub kind: Kind,
     /// Names of the groups of its expression, by their numbers.
     pub groups: Vec<Option<String>>,
+    /// Paths that its expression excepts.
+    unless: Vec<String>,
     pub directive: &'a Directive,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Location<'a> {
             [modifier, text] => (modifier.as_str(), text.as_str()),
             _ => return Err("a location has one pattern".to_owned()),
         };
-        let mut groups = Vec::new();
+        let (mut groups, mut unless) = (Vec::new(), Vec::new());
         let kind = match modifier {
             "=" => Kind::Exact(plain(text)?),
             "^~" => Kind::First(plain(text)?),
@@ -49,15 +51,15 @@ impl<'a> Location<'a> {
                     }
                     _ => text.to_owned(),
                 };
-                let (regex, names) = pattern::carried(&within, modifier == "~*")?;
-                groups = names;
-                Kind::Regex(regex)
+                let carried = pattern::carried(&within, modifier == "~*")?;
+                (groups, unless) = (carried.groups, carried.unless);
+                Kind::Regex(carried.text)
             }
             _ if text.starts_with('@') => Kind::Named(text.to_owned()),
             _ if text == "/" => Kind::Whole,
             _ => Kind::Prefix(plain(text)?),
         };
-        Ok(Location { kind, groups, directive })
+        Ok(Location { kind, groups, unless, directive })
     }
 
     /// The conditions of a rule for its requests.
@@ -66,7 +68,10 @@ impl<'a> Location<'a> {
             Kind::Whole | Kind::Named(_) => Vec::new(),
             Kind::Exact(path) => vec![("path", path.as_str().into())],
             Kind::First(path) | Kind::Prefix(path) => vec![("path", format!("{path}*").into())],
-            Kind::Regex(regex) => vec![("regex", Toml::Regex(regex.clone()))],
+            Kind::Regex(regex) => {
+                let unless = (!self.unless.is_empty()).then(|| ("unless_path", Toml::List(self.unless.clone())));
+                [("regex", Toml::Regex(regex.clone()))].into_iter().chain(unless).collect()
+            }
         }
     }
 

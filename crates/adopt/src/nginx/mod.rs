@@ -13,7 +13,7 @@ mod scope;
 mod server;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::files::Files;
 use crate::listen;
@@ -28,6 +28,15 @@ struct Http {
     /// `upstream NAME { }`.
     upstreams: Vec<Directive>,
     keep_fpm: bool,
+    /// Where relative names of files start.
+    base: PathBuf,
+}
+
+impl Http {
+    /// A file, by its name in the configuration.
+    fn file(&self, name: &str) -> String {
+        self.base.join(name).to_string_lossy().into_owned()
+    }
 }
 
 /// Directives that servers inherit.
@@ -52,7 +61,8 @@ const INHERITED: &[&str] = &[
 pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopted, String> {
     let mut adopted = Adopted::default();
     let directives = lex::read(path, files, &mut adopted.notes)?;
-    let mut http = Http { keep_fpm: options.keep_fpm, ..Http::default() };
+    let base = path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut http = Http { keep_fpm: options.keep_fpm, base, ..Http::default() };
     let mut servers = Vec::new();
     top(&directives, &mut http, &mut servers, &mut adopted);
     if servers.is_empty() {
@@ -100,7 +110,7 @@ fn top<'a>(
                 }
                 None => adopted.notes.lost(source, "not a size: set http.body_bytes"),
             },
-            "access_log" | "error_log" => log(directive, adopted),
+            "access_log" | "error_log" => log(directive, http, adopted),
             "set_real_ip_from" => real_ip(directive, adopted),
             "real_ip_header" | "real_ip_recursive" => {
                 adopted.notes.needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
@@ -112,7 +122,7 @@ fn top<'a>(
 }
 
 /// A log. Millrace has one for all sites: the first.
-fn log(directive: &Directive, adopted: &mut Adopted) {
+fn log(directive: &Directive, http: &Http, adopted: &mut Adopted) {
     let key = if directive.name == "access_log" { "log.access" } else { "log.error" };
     let file = directive.arg(0);
     let source = &directive.source;
@@ -125,12 +135,13 @@ fn log(directive: &Directive, adopted: &mut Adopted) {
     if file == "stderr" || file.starts_with("/dev/std") {
         return adopted.notes.needless(source, "errors go to stderr unless `log.error` is set; `log.access` takes a file");
     }
+    let file = http.file(file);
     match adopted.settings.get(key) {
         None => {
             adopted.settings.set(key, file);
             adopted.notes.carried(source);
         }
-        Some(Toml::Text(known)) if known == file => adopted.notes.carried(source),
+        Some(Toml::Text(known)) if *known == file => adopted.notes.carried(source),
         Some(_) => adopted.notes.lost(source, format!("there is one log for all sites, with the host in `json`: {key}")),
     }
 }

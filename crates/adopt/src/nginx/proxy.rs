@@ -65,7 +65,7 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
         }
     }
     if let Some(ca) = inside("proxy_ssl_trusted_certificate").first() {
-        keys.push(("ca", ca.arg(0).into()));
+        keys.push(("ca", server.http.file(ca.arg(0)).into()));
     }
     server.site.notes.carried(source);
     for path in paths(&location.kind, &prefix) {

@@ -21,7 +21,7 @@ pub const CACHE: &str = "the page cache is on, and knows logged-in visitors, car
 const NETWORK: &str = "`site.network` knows the URLs of a WordPress network";
 const FRONT: &str = "a site has one front controller: in another folder, a .htaccess file with FallbackResource-like rewrite rules can \
                      name another (docs/htaccess.md)";
-const IF: &str = "conditions of `if` other than host and scheme: a rule has `method`, `query`, `header`, `from` (docs/rules.md)";
+const IF: &str = "no rule has this condition; there are `host`, `method`, `query`, `header` and `from` (docs/rules.md)";
 
 /// Takes a directive of a server or location.
 pub fn take(server: &mut Server<'_>, directive: &Directive, location: Option<&Location<'_>>) -> Done {
@@ -208,7 +208,7 @@ fn rewrite_condition(
     if is_everything(regex) && only_path {
         return Ok((own, Vec::new()));
     }
-    let (text, names) = pattern::carried(regex, false)?;
+    let carried = pattern::carried(regex, false)?;
     let begins = |prefix: &str| regex.strip_prefix('^').is_some_and(|rest| rest.replace('\\', "").starts_with(prefix));
     let fits = match location.map(|location| &location.kind) {
         None | Some(Kind::Whole | Kind::Regex(_)) => true,
@@ -218,7 +218,9 @@ fn rewrite_condition(
     if !fits {
         return Err("the expression begins elsewhere than its location: write a rule with `regex` for both".to_owned());
     }
-    Ok((vec![("regex", Toml::Regex(text))], names))
+    let unless = (!carried.unless.is_empty()).then_some(("unless_path", Toml::List(carried.unless)));
+    let keys = [("regex", Toml::Regex(carried.text))].into_iter().chain(unless).collect();
+    Ok((keys, carried.groups))
 }
 
 fn is_everything(regex: &str) -> bool {
@@ -243,7 +245,9 @@ fn front_controller(server: &mut Server<'_>, source: &Source, script: &str) -> D
 /// An `if` block.
 fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
     let text = directive.args.join(" ");
-    let test = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
+    let test = text.trim();
+    let test = test.strip_prefix('(').unwrap_or(test);
+    let test = test.strip_suffix(')').unwrap_or(test).trim();
     let whole = directive.whole();
     let inner = directive.inner();
     if inner.iter().all(|inner| inner.name == "set" || inner.name == "break") {
@@ -269,13 +273,9 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
         server.site.notes.carried(&whole);
         return Done::Yes;
     }
-    let hosts = match variable {
-        "$host" | "$http_host" => hosts(server, operator, value),
-        _ => None,
-    };
-    let Some(hosts) = hosts else { return lost(server, &whole, IF) };
+    let Some(test) = simple_test(server, variable, operator, value) else { return lost(server, &whole, IF) };
     let same = |to: &str| to.starts_with("https://$host$request_uri") || to.starts_with("https://$server_name$request_uri");
-    if server.site.plain && !server.site.secure && same(inner[0].args.last().map_or("", String::as_str)) {
+    if test.0 == "host" && server.site.plain && !server.site.secure && same(inner[0].args.last().map_or("", String::as_str)) {
         // What certbot writes into servers of port 80.
         server.site.settings.set("redirect.https", Toml::Switch(true));
         server.site.notes.carried(&whole);
@@ -284,7 +284,7 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
     match take(server, &inner[0], None) {
         Done::Rules(mut rules) => {
             for rule in &mut rules {
-                rule.keys.insert(0, ("host", Toml::List(hosts.clone())));
+                rule.keys.insert(0, test.clone());
                 rule.source = whole.clone();
             }
             server.site.notes.carried(&whole);
@@ -300,6 +300,23 @@ fn parts(test: &str) -> (&str, &str, &str) {
     let rest = rest.trim_start();
     let (operator, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     (variable, operator, value.trim().trim_matches('"'))
+}
+
+/// A condition as a key of a rule; `None`: rules have none like it.
+fn simple_test(server: &Server<'_>, variable: &str, operator: &str, value: &str) -> Option<(&'static str, Toml)> {
+    let words = || pattern::alternatives(value);
+    match (variable, operator) {
+        ("$host" | "$http_host", _) => hosts(server, operator, value).map(|hosts| ("host", Toml::List(hosts))),
+        ("$request_method", "=") => Some(("method", Toml::List(vec![value.to_owned()]))),
+        ("$request_method", "~" | "~*") if value.starts_with('^') => words().map(|words| ("method", Toml::List(words))),
+        ("$remote_addr", "=") => Some(("from", Toml::List(vec![value.to_owned()]))),
+        ("$http_user_agent" | "$http_referer", "~*") if !value.starts_with('^') && !value.ends_with('$') => {
+            let field = if variable == "$http_referer" { "Referer" } else { "User-Agent" };
+            let tests = words()?.into_iter().map(|word| format!("{field}: *{word}*"));
+            Some(("header", Toml::List(tests.collect())))
+        }
+        _ => None,
+    }
 }
 
 /// The hosts of a condition; `None`: it is not so simple.
@@ -362,9 +379,9 @@ fn cache_condition(server: &mut Server<'_>, directive: &Directive, test: &str) -
     let is_own = |value: &str| value.contains("wp-") || value.contains("sitemap") || value.contains("checkout");
     if by_path && !is_own(value) {
         return match pattern::carried(value, operator == "~*") {
-            Ok((regex, _)) => {
+            Ok(carried) => {
                 let bypass = Toml::Table(vec![("bypass".to_owned(), Toml::Switch(true))]);
-                rule(server, &whole, vec![("regex", Toml::Regex(regex)), ("cache", bypass)], None)
+                rule(server, &whole, vec![("regex", Toml::Regex(carried.text)), ("cache", bypass)], None)
             }
             Err(why) => lost(server, &whole, why),
         };
@@ -382,7 +399,7 @@ fn try_files(server: &mut Server<'_>, directive: &Directive, location: Option<&L
     let fallback = directive.args.last().cloned().unwrap_or_default();
     let looks: Vec<&String> = directive.args.iter().rev().skip(1).collect();
     let odd = looks.iter().find(|look| {
-        !matches!(look.as_str(), "$uri" | "$uri/" | "$document_uri" | "${uri}" | "$uri/index.html" | "$uri/index.php")
+        !matches!(look.as_str(), "$uri" | "$uri/" | "$document_uri" | "$fastcgi_script_name" | "${uri}" | "$uri/index.html" | "$uri/index.php")
             && !look.contains("cache")
     });
     let script = fallback.split(['?', '$']).next().unwrap_or_default();

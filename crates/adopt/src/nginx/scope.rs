@@ -1,6 +1,7 @@
 //! What a server and its locations have alike: header fields, expiry, error pages, access, passwords.
 
 use super::lex::Directive;
+use super::server::Server;
 use super::table::{self, LOST, NEEDLESS};
 use crate::value::{Block, Notes, Site, Source, Toml};
 
@@ -34,7 +35,8 @@ const OURS: &[&str] =
 
 impl Scope {
     /// Takes a directive, if it is one of these.
-    pub fn take(&mut self, directive: &Directive, site: &mut Site) -> bool {
+    pub fn take(&mut self, directive: &Directive, server: &mut Server<'_>) -> bool {
+        let (http, site) = (server.http, &mut server.site);
         let source = &directive.source;
         match directive.name.as_str() {
             "add_header" | "more_set_headers" => self.field(directive, site),
@@ -64,7 +66,7 @@ impl Scope {
                     site.notes.lost(source, "there are no variables: write a rule with `auth` for each file");
                     return true;
                 }
-                self.users = Some(directive.arg(0).to_owned());
+                self.users = Some(http.file(directive.arg(0)));
                 self.access_from.get_or_insert_with(|| source.clone());
                 site.notes.carried(source);
             }
@@ -311,6 +313,7 @@ pub fn plain(name: &str, directive: &Directive, notes: &mut Notes) {
     let source = directive.whole();
     match table::find(NEEDLESS, name) {
         Some(why) => notes.needless(&source, why),
+        None if directive.arg(0) == "off" => notes.needless(&source, "it is off"),
         None => notes.lost(&source, table::find(LOST, name).unwrap_or(UNKNOWN)),
     }
 }

@@ -5,7 +5,7 @@ use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope, When};
 use super::{Http, php, proxy};
-use crate::listen;
+use crate::{listen, pattern};
 use crate::value::{Adopted, Block, Site, Toml};
 
 /// What is collected of a server before its rules have an order.
@@ -129,7 +129,7 @@ impl<'a> Server<'a> {
         let mut scope = Scope::default();
         let none = When::new();
         for directive in self.own.clone() {
-            if scope.take(directive, &mut self.site) {
+            if scope.take(directive, self) {
                 continue;
             }
             match rewrite::take(self, directive, None) {
@@ -149,7 +149,7 @@ impl<'a> Server<'a> {
             "listen" => self.listen(directive, adopted),
             "ssl_certificate" => self.certificate(directive, adopted),
             "ssl_client_certificate" => {
-                self.site.settings.set("client_ca", directive.arg(0));
+                self.site.settings.set("client_ca", self.http.file(directive.arg(0)));
                 self.site.notes.carried(source);
             }
             "ssl_verify_client" => {
@@ -163,7 +163,7 @@ impl<'a> Server<'a> {
             }
             "root" => self.root(directive),
             "set" => self.set(directive),
-            "access_log" | "error_log" => super::log(directive, adopted),
+            "access_log" | "error_log" => super::log(directive, self.http, adopted),
             "set_real_ip_from" => super::real_ip(directive, adopted),
             "real_ip_header" | "real_ip_recursive" => {
                 self.site.notes.needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
@@ -216,7 +216,7 @@ impl<'a> Server<'a> {
         let keys = of("ssl_certificate_key");
         match at.and_then(|at| keys.get(at)) {
             Some(key) if !directive.arg(0).contains('$') && !key.arg(0).contains('$') => {
-                adopted.certificate(directive.arg(0), key.arg(0));
+                adopted.certificate(&self.http.file(directive.arg(0)), &self.http.file(key.arg(0)));
                 self.site.notes.carried(&key.source);
                 self.site.notes.carried(&directive.source);
             }
@@ -242,6 +242,8 @@ impl<'a> Server<'a> {
             self.site.notes.carried(source);
         } else if rewrite::is_of_cache(self, directive) {
             self.site.notes.needless(source, rewrite::CACHE);
+        } else if directive.arg(1).starts_with("$fastcgi_") {
+            self.site.notes.needless(source, "Millrace sets PHP's variables");
         } else {
             self.site.notes.lost(source, "there are no variables");
         }
@@ -300,7 +302,7 @@ impl<'a> Server<'a> {
         let (when, mut scope) = (location.when(), Scope::default());
         let mut rules = Vec::new();
         for inner in directive.inner().iter().filter(|inner| inner.name != "location") {
-            if scope.take(inner, &mut self.site) {
+            if scope.take(inner, self) {
                 continue;
             }
             match rewrite::take(self, inner, Some(location)) {
@@ -325,25 +327,33 @@ impl<'a> Server<'a> {
         let runs_php = location.directive.inner().iter().any(|inner| inner.name == "fastcgi_pass");
         match &location.kind {
             Kind::Regex(regex) => {
-                let Ok(matcher) = regex::Regex::new(regex) else { return };
+                let Some(matcher) = pattern::compile(regex) else { return };
                 let exact = self.locations.iter().filter_map(|other| match &other.kind {
-                    Kind::Exact(path) if matcher.is_match(path) => Some(path.clone()),
+                    Kind::Exact(path) if matcher.is_match(path.as_bytes()) => Some(path.clone()),
                     _ => None,
                 });
                 let exact: Vec<String> = exact.collect();
                 for rule in rules.iter_mut().filter(|rule| rule.get("regex").is_some() && !exact.is_empty()) {
-                    rule.keys.insert(1, ("unless_path", Toml::List(exact.clone())));
+                    except(rule, &exact);
                 }
                 if self.has_chosen_scripts {
                     rules.iter_mut().for_each(refuse_instead);
                 }
-                if runs_php && !php::is_general(regex) && rules.is_empty() {
+                if runs_php && !php::is_general(regex) && rules.is_empty() && self.refuses_scripts() {
                     self.has_chosen_scripts = true;
                     rules.push(Block {
                         source: location.directive.source.clone(),
                         keys: location.when().into_iter().chain([("allow", Toml::Switch(true))]).collect(),
                         caveat: Some("these scripts run, whatever later rules refuse".to_owned()),
                     });
+                }
+            }
+            // A location with an expression for scripts comes before one with a plain prefix.
+            Kind::Prefix(_) if self.runs_scripts_by_regex() => {
+                let scripts = ["*.php".to_owned(), "*.php/*".to_owned()];
+                let leads_away = |rule: &&mut Block| ["redirect", "return", "rewrite"].iter().any(|key| rule.get(key).is_some());
+                for rule in rules.iter_mut().filter(leads_away).filter(|rule| rule.get("path").is_some()) {
+                    except(rule, &scripts);
                 }
             }
             Kind::First(_) if rules.is_empty() && self.refuses_by_regex() => rules.push(Block {
@@ -355,10 +365,24 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn refuses_by_regex(&self) -> bool {
+    /// Whether a location with an expression has this directive; of those whose text has `part`.
+    fn has_in_regex(&self, part: &str, names: &[&str]) -> bool {
         self.locations.iter().any(|location| {
-            matches!(location.kind, Kind::Regex(_)) && location.directive.inner().iter().any(|inner| inner.name == "deny")
+            matches!(&location.kind, Kind::Regex(regex) if regex.contains(part))
+                && location.directive.inner().iter().any(|inner| names.contains(&inner.name.as_str()))
         })
+    }
+
+    fn refuses_by_regex(&self) -> bool {
+        self.has_in_regex("", &["deny"])
+    }
+
+    fn refuses_scripts(&self) -> bool {
+        self.has_in_regex("php", &["deny", "return"])
+    }
+
+    fn runs_scripts_by_regex(&self) -> bool {
+        self.has_in_regex("php", &["fastcgi_pass"])
     }
 
     fn of_location(&mut self, directive: &'a Directive, location: &Location<'a>) {
@@ -382,7 +406,9 @@ impl<'a> Server<'a> {
                 let why = "`internal` of the site has folders that only X-Accel-Redirect reaches";
                 match directive_of(location, "alias") {
                     Some(_) => self.site.notes.carried(source),
-                    None if location.kind == Kind::Exact("/50x.html".into()) => self.site.notes.needless(source, why),
+                    None if matches!(location.kind, Kind::Exact(_)) => {
+                        self.site.notes.needless(source, "an error page does no harm when it is requested itself");
+                    }
                     None => self.site.notes.lost(source, why),
                 }
             }
@@ -417,8 +443,9 @@ impl<'a> Server<'a> {
         let source = &directive.source;
         let is_plain = !folder.contains('$');
         match (&location.kind, directive_of(location, "internal")) {
-            (Kind::First(prefix) | Kind::Prefix(prefix), Some(_)) if is_plain && prefix.ends_with('/') => {
-                let table = vec![(prefix.clone(), folder.trim_end_matches('/').into())];
+            (Kind::First(prefix) | Kind::Prefix(prefix), Some(_)) if is_plain => {
+                let prefix = format!("{}/", prefix.trim_end_matches('/'));
+                let table = vec![(prefix, folder.trim_end_matches('/').into())];
                 match self.site.settings.0.iter_mut().find(|(key, _)| key == "internal") {
                     Some((_, Toml::Table(known))) => known.extend(table),
                     _ => self.site.settings.set("internal", Toml::Table(table)),
@@ -448,6 +475,14 @@ impl<'a> Server<'a> {
 
 fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive> {
     location.directive.inner().iter().find(|inner| inner.name == name)
+}
+
+/// Adds paths for which a rule does not apply.
+fn except(rule: &mut Block, paths: &[String]) {
+    match rule.keys.iter_mut().find(|(key, _)| *key == "unless_path") {
+        Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
+        _ => rule.keys.insert(1, ("unless_path", Toml::List(paths.to_vec()))),
+    }
 }
 
 /// `return 404` as a refusal, which an earlier `allow` spares.
