@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+mod apache;
+mod caddy;
 mod files;
 mod listen;
 mod merge;
@@ -84,6 +86,9 @@ pub fn detect(path: &Path, text: &str) -> Option<Format> {
 pub fn adopt(format: Format, path: &Path, files: &dyn Files, options: &Options) -> Result<Adopted, String> {
     let mut adopted = match format {
         Format::Nginx => nginx::adopt(path, files, options)?,
+        Format::Apache => apache::adopt(path, files, options)?,
+        Format::Caddy => caddy::adopt(path, files, options)?,
+        Format::LiteSpeed | Format::Unit => return Err("later".into()),
     };
     merge::merge(&mut adopted);
     Ok(adopted)

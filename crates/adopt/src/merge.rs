@@ -134,6 +134,9 @@ fn catch_all(sites: &mut Vec<Site>, mut site: Site) {
     sites.push(site);
 }
 
+/// The root of a site that sends no file.
+const EMPTY: &str = "/srv/empty";
+
 /// A site without a name must be the default one.
 fn nameless(sites: &mut [Site]) {
     let folder = sites.iter().find_map(|site| site.root.clone());
@@ -142,8 +145,15 @@ fn nameless(sites: &mut [Site]) {
     let chosen = chosen.or_else(|| sites.iter().position(|site| site.names.is_empty())).unwrap_or(0);
     for (number, site) in sites.iter_mut().enumerate() {
         site.default = number == chosen && (number != 0 || site.default);
-        if site.root.is_none() && site.proxies.is_empty() {
+        let is_covered = site.proxies.iter().any(|proxy| proxy.get("path") == Some(&Toml::from("/")));
+        if site.root.is_none() && !is_covered {
+            // Rules need no file, but a site has a folder.
             site.root.clone_from(&folder);
+            if folder.is_none() {
+                let source = site.source.clone();
+                site.notes.lost(&source, format!("it has no folder: create an empty one (mkdir -p {EMPTY}), or correct `root`"));
+                site.root = Some(EMPTY.to_owned());
+            }
         }
         if number != chosen && site.names.is_empty() {
             let source = site.source.clone();

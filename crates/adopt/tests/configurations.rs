@@ -130,3 +130,13 @@ fn compare(dir: &str, ending: &str, least: usize) {
 fn nginx() {
     compare("nginx", "conf", 10);
 }
+
+#[test]
+fn apache() {
+    compare("apache", "conf", 8);
+}
+
+#[test]
+fn caddy() {
+    compare("caddy", "Caddyfile", 5);
+}

@@ -70,6 +70,14 @@ impl Scope {
                 self.access_from.get_or_insert_with(|| source.clone());
                 site.notes.carried(source);
             }
+            "auth_request" | "auth_jwt" if directive.arg(0) != "off" => {
+                // Closed until its owner says who may enter.
+                self.access.push((false, "all".to_owned()));
+                self.access_from.get_or_insert_with(|| source.clone());
+                let why = "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all \
+                           requests are refused";
+                site.notes.lost(source, why);
+            }
             "satisfy" => {
                 self.any = directive.arg(0) == "any";
                 site.notes.carried(source);
