@@ -47,6 +47,10 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
         host::convert(host, &server, &mut adopted);
     }
     main_server(path, &server, hosts.is_empty(), &mut adopted)?;
+    if !adopted.sites.iter().any(|site| site.secure) {
+        // Debian listens on 443 as soon as mod_ssl is loaded; no client could connect without a certificate.
+        adopted.settings.0.retain(|(key, _)| key != "https.listen");
+    }
     listen::widest(&mut adopted);
     Ok(adopted)
 }

@@ -12,6 +12,7 @@
 
 mod apache;
 mod caddy;
+pub mod compare;
 mod files;
 mod listen;
 mod merge;

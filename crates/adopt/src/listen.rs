@@ -1,4 +1,4 @@
-//! Listening addresses as Millrace writes them.
+//! Addresses and paths as Millrace writes them.
 
 use crate::value::{Adopted, Toml};
 
@@ -24,6 +24,16 @@ pub fn address(text: &str, port: u16) -> Option<String> {
 /// The port of an address; `None` of a Unix socket.
 pub fn port(address: &str) -> Option<u16> {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
+}
+
+/// The paths of proxies for a prefix of other servers: `/api` is itself and what is below it. What is stripped ends with a
+/// slash.
+pub fn proxy_paths(prefix: &str, strips: bool) -> Vec<String> {
+    match prefix.ends_with('/') {
+        true => vec![prefix.to_owned()],
+        false if strips => vec![format!("{prefix}/")],
+        false => vec![prefix.to_owned(), format!("{prefix}/")],
+    }
 }
 
 /// Removes addresses that another one covers: `:80` accepts the connections of `127.0.0.1:80`, too.

@@ -413,7 +413,7 @@ impl Host<'_> {
         if to.is_empty() || to.iter().any(|to| !to.starts_with("http") && !to.starts_with("unix:")) {
             return self.site.notes.lost(source, "`proxy.to` takes URLs with http, https or unix");
         }
-        let paths = if path.ends_with('/') { vec![path.clone()] } else { vec![path.clone(), format!("{path}/")] };
+        let paths = crate::listen::proxy_paths(&path, strips);
         for one in paths {
             let mut keys = vec![("path", Toml::Text(one))];
             keys.push(("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) }));

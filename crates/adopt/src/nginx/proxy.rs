@@ -68,21 +68,16 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
         keys.push(("ca", server.http.file(ca.arg(0)).into()));
     }
     server.site.notes.carried(source);
-    for path in paths(&location.kind, &prefix) {
+    let paths = match &location.kind {
+        Kind::Exact(path) if !strips => vec![path.clone()],
+        _ => crate::listen::proxy_paths(&prefix, strips),
+    };
+    for path in paths {
         let keys = [("path", Toml::Text(path))].into_iter().chain(keys.clone()).collect();
         let is_known = |block: &Block| block.keys == keys;
         if !server.site.proxies.iter().any(is_known) {
             server.site.proxies.push(Block { source: source.clone(), keys, caveat: None });
         }
-    }
-}
-
-/// `/api` of nginx is `/api` and what is below it here.
-fn paths(kind: &Kind, prefix: &str) -> Vec<String> {
-    match kind {
-        Kind::Exact(path) => vec![path.clone()],
-        _ if prefix.ends_with('/') => vec![prefix.to_owned()],
-        _ => vec![prefix.to_owned(), format!("{prefix}/")],
     }
 }
 

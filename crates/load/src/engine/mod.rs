@@ -38,6 +38,6 @@ mod walk;
 
 pub use interrupt::on_interrupt;
 pub use limits::is_private;
-pub use quiet::fetch;
+pub use quiet::{exchange, fetch};
 pub use run::{CannotBegin, Control, resolve, run};
 pub use tls::NoTls;
