@@ -33,7 +33,9 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
             ("listen", _) => listens(item, &mut adopted),
             ("user", _) => {
                 if server.keep_fpm {
-                    adopted.notes.needless(&item.source, "the service manager says as which user Millrace runs");
+                    adopted
+                        .notes
+                        .needless(&item.source, "the service manager says as which user Millrace runs");
                 } else {
                     adopted.settings.set("php.user", item.arg(0));
                     adopted.notes.carried(&item.source);
@@ -60,7 +62,8 @@ fn listens(item: &Item, adopted: &mut Adopted) {
     let Some(address) = listen::address(item.arg(0), 80) else {
         return adopted.notes.lost(&item.source, "`server.listen` takes an address and a port");
     };
-    let secure = item.arg(1).eq_ignore_ascii_case("https") || listen::port(&address).is_some_and(|port| port % 1000 == 443);
+    let secure = item.arg(1).eq_ignore_ascii_case("https")
+        || listen::port(&address).is_some_and(|port| port % 1000 == 443);
     adopted.settings.add(if secure { "https.listen" } else { "server.listen" }, &address);
     adopted.notes.carried(&item.source);
 }
@@ -75,7 +78,10 @@ fn main_server(path: &Path, server: &Server, is_alone: bool, adopted: &mut Adopt
         return Ok(());
     }
     let Some(root) = root else {
-        return Err(format!("{} has no virtual host and no DocumentRoot: name the file that has them", path.display()));
+        return Err(format!(
+            "{} has no virtual host and no DocumentRoot: name the file that has them",
+            path.display()
+        ));
     };
     let source = Source { text: "the main server".to_owned(), ..root.source.clone() };
     let mut site = Site::new(source);

@@ -47,7 +47,10 @@ pub fn compare(before: &Answer, new: &Answer, after: &Answer, hosts: &[String]) 
     }
     let (old_location, new_location) = (place(before, hosts), place(new, hosts));
     if old_location != new_location && place(after, hosts) == old_location {
-        add("location", format!("{} -> {}", old_location.unwrap_or_default(), new_location.unwrap_or_default()));
+        add(
+            "location",
+            format!("{} -> {}", old_location.unwrap_or_default(), new_location.unwrap_or_default()),
+        );
     }
     if !same_type(before.content_type.as_deref(), new.content_type.as_deref()) {
         let text = |answer: &Answer| answer.content_type.clone().unwrap_or_else(|| "none".to_owned());
@@ -75,7 +78,8 @@ fn place(answer: &Answer, hosts: &[String]) -> Option<String> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let name = |authority: &str| {
-        let end = authority.rfind(':').filter(|at| !authority[*at..].contains(']')).unwrap_or(authority.len());
+        let end =
+            authority.rfind(':').filter(|at| !authority[*at..].contains(']')).unwrap_or(authority.len());
         authority[..end].to_ascii_lowercase()
     };
     let is_own = hosts.iter().any(|host| name(host) == name(authority));
@@ -93,7 +97,9 @@ fn same_type(old: Option<&str>, new: Option<&str>) -> bool {
     let parts = |text: &str| {
         let text = text.to_ascii_lowercase();
         let (kind, rest) = text.split_once(';').unwrap_or((&text, ""));
-        let charset = rest.split(';').find_map(|part| part.trim().strip_prefix("charset=").map(|c| c.trim_matches('"').to_owned()));
+        let charset = rest
+            .split(';')
+            .find_map(|part| part.trim().strip_prefix("charset=").map(|c| c.trim_matches('"').to_owned()));
         let kind = match kind.trim() {
             "application/javascript" | "application/x-javascript" => "text/javascript",
             "application/xml" => "text/xml",
@@ -128,7 +134,10 @@ fn same_content(before: &[u8], new: &[u8], after: &[u8]) -> Option<bool> {
         return None;
     }
     let fixed = before.iter().zip(&after).map(|(one, other)| (one == other).then_some(one));
-    Some(before.len() == new.len() && fixed.zip(&new).all(|(fixed, new)| fixed.is_none_or(|fixed| fixed == new)))
+    Some(
+        before.len() == new.len()
+            && fixed.zip(&new).all(|(fixed, new)| fixed.is_none_or(|fixed| fixed == new)),
+    )
 }
 
 /// Words, and what is between them.
@@ -142,7 +151,12 @@ mod tests {
 
     fn answer(status: u16, location: &str, kind: &str, content: &str) -> Answer {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Answer { status, location: some(location), content_type: some(kind), content: content.as_bytes().to_vec() }
+        Answer {
+            status,
+            location: some(location),
+            content_type: some(kind),
+            content: content.as_bytes().to_vec(),
+        }
     }
 
     fn kinds(old: &Answer, new: &Answer) -> Vec<&'static str> {
@@ -157,8 +171,20 @@ mod tests {
         assert_eq!(kinds(&page, &answer(404, "", "text/html", "<p>a")), ["status"]);
         assert_eq!(kinds(&page, &answer(200, "", "text/plain", "<p>b")), ["type", "content"]);
         assert!(kinds(&page, &answer(200, "", "text/html; charset=utf-8", "<p>a")).is_empty());
-        assert_eq!(kinds(&answer(200, "", "text/html; charset=latin1", ""), &answer(200, "", "text/html; charset=utf-8", "")), ["type"]);
-        assert!(kinds(&answer(200, "", "application/javascript", ""), &answer(200, "", "text/javascript; charset=utf-8", "")).is_empty());
+        assert_eq!(
+            kinds(
+                &answer(200, "", "text/html; charset=latin1", ""),
+                &answer(200, "", "text/html; charset=utf-8", "")
+            ),
+            ["type"]
+        );
+        assert!(
+            kinds(
+                &answer(200, "", "application/javascript", ""),
+                &answer(200, "", "text/javascript; charset=utf-8", "")
+            )
+            .is_empty()
+        );
         assert!(kinds(&answer(404, "", "", "nginx"), &answer(404, "", "", "Millrace")).is_empty());
     }
 
@@ -174,7 +200,9 @@ mod tests {
 
     #[test]
     fn what_changes_by_itself_is_noise() {
-        let page = |nonce: &str, text: &str| answer(200, "", "text/html", &format!("<a href='?n={nonce}'>{text}</a>"));
+        let page = |nonce: &str, text: &str| {
+            answer(200, "", "text/html", &format!("<a href='?n={nonce}'>{text}</a>"))
+        };
         let by = |new: &Answer| compare(&page("1f", "x"), new, &page("2e", "x"), &[]);
         assert_eq!(by(&page("3d", "x")), Comparison::default());
         assert_eq!(by(&page("3d", "y")).differences[0].kind, "content");

@@ -20,7 +20,11 @@ pub fn found(files: &dyn Files, base: &Path, name: &str) -> Vec<PathBuf> {
     if Path::new(name).is_absolute() {
         return files.glob(Path::new(name));
     }
-    base.ancestors().take(3).map(|dir| files.glob(&dir.join(name))).find(|found| !found.is_empty()).unwrap_or_default()
+    base.ancestors()
+        .take(3)
+        .map(|dir| files.glob(&dir.join(name)))
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 /// Maximum depth of files that include files: a file that includes itself must end somewhere.

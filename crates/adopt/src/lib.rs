@@ -15,9 +15,11 @@ mod caddy;
 pub mod compare;
 mod files;
 mod listen;
+mod litespeed;
 mod merge;
 mod nginx;
 mod pattern;
+mod unit;
 pub mod value;
 mod write;
 
@@ -89,7 +91,8 @@ pub fn adopt(format: Format, path: &Path, files: &dyn Files, options: &Options) 
         Format::Nginx => nginx::adopt(path, files, options)?,
         Format::Apache => apache::adopt(path, files, options)?,
         Format::Caddy => caddy::adopt(path, files, options)?,
-        Format::LiteSpeed | Format::Unit => return Err("later".into()),
+        Format::LiteSpeed => litespeed::adopt(path, files, options)?,
+        Format::Unit => unit::adopt(path, files, options)?,
     };
     merge::merge(&mut adopted);
     Ok(adopted)

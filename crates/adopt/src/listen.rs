@@ -39,10 +39,13 @@ pub fn proxy_paths(prefix: &str, strips: bool) -> Vec<String> {
 /// Removes addresses that another one covers: `:80` accepts the connections of `127.0.0.1:80`, too.
 pub fn widest(adopted: &mut Adopted) {
     for key in ["server.listen", "https.listen"] {
-        let Some((_, Toml::List(list))) = adopted.settings.0.iter_mut().find(|(name, _)| name == key) else { continue };
+        let Some((_, Toml::List(list))) = adopted.settings.0.iter_mut().find(|(name, _)| name == key) else {
+            continue;
+        };
         let wide: Vec<String> = list.iter().filter(|address| address.starts_with(':')).cloned().collect();
         list.retain(|address| {
-            wide.contains(address) || !wide.iter().any(|wide| port(wide).is_some() && port(wide) == port(address))
+            wide.contains(address)
+                || !wide.iter().any(|wide| port(wide).is_some() && port(wide) == port(address))
         });
     }
 }

@@ -25,7 +25,8 @@ pub fn merge(adopted: &mut Adopted) {
 
 /// The rule and the target of a site that does nothing but redirect.
 fn redirect_of(site: &Site) -> Option<(Option<&Block>, String)> {
-    let is_bare = site.proxies.is_empty() && site.php == Php::Off && site.settings.get("front_controller").is_none();
+    let is_bare =
+        site.proxies.is_empty() && site.php == Php::Off && site.settings.get("front_controller").is_none();
     if !is_bare {
         return None;
     }
@@ -35,7 +36,9 @@ fn redirect_of(site: &Site) -> Option<(Option<&Block>, String)> {
     let (first, more) = (acting.next(), acting.next());
     match first {
         Some(rule) if more.is_none() => match (rule.get("redirect"), rule.get("return")) {
-            (Some(Toml::Text(to)), _) if rule.keys.iter().all(|(key, _)| matches!(*key, "redirect" | "status")) => {
+            (Some(Toml::Text(to)), _)
+                if rule.keys.iter().all(|(key, _)| matches!(*key, "redirect" | "status")) =>
+            {
                 Some((Some(rule), to.clone()))
             }
             (None, Some(Toml::Number(404))) if to_https && rule.keys.len() == 1 => Some((None, to_same())),
@@ -47,17 +50,31 @@ fn redirect_of(site: &Site) -> Option<(Option<&Block>, String)> {
 }
 
 /// Keys of rules that do not decide what becomes of a request.
-const EFFECTS: &[&str] =
-    &["path", "regex", "unless_path", "set_header", "add_header", "unset_header", "error_page", "expires", "on_status", "on_type"];
+const EFFECTS: &[&str] = &[
+    "path",
+    "regex",
+    "unless_path",
+    "set_header",
+    "add_header",
+    "unset_header",
+    "error_page",
+    "expires",
+    "on_status",
+    "on_type",
+];
 
 fn shares_name(one: &Site, other: &Site) -> bool {
-    one.names.iter().any(|name| other.names.contains(name)) || (one.names.is_empty() && other.names.is_empty())
+    one.names.iter().any(|name| other.names.contains(name))
+        || (one.names.is_empty() && other.names.is_empty())
 }
 
 /// Adds a second site of the same name, which another port has.
 fn join(known: &mut Site, other: Site) {
-    let same = |one: &[Block], two: &[Block]| one.iter().map(|block| &block.keys).eq(two.iter().map(|block| &block.keys));
-    let is_same = known.root == other.root && same(&known.rules, &other.rules) && same(&known.proxies, &other.proxies);
+    let same = |one: &[Block], two: &[Block]| {
+        one.iter().map(|block| &block.keys).eq(two.iter().map(|block| &block.keys))
+    };
+    let is_same =
+        known.root == other.root && same(&known.rules, &other.rules) && same(&known.proxies, &other.proxies);
     other.names.iter().for_each(|name| known.name(name));
     known.default |= other.default;
     known.secure |= other.secure;
@@ -83,7 +100,8 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
     let rule = rule.cloned();
     let (scheme, rest) = to.split_once("://").unwrap_or(("", ""));
     let (host, path) = rest.find(['/', '$']).filter(|at| *at > 0).map_or((rest, ""), |at| rest.split_at(at));
-    let (host, path) = if rest.starts_with("$host") { ("$host", &rest["$host".len()..]) } else { (host, path) };
+    let (host, path) =
+        if rest.starts_with("$host") { ("$host", &rest["$host".len()..]) } else { (host, path) };
     let keeps_path = path == "$0";
     let goes_to = |known: &Site| {
         if host == "$host" { shares_name(known, &site) } else { known.names.iter().any(|name| name == host) }
@@ -104,7 +122,11 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
     target.notes.carried(&site.source);
     target.default |= site.default;
     if scheme == "https" && keeps_path && (is_target || host == "$host") && site.plain {
-        target.settings.set("redirect.https", Toml::Switch(target_secure || site.plain));
+        if target_secure {
+            target.settings.set("redirect.https", Toml::Switch(true));
+        } else {
+            target.notes.lost(&site.source, "it redirects to HTTPS, but there is no site with it: add [https] and redirect = { https = true }");
+        }
     }
     let is_www = is_target && keeps_path && own.iter().all(|name| *name == format!("www.{host}"));
     let is_bare = is_target && keeps_path && own.iter().all(|name| host == format!("www.{name}"));
@@ -122,7 +144,8 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
         let mut keys = vec![("host", Toml::List(own))];
         keys.extend(rule.iter().flat_map(|rule| rule.keys.clone()));
         let source: Source = rule.map_or(site.source, |rule| rule.source);
-        let first = target.rules.iter().position(|rule| rule.get("host").is_none()).unwrap_or(target.rules.len());
+        let first =
+            target.rules.iter().position(|rule| rule.get("host").is_none()).unwrap_or(target.rules.len());
         target.rules.insert(first, Block { source, keys, caveat: None });
     }
 }
@@ -151,13 +174,17 @@ fn nameless(sites: &mut [Site]) {
             site.root.clone_from(&folder);
             if folder.is_none() {
                 let source = site.source.clone();
-                site.notes.lost(&source, format!("it has no folder: create an empty one (mkdir -p {EMPTY}), or correct `root`"));
+                site.notes.lost(
+                    &source,
+                    format!("it has no folder: create an empty one (mkdir -p {EMPTY}), or correct `root`"),
+                );
                 site.root = Some(EMPTY.to_owned());
             }
         }
         if number != chosen && site.names.is_empty() {
             let source = site.source.clone();
-            site.notes.lost(&source, "no request reaches a site without names: add `names`, or `default = true`");
+            site.notes
+                .lost(&source, "no request reaches a site without names: add `names`, or `default = true`");
         }
     }
 }

@@ -38,7 +38,9 @@ pub fn compile(text: &str) -> Option<Regex> {
 
 /// `/\.(?!well-known)`, the common way to close hidden files: without the look-ahead, and the path that it excepts.
 fn without_well_known(pattern: &str) -> (String, Vec<String>) {
-    let Some(start) = pattern.find("(?!").filter(|at| pattern[at + 3..].trim_start_matches(['\\', '.', '/', '(', '?', ':']).starts_with("well")) else {
+    let Some(start) = pattern.find("(?!").filter(|at| {
+        pattern[at + 3..].trim_start_matches(['\\', '.', '/', '(', '?', ':']).starts_with("well")
+    }) else {
         return (pattern.to_owned(), Vec::new());
     };
     let mut depth = 0;
@@ -82,8 +84,11 @@ pub fn alternatives(pattern: &str) -> Option<Vec<String>> {
     let inner = pattern.trim_start_matches('^').trim_end_matches('$');
     let inner = inner.strip_prefix("(?:").or_else(|| inner.strip_prefix('(')).unwrap_or(inner);
     let inner = inner.strip_suffix(')').unwrap_or(inner);
-    let words: Vec<String> = inner.split('|').map(|word| word.replace("\\.", ".").replace("\\-", "-")).collect();
-    let plain = |word: &String| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_. /".contains(&b));
+    let words: Vec<String> =
+        inner.split('|').map(|word| word.replace("\\.", ".").replace("\\-", "-")).collect();
+    let plain = |word: &String| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_. /".contains(&b))
+    };
     words.iter().all(plain).then_some(words)
 }
 
@@ -100,7 +105,11 @@ mod tests {
             (r"/\.(?!(well-known|x)).*", false, r"/\..*"),
             (r"a\\/b", false, r"a\\/b"),
         ] {
-            assert_eq!(carried(pattern, ignores).map(|carried| carried.text).as_deref(), Ok(expected), "{pattern}");
+            assert_eq!(
+                carried(pattern, ignores).map(|carried| carried.text).as_deref(),
+                Ok(expected),
+                "{pattern}"
+            );
         }
         assert_eq!(carried(r"/\.(?!well-known)", false).unwrap().unless, ["/.well-known/*"]);
         assert!(carried("^/(?!a)", false).is_err() && carried(r"(a)\1", false).is_err());

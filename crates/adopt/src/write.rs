@@ -81,7 +81,8 @@ fn write_block(out: &mut String, table: &str, block: &Block) {
 
 fn lost(out: &mut String, notes: &[Note]) {
     for Note { source, why } in notes {
-        let _ = writeln!(out, "# {}: {}: not carried over: {}", source.place, shown(&source.text), shown(why));
+        let _ =
+            writeln!(out, "# {}: {}: not carried over: {}", source.place, shown(&source.text), shown(why));
     }
 }
 

@@ -20,7 +20,10 @@ impl Files for Tests {
 
     fn glob(&self, pattern: &Path) -> Vec<PathBuf> {
         let Some(dir) = pattern.to_str().and_then(|text| text.strip_suffix("/*.conf")) else {
-            return Some(pattern.to_owned()).filter(|path| folder().join(path).is_file()).into_iter().collect();
+            return Some(pattern.to_owned())
+                .filter(|path| folder().join(path).is_file())
+                .into_iter()
+                .collect();
         };
         files(Path::new(dir), "conf")
     }
@@ -34,7 +37,8 @@ fn folder() -> PathBuf {
 fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder().join(dir)) else { return Vec::new() };
     let names = entries.filter_map(|entry| Some(dir.join(entry.ok()?.file_name())));
-    let mut found: Vec<PathBuf> = names.filter(|path| path.extension().is_some_and(|end| end == ending)).collect();
+    let mut found: Vec<PathBuf> =
+        names.filter(|path| path.extension().is_some_and(|end| end == ending)).collect();
     found.sort();
     found
 }
@@ -45,11 +49,12 @@ struct AllThere(String);
 impl Disk for AllThere {
     fn look(&self, path: &Path) -> Found {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_file = [".pem", ".key", ".crt", ".php", ".toml", ".html", "htpasswd", ".log", ".users", ".sock"]
-            .iter()
-            .any(|end| name.ends_with(end))
-            || name == "passwd"
-            || name == "group";
+        let is_file =
+            [".pem", ".key", ".crt", ".php", ".toml", ".html", "htpasswd", ".log", ".users", ".sock"]
+                .iter()
+                .any(|end| name.ends_with(end))
+                || name == "passwd"
+                || name == "group";
         // An application is what its rules say, not what is in the folder.
         match (is_file, name.starts_with("wp-")) {
             (_, true) => Found::Nothing,
@@ -62,9 +67,13 @@ impl Disk for AllThere {
         let name = path.to_string_lossy();
         Ok(match &*name {
             "/t/millrace.toml" => self.0.clone(),
-            "/etc/passwd" => "root:x:0:0:::\nwww-data:x:33:33:::\nnginx:x:101:101:::\nshop:x:1000:1000:::\n".to_owned(),
+            "/etc/passwd" => {
+                "root:x:0:0:::\nwww-data:x:33:33:::\nnginx:x:101:101:::\nshop:x:1000:1000:::\n".to_owned()
+            }
             "/etc/group" => "root:x:0:\nwww-data:x:33:\nshop:x:1000:\n".to_owned(),
-            _ if name.contains("htpasswd") || name.ends_with("users") => "ann:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=\n".to_owned(),
+            _ if name.contains("htpasswd") || name.ends_with("users") => {
+                "ann:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=\n".to_owned()
+            }
             _ if name.ends_with(".csv") => "/a,/b\n".to_owned(),
             _ => String::new(),
         })
@@ -92,14 +101,18 @@ fn problems(toml: &str) -> Vec<String> {
     let source = Source { config: Some("/t/millrace.toml".into()), ..Source::default() };
     match millrace_settings::load_on(&source, &environment) {
         Ok(_) => Vec::new(),
-        Err(found) => found.0.iter().map(ToString::to_string).filter(|text| text.starts_with("error")).collect(),
+        Err(found) => {
+            found.0.iter().map(ToString::to_string).filter(|text| text.starts_with("error")).collect()
+        }
     }
 }
 
 fn convert(path: &Path, options: &Options) -> Adopted {
     let text = Tests.read(path).unwrap();
-    let format = millrace_adopt::detect(path, &text).unwrap_or_else(|| panic!("{}: no known language", path.display()));
-    millrace_adopt::adopt(format, path, &Tests, options).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let format = millrace_adopt::detect(path, &text)
+        .unwrap_or_else(|| panic!("{}: no known language", path.display()));
+    millrace_adopt::adopt(format, path, &Tests, options)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Converts every file of a folder, and compares with the file beside it that ends with `.toml`.
@@ -139,4 +152,15 @@ fn apache() {
 #[test]
 fn caddy() {
     compare("caddy", "Caddyfile", 5);
+}
+
+#[test]
+fn litespeed() {
+    compare("litespeed/conf", "conf", 1);
+    compare("litespeed", "conf", 3);
+}
+
+#[test]
+fn unit() {
+    compare("unit", "json", 3);
 }

@@ -12,9 +12,10 @@ use crate::folders;
 use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
-    AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients, Files,
-    Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost,
-    Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
+    Files, Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile,
+    Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl,
+    Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;

@@ -135,9 +135,7 @@ impl Kind {
             Self::Host { words } => {
                 application::host(raw, self.text(raw)?, words).map(|host| Value::Text(Some(host)))
             }
-            Self::Location => {
-                application::location(raw, self.text(raw)?).map(|path| Value::Text(Some(path)))
-            }
+            Self::Location => application::location(raw, self.text(raw)?).map(|path| Value::Text(Some(path))),
             Self::Networks => list::networks(raw).map(Value::Networks),
             Self::FileNames => list::file_names(raw).map(Value::Texts),
             Self::HostNames => list::host_names(raw).map(Value::Texts),

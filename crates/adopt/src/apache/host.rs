@@ -30,7 +30,8 @@ type Rank = (u8, usize, usize);
 pub fn convert(section: &Item, server: &Server, adopted: &mut Adopted) {
     let mut site = Site::new(section.source.clone());
     site.notes.carried(&section.source);
-    let turns_on = section.items().iter().any(|item| item.name == "sslengine" && item.arg(0).eq_ignore_ascii_case("on"));
+    let turns_on =
+        section.items().iter().any(|item| item.name == "sslengine" && item.arg(0).eq_ignore_ascii_case("on"));
     for text in &section.args {
         let address = listen::address(text, 80);
         let secure = turns_on || address.as_deref().and_then(listen::port) == Some(443);
@@ -54,7 +55,8 @@ pub fn convert(section: &Item, server: &Server, adopted: &mut Adopted) {
 /// Converts the items of a host, and adds it.
 pub fn of_items(site: Site, items: &[Item], server: &Server, adopted: &mut Adopted) {
     let of = |name: &str| items.iter().rev().find(|item| item.name == name);
-    let root = of("documentroot").map(|item| item.arg(0).trim_end_matches('/').to_owned()).unwrap_or_default();
+    let root =
+        of("documentroot").map(|item| item.arg(0).trim_end_matches('/').to_owned()).unwrap_or_default();
     let preserves_host = of("proxypreservehost").is_some_and(|item| item.arg(0).eq_ignore_ascii_case("on"));
     let mut host = Host {
         site,
@@ -120,7 +122,10 @@ impl Host<'_> {
     }
 
     fn section(&mut self, item: &Item, outer: &When, adopted: &mut Adopted) {
-        if matches!(item.name.as_str(), "limit" | "limitexcept" | "proxy" | "proxymatch" | "else" | "elseif" | "if" | "macro") {
+        if matches!(
+            item.name.as_str(),
+            "limit" | "limitexcept" | "proxy" | "proxymatch" | "else" | "elseif" | "if" | "macro"
+        ) {
             return self.special(item);
         }
         match section::when(item, &self.root) {
@@ -128,7 +133,12 @@ impl Host<'_> {
                 if !outer.is_empty() && !own.is_empty() {
                     own = match within(outer, &own) {
                         Some(both) => both,
-                        None => return self.site.notes.lost(&item.whole(), "write one rule for both sections: docs/rules.md"),
+                        None => {
+                            return self
+                                .site
+                                .notes
+                                .lost(&item.whole(), "write one rule for both sections: docs/rules.md");
+                        }
                     };
                 } else if own.is_empty() {
                     own.clone_from(outer);
@@ -147,17 +157,22 @@ impl Host<'_> {
     fn special(&mut self, item: &Item) {
         let is_balancer = item.arg(0).starts_with("balancer://");
         let harmless = item.items().iter().all(|inner| {
-            is_balancer || matches!(inner.name.as_str(), "order" | "allow" | "require" | "proxyset" | "setenv")
+            is_balancer
+                || matches!(inner.name.as_str(), "order" | "allow" | "require" | "proxyset" | "setenv")
         });
         if item.name.starts_with("proxy") && harmless {
-            self.site.notes.needless(&item.whole(), "Millrace is no forward proxy; the copy with the fewest requests gets the next");
+            self.site.notes.needless(
+                &item.whole(),
+                "Millrace is no forward proxy; the copy with the fewest requests gets the next",
+            );
         } else {
             self.site.notes.lost(&item.whole(), "a rule has `method`, `path`, `header` and `from` as conditions; in a .htaccess file <If> works");
         }
     }
 
     fn find_balancers(&mut self, items: &[Item]) {
-        for item in items.iter().filter(|item| item.name == "proxy" && item.arg(0).starts_with("balancer://")) {
+        for item in items.iter().filter(|item| item.name == "proxy" && item.arg(0).starts_with("balancer://"))
+        {
             let members = item.items().iter().filter(|inner| inner.name == "balancermember");
             let members = members.map(|inner| inner.arg(0).trim_end_matches('/').to_owned()).collect();
             self.balancers.push((item.arg(0).trim_end_matches('/').to_owned(), members));
@@ -173,10 +188,15 @@ impl Host<'_> {
                 self.site.notes.carried(source);
             }
             "sslengine" => self.site.notes.carried(source),
-            "sslcertificatefile" | "sslcertificatekeyfile" | "sslcertificatechainfile" | "sslcacertificatefile"
+            "sslcertificatefile"
+            | "sslcertificatekeyfile"
+            | "sslcertificatechainfile"
+            | "sslcacertificatefile"
             | "sslverifyclient" => self.tls(item, adopted),
             "customlog" | "errorlog" => self.log(item, adopted),
-            "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => self.redirect(item, section),
+            "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
+                self.redirect(item, section)
+            }
             "header" => self.header(item, when),
             "expiresbytype" | "expiresdefault" => self.expires(item, when),
             "errordocument" => self.error_document(item, when),
@@ -186,7 +206,9 @@ impl Host<'_> {
             "fallbackresource" => self.fallback(item, when),
             "directoryindex" => self.index(item),
             "allowoverride" => self.override_of(item, when, section),
-            "allowoverridelist" => self.site.notes.needless(source, "`.htaccess` files may say what docs/htaccess.md has"),
+            "allowoverridelist" => {
+                self.site.notes.needless(source, "`.htaccess` files may say what docs/htaccess.md has")
+            }
             "options" => self.options(item),
             "setenv" => {
                 self.site.settings.set(&format!("php.env.{}", crate::write::name(item.arg(0))), item.arg(1));
@@ -195,7 +217,9 @@ impl Host<'_> {
             "php_value" | "php_admin_value" | "php_flag" | "php_admin_flag" => self.php_value(item),
             "limitrequestbody" => {
                 let bytes = item.arg(0).parse::<u64>().unwrap_or(0);
-                self.site.settings.set("body_bytes", if bytes == 0 { "1TB".to_owned() } else { format!("{bytes}B") });
+                self.site
+                    .settings
+                    .set("body_bytes", if bytes == 0 { "1TB".to_owned() } else { format!("{bytes}B") });
                 self.site.notes.carried(source);
             }
             _ => table::tell(item, &mut self.site.notes),
@@ -207,7 +231,9 @@ impl Host<'_> {
             let name = name.split_once("://").map_or(name.as_str(), |(_, name)| name);
             let name = name.split(':').next().unwrap_or_default();
             if name.trim_start_matches("*.").contains(['*', '?']) {
-                self.site.notes.lost(&item.source, "a `*` stands at the beginning of a name: write each name");
+                self.site
+                    .notes
+                    .lost(&item.source, "a `*` stands at the beginning of a name: write each name");
             } else {
                 self.site.name(name);
             }
@@ -219,14 +245,18 @@ impl Host<'_> {
         let source = &item.source;
         match item.name.as_str() {
             "sslcertificatefile" => self.site.settings.set("certificate", item.arg(0)),
-            "sslcertificatekeyfile" => match self.site.settings.0.iter().position(|(key, _)| key == "certificate") {
-                Some(at) => {
-                    if let (_, Toml::Text(cert)) = self.site.settings.0.remove(at) {
-                        adopted.certificate(&cert, item.arg(0));
+            "sslcertificatekeyfile" => {
+                match self.site.settings.0.iter().position(|(key, _)| key == "certificate") {
+                    Some(at) => {
+                        if let (_, Toml::Text(cert)) = self.site.settings.0.remove(at) {
+                            adopted.certificate(&cert, item.arg(0));
+                        }
+                    }
+                    None => {
+                        return self.site.notes.lost(source, "write the certificate and its key as [[tls]]");
                     }
                 }
-                None => return self.site.notes.lost(source, "write the certificate and its key as [[tls]]"),
-            },
+            }
             "sslcacertificatefile" => self.site.settings.set("client_ca", item.arg(0)),
             "sslverifyclient" => {
                 let verify = match item.arg(0).to_ascii_lowercase().as_str() {
@@ -236,7 +266,12 @@ impl Host<'_> {
                 };
                 self.site.settings.set("client_verify", verify);
             }
-            _ => return self.site.notes.lost(source, "append this file to the certificate: a `cert` has its chain in it"),
+            _ => {
+                return self
+                    .site
+                    .notes
+                    .lost(source, "append this file to the certificate: a `cert` has its chain in it");
+            }
         }
         self.site.notes.carried(source);
     }
@@ -246,7 +281,10 @@ impl Host<'_> {
         let key = if item.name == "customlog" { "log.access" } else { "log.error" };
         let (file, source) = (item.arg(0), &item.source);
         if file.starts_with('|') || file.starts_with("syslog") || file == "/dev/null" {
-            return self.site.notes.lost(source, "logs go to a file, or errors to stderr, from where the service manager takes them");
+            return self.site.notes.lost(
+                source,
+                "logs go to a file, or errors to stderr, from where the service manager takes them",
+            );
         }
         match adopted.settings.get(key) {
             None => {
@@ -254,7 +292,10 @@ impl Host<'_> {
                 self.site.notes.carried(source);
             }
             Some(Toml::Text(known)) if known == file => self.site.notes.carried(source),
-            Some(_) => self.site.notes.lost(source, format!("there is one log for all sites, with the host in `json`: {key}")),
+            Some(_) => self
+                .site
+                .notes
+                .lost(source, format!("there is one log for all sites, with the host in `json`: {key}")),
         }
     }
 
@@ -272,12 +313,15 @@ impl Host<'_> {
             (_, number) if number.parse::<u64>().is_ok() => (number.parse().unwrap_or(302), &item.args[1..]),
             _ => (302, &item.args[..]),
         };
-        let section_path = section.filter(|section| section.name == "location").map(|section| section.arg(0).to_owned());
+        let section_path =
+            section.filter(|section| section.name == "location").map(|section| section.arg(0).to_owned());
         let (from, to) = match (rest, section_path) {
             ([from, to], None) => (from.clone(), to.clone()),
             ([from], None) if status >= 400 => (from.clone(), String::new()),
             ([to], Some(from)) => (from, to.clone()),
-            _ => return self.site.notes.lost(source, "write a rule with `path` and `redirect`: docs/rules.md"),
+            _ => {
+                return self.site.notes.lost(source, "write a rule with `path` and `redirect`: docs/rules.md");
+            }
         };
         let condition = if item.name == "redirectmatch" {
             match pattern::carried(&from, false) {
@@ -317,12 +361,16 @@ impl Host<'_> {
         let at = usize::from(always || item.arg(0).eq_ignore_ascii_case("onsuccess"));
         let (what, name, value) = (item.arg(at).to_ascii_lowercase(), item.arg(at + 1), item.arg(at + 2));
         let name = name.trim_end_matches(':');
-        let odd = value.contains('%') && value.contains('{') || value.starts_with("expr=") || item.args.len() > at + 3;
+        let odd = value.contains('%') && value.contains('{')
+            || value.starts_with("expr=")
+            || item.args.len() > at + 3;
         let keys = match what.as_str() {
             _ if odd => None,
             "unset" => Some(("unset_header", Toml::List(vec![name.to_owned()]))),
             "set" | "setifempty" => Some(("set_header", Toml::Table(vec![(name.to_owned(), value.into())]))),
-            "append" | "add" | "merge" => Some(("add_header", Toml::Table(vec![(name.to_owned(), value.into())]))),
+            "append" | "add" | "merge" => {
+                Some(("add_header", Toml::Table(vec![(name.to_owned(), value.into())])))
+            }
             _ => None,
         };
         let Some(change) = keys else {
@@ -348,7 +396,10 @@ impl Host<'_> {
         let by_type = item.name == "expiresbytype";
         let text = item.args.iter().skip(usize::from(by_type)).cloned().collect::<Vec<_>>().join(" ");
         let Some(time) = duration(&text) else {
-            return self.site.notes.lost(&item.source, "`expires` of a rule is a time after the request: docs/rules.md");
+            return self
+                .site
+                .notes
+                .lost(&item.source, "`expires` of a rule is a time after the request: docs/rules.md");
         };
         self.site.notes.carried(&item.source);
         if by_type
@@ -366,7 +417,10 @@ impl Host<'_> {
     fn error_document(&mut self, item: &Item, when: &When) {
         let page = item.arg(1);
         if !page.starts_with('/') || page.contains('%') {
-            return self.site.notes.lost(&item.source, "an error page is a path of the site: write a page with this text or link");
+            return self.site.notes.lost(
+                &item.source,
+                "an error page is a path of the site: write a page with this text or link",
+            );
         }
         let table = Toml::Table(vec![(item.arg(0).to_owned(), page.into())]);
         let keys = when.iter().cloned().chain([("error_page", table)]).collect();
@@ -380,18 +434,28 @@ impl Host<'_> {
             return self.site.notes.needless(&item.source, "it is the folder of the site with this name");
         }
         if path == "/icons" || path == "/error" {
-            return self.site.notes.needless(&item.source, "Millrace lists no folders, and has error pages of its own");
+            return self
+                .site
+                .notes
+                .needless(&item.source, "Millrace lists no folders, and has error pages of its own");
         }
         if path.starts_with("/.well-known/acme-challenge") {
-            return self.site.notes.needless(&item.source, "`https.acme` answers certificate authorities by itself");
+            return self
+                .site
+                .notes
+                .needless(&item.source, "`https.acme` answers certificate authorities by itself");
         }
-        let why = format!("a site has one folder: link the other into it (ln -s {folder} {}{path}), with `files.symlinks` on follow", self.root);
+        let why = format!(
+            "a site has one folder: link the other into it (ln -s {folder} {}{path}), with `files.symlinks` on follow",
+            self.root
+        );
         self.site.notes.lost(&item.source, why);
     }
 
     fn proxy(&mut self, item: &Item, section: Option<&Item>) {
         let source = &item.source;
-        let inside = section.filter(|section| section.name == "location").map(|section| section.arg(0).to_owned());
+        let inside =
+            section.filter(|section| section.name == "location").map(|section| section.arg(0).to_owned());
         let (path, url) = match inside {
             Some(path) => (path, item.arg(0).to_owned()),
             None => (item.arg(0).to_owned(), item.arg(1).to_owned()),
@@ -400,7 +464,10 @@ impl Host<'_> {
             return self.fastcgi(source, &url);
         }
         if url.starts_with("ws://") || url.starts_with("wss://") {
-            return self.site.notes.needless(source, "upgrades (WebSocket) pass to the application of the path");
+            return self
+                .site
+                .notes
+                .needless(source, "upgrades (WebSocket) pass to the application of the path");
         }
         if item.name == "proxypassmatch" || url == "!" || !path.starts_with('/') {
             let why = "`proxy.path` is a path, or with a slash at its end all below it: write a [[site.proxy]] for each; what no proxy has \
@@ -409,7 +476,10 @@ impl Host<'_> {
         }
         let (to, base) = self.urls(&url);
         let strips = base.trim_end_matches('/') != path.trim_end_matches('/');
-        let to: Vec<String> = to.iter().map(|to| if strips { format!("{to}{}", base.trim_end_matches('/')) } else { to.clone() }).collect();
+        let to: Vec<String> = to
+            .iter()
+            .map(|to| if strips { format!("{to}{}", base.trim_end_matches('/')) } else { to.clone() })
+            .collect();
         if to.is_empty() || to.iter().any(|to| !to.starts_with("http") && !to.starts_with("unix:")) {
             return self.site.notes.lost(source, "`proxy.to` takes URLs with http, https or unix");
         }
@@ -430,14 +500,22 @@ impl Host<'_> {
 
     /// The URLs without their path, and the path.
     fn urls(&self, url: &str) -> (Vec<String>, String) {
-        if let Some((_, members)) = self.balancers.iter().find(|(name, _)| url.trim_end_matches('/').starts_with(name.as_str())) {
-            return (members.clone(), url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default());
+        if let Some((_, members)) =
+            self.balancers.iter().find(|(name, _)| url.trim_end_matches('/').starts_with(name.as_str()))
+        {
+            return (
+                members.clone(),
+                url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default(),
+            );
         }
         if let Some((socket, rest)) = url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
             let path = rest.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
             return (vec![format!("unix:{socket}")], path);
         }
-        let end = url.find("://").and_then(|at| url[at + 3..].find('/').map(|end| at + 3 + end)).unwrap_or(url.len());
+        let end = url
+            .find("://")
+            .and_then(|at| url[at + 3..].find('/').map(|end| at + 3 + end))
+            .unwrap_or(url.len());
         (vec![url[..end].to_owned()], url[end..].to_owned())
     }
 
@@ -460,14 +538,23 @@ impl Host<'_> {
         let url = url.trim_start_matches("proxy:");
         let address = match url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
             Some((socket, _)) => format!("unix:{socket}"),
-            None => url.split("fcgi://").nth(1).unwrap_or_default().split('/').next().unwrap_or_default().to_owned(),
+            None => url
+                .split("fcgi://")
+                .nth(1)
+                .unwrap_or_default()
+                .split('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         };
         if self.server.keep_fpm && !address.is_empty() {
             self.site.php = Php::Fastcgi(vec![address]);
             self.site.notes.carried(source);
         } else {
             self.site.php = Php::Own;
-            self.site.notes.needless(source, "Millrace runs PHP in workers of its own; --keep-fpm keeps php-fpm");
+            self.site
+                .notes
+                .needless(source, "Millrace runs PHP in workers of its own; --keep-fpm keeps php-fpm");
         }
     }
 
@@ -486,10 +573,17 @@ impl Host<'_> {
     fn index(&mut self, item: &Item) {
         let known = ["index.php", "index.html", "index.htm"];
         // Debian's list has names of other languages, which no site has.
-        let odd = |name: &&String| !known.contains(&name.as_str()) && !matches!(name.as_str(), "index.cgi" | "index.pl" | "index.xhtml" | "disabled");
+        let odd = |name: &&String| {
+            !known.contains(&name.as_str())
+                && !matches!(name.as_str(), "index.cgi" | "index.pl" | "index.xhtml" | "disabled")
+        };
         match item.args.iter().find(odd) {
-            None => self.site.notes.needless(&item.source, "`files.index` is index.php, index.html, index.htm"),
-            Some(_) => self.site.notes.lost(&item.source, "`files.index` is for all sites: add the name there"),
+            None => {
+                self.site.notes.needless(&item.source, "`files.index` is index.php, index.html, index.htm")
+            }
+            Some(_) => {
+                self.site.notes.lost(&item.source, "`files.index` is for all sites: add the name there")
+            }
         }
     }
 
@@ -508,14 +602,22 @@ impl Host<'_> {
 
     fn options(&mut self, item: &Item) {
         let lost = item.args.iter().find(|arg| {
-            matches!(arg.trim_start_matches('+').to_ascii_lowercase().as_str(), "indexes" | "includes" | "execcgi" | "all")
+            matches!(
+                arg.trim_start_matches('+').to_ascii_lowercase().as_str(),
+                "indexes" | "includes" | "execcgi" | "all"
+            )
         });
         match lost {
             Some(option) => {
-                let why = format!("{option}: Millrace lists no folders, starts no programs, and has no server-side includes");
+                let why = format!(
+                    "{option}: Millrace lists no folders, starts no programs, and has no server-side includes"
+                );
                 self.site.notes.lost(&item.source, why);
             }
-            None => self.site.notes.needless(&item.source, "`files.symlinks` says where links may lead; folders are never listed"),
+            None => self.site.notes.needless(
+                &item.source,
+                "`files.symlinks` says where links may lead; folders are never listed",
+            ),
         }
     }
 
@@ -527,7 +629,10 @@ impl Host<'_> {
             _ => item.arg(1).into(),
         };
         if item.arg(0) == "open_basedir" {
-            return self.site.notes.lost(&item.source, "`php.open_basedir`, `php.sandbox` and `php.folders` keep scripts in the site's folders");
+            return self.site.notes.lost(
+                &item.source,
+                "`php.open_basedir`, `php.sandbox` and `php.folders` keep scripts in the site's folders",
+            );
         }
         self.site.settings.set(&key, value);
         self.site.notes.carried(&item.source);
@@ -539,7 +644,8 @@ fn within(outer: &When, own: &When) -> Option<When> {
     match (outer.as_slice(), own.as_slice()) {
         ([("path", Toml::Text(path))], [("regex", Toml::Regex(regex)), rest @ ..]) => {
             let prefix = pattern::escaped(path.trim_end_matches('*'));
-            let (flags, plain) = regex.strip_prefix("(?i)").map_or(("", regex.as_str()), |plain| ("(?i)", plain));
+            let (flags, plain) =
+                regex.strip_prefix("(?i)").map_or(("", regex.as_str()), |plain| ("(?i)", plain));
             let prefix = prefix.trim_end_matches('/');
             let joined = ("regex", Toml::Regex(format!("{flags}^{prefix}.*(?:{plain})")));
             Some([joined].into_iter().chain(rest.iter().cloned()).collect())

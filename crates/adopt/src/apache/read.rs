@@ -75,7 +75,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Item>, String> {
-        let text = self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let text =
+            self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let items = lines::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let file: Arc<str> = path.to_string_lossy().into();
         self.items(items, &file, depth)
@@ -90,13 +91,22 @@ impl Reader<'_> {
             };
             let rest = self.expand(&line.rest);
             let place = Place { file: file.clone(), line: line.number };
-            let text = if inner.is_some() { format!("<{} {rest}>", line.name) } else { format!("{} {rest}", line.name) };
+            let text = if inner.is_some() {
+                format!("<{} {rest}>", line.name)
+            } else {
+                format!("{} {rest}", line.name)
+            };
             let source = Source { place, text: text.trim().to_owned() };
             let args = lines::words(&rest);
             match (line.name.as_str(), inner) {
-                ("include" | "includeoptional", None) => all.extend(self.include(&line.name, &args, &source, depth)?),
+                ("include" | "includeoptional", None) => {
+                    all.extend(self.include(&line.name, &args, &source, depth)?)
+                }
                 ("define", None) => {
-                    self.defined.push((args.first().cloned().unwrap_or_default(), args.get(1).cloned().unwrap_or_default()));
+                    self.defined.push((
+                        args.first().cloned().unwrap_or_default(),
+                        args.get(1).cloned().unwrap_or_default(),
+                    ));
                     self.notes.carried(&source);
                 }
                 (name, Some(inner)) if modules::is_condition(name) => {
@@ -129,9 +139,18 @@ impl Reader<'_> {
         }
     }
 
-    fn include(&mut self, name: &str, args: &[String], source: &Source, depth: usize) -> Result<Vec<Item>, String> {
+    fn include(
+        &mut self,
+        name: &str,
+        args: &[String],
+        source: &Source,
+        depth: usize,
+    ) -> Result<Vec<Item>, String> {
         let pattern = args.first().map_or("", String::as_str);
-        if pattern.contains("options-ssl-apache") || pattern.contains("mods-enabled") || pattern.contains("php") && pattern.contains("mods") {
+        if pattern.contains("options-ssl-apache")
+            || pattern.contains("mods-enabled")
+            || pattern.contains("php") && pattern.contains("mods")
+        {
             self.notes.needless(source, "Millrace has no modules, and TLS 1.2 and 1.3 with secure ciphers");
             return Ok(Vec::new());
         }
@@ -140,7 +159,8 @@ impl Reader<'_> {
         }
         let files = found(self.files, self.base, pattern);
         if files.is_empty() && name == "include" && !pattern.contains('*') {
-            self.notes.lost(source, "there is no such file: adopt the configuration on the machine that has it");
+            self.notes
+                .lost(source, "there is no such file: adopt the configuration on the machine that has it");
             return Ok(Vec::new());
         }
         self.notes.carried(source);
@@ -153,6 +173,8 @@ impl Reader<'_> {
 
     /// Replaces `${NAME}`.
     fn expand(&self, text: &str) -> String {
-        self.defined.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
+        self.defined
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
     }
 }

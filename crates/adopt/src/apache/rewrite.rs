@@ -52,9 +52,12 @@ impl Rewrites {
 
 fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) -> Result<(), String> {
     let arguments = lines::rewrite_arguments(&item.rest);
-    let (Some(regex), Some(to)) = (arguments.first(), arguments.get(1)) else { return Err(HTACCESS.to_owned()) };
+    let (Some(regex), Some(to)) = (arguments.first(), arguments.get(1)) else {
+        return Err(HTACCESS.to_owned());
+    };
     let flags = arguments.get(2).map_or("", |flags| flags.trim_matches(['[', ']']));
-    let flags: Vec<String> = flags.split(',').map(|flag| flag.trim().to_owned()).filter(|flag| !flag.is_empty()).collect();
+    let flags: Vec<String> =
+        flags.split(',').map(|flag| flag.trim().to_owned()).filter(|flag| !flag.is_empty()).collect();
     let has = |name: &str| flags.iter().any(|flag| flag.eq_ignore_ascii_case(name));
     let found = read(conditions, host)?;
     let script = format!("/{}", to.trim_start_matches('/').split('?').next().unwrap_or_default());
@@ -71,10 +74,26 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
     let status = flags.iter().find_map(|flag| {
         let (name, value) = flag.split_once('=').unwrap_or((flag, "302"));
         let value = if value.eq_ignore_ascii_case("permanent") { "301" } else { value };
-        matches!(name.to_ascii_lowercase().as_str(), "r" | "redirect").then(|| value.parse::<u64>().unwrap_or(302))
+        matches!(name.to_ascii_lowercase().as_str(), "r" | "redirect")
+            .then(|| value.parse::<u64>().unwrap_or(302))
     });
     let is_redirect = status.is_some() || to.starts_with("http://") || to.starts_with("https://");
-    let all = matches!(*regex, "^" | ".*" | "^.*$" | "(.*)" | "^(.*)$" | "^/?(.*)" | "^/?(.*)$" | "^/(.*)$" | "^/(.*)" | "^/.*$" | "^/.*" | "^/" | "(.*)$" | "^(.*)");
+    let all = matches!(
+        *regex,
+        "^" | ".*"
+            | "^.*$"
+            | "(.*)"
+            | "^(.*)$"
+            | "^/?(.*)"
+            | "^/?(.*)$"
+            | "^/(.*)$"
+            | "^/(.*)"
+            | "^/.*$"
+            | "^/.*"
+            | "^/"
+            | "(.*)$"
+            | "^(.*)"
+    );
     if found.is_plain && is_redirect && all && to.starts_with("https://") && found.keys.is_empty() {
         host.site.settings.set("redirect.https", Toml::Switch(true));
         return Ok(());
@@ -102,11 +121,16 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
     let action = match () {
         () if has("F") || has("forbidden") => vec![("return", Toml::Number(403))],
         () if has("G") || has("gone") => vec![("return", Toml::Number(410))],
-        () if *to == "-" || has("P") || has("proxy") || flags.iter().any(|flag| flag.contains("E=") || flag.starts_with("CO=")) => {
+        () if *to == "-"
+            || has("P")
+            || has("proxy")
+            || flags.iter().any(|flag| flag.contains("E=") || flag.starts_with("CO=")) =>
+        {
             return Err(HTACCESS.to_owned());
         }
         () => {
-            let target = target(to, regex, all, has("QSD") || has("qsdiscard")).ok_or_else(|| HTACCESS.to_owned())?;
+            let target =
+                target(to, regex, all, has("QSD") || has("qsdiscard")).ok_or_else(|| HTACCESS.to_owned())?;
             let status = status.unwrap_or(302);
             if is_redirect && !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return Err(HTACCESS.to_owned());
@@ -120,7 +144,8 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
     };
     keys.extend(action);
     let queries = to.contains('?') && !to.ends_with('?') && (has("QSA") || has("qsappend"));
-    let caveat = queries.then(|| "the query of the request is replaced; Apache adds it to this one".to_owned());
+    let caveat =
+        queries.then(|| "the query of the request is replaced; Apache adds it to this one".to_owned());
     host.actions.push(Block { source: item.source.clone(), keys, caveat });
     Ok(())
 }
@@ -128,15 +153,21 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
 /// `https://x/$1` with `^/(.*)$`, or `https://x$1` with `^(.*)$`: the whole path.
 fn is_whole_path(to: &str, regex: &str) -> bool {
     let ends = to.matches('$').count() == 1 && !to.contains('?');
-    ends && if matches!(regex, "^/(.*)$" | "^/(.*)" | "^/?(.*)" | "^/?(.*)$") { to.ends_with("/$1") } else { to.ends_with("$1") }
+    ends && if matches!(regex, "^/(.*)$" | "^/(.*)" | "^/?(.*)" | "^/?(.*)$") {
+        to.ends_with("/$1")
+    } else {
+        to.ends_with("$1")
+    }
 }
 
 /// A target as rules have it.
 fn target(to: &str, regex: &str, all: bool, drops_query: bool) -> Option<String> {
     let host = to.replace("%{HTTP_HOST}", "$host").replace("%{SERVER_NAME}", "$host");
-    let uri = host.replace("/%{REQUEST_URI}", "$0").replace("%{REQUEST_URI}", "$0").replace("%{THE_REQUEST}", "%");
+    let uri =
+        host.replace("/%{REQUEST_URI}", "$0").replace("%{REQUEST_URI}", "$0").replace("%{THE_REQUEST}", "%");
     let uri = uri.replace("$0?%{QUERY_STRING}", "$0");
-    let whole = if all && is_whole_path(&uri, regex) { uri.replace("/$1", "$0").replace("$1", "$0") } else { uri };
+    let whole =
+        if all && is_whole_path(&uri, regex) { uri.replace("/$1", "$0").replace("$1", "$0") } else { uri };
     let whole = if whole.starts_with(['/', 'h']) { whole } else { format!("/{whole}") };
     let whole = whole.replace("/$0", "$0");
     let whole = if whole.starts_with("$0") { return None } else { whole };
@@ -152,16 +183,31 @@ fn read(conditions: &[Item], host: &Host<'_>) -> Result<Conditions, String> {
     let mut alternatives: Vec<String> = Vec::new();
     for condition in conditions {
         let arguments = lines::rewrite_arguments(&condition.rest);
-        let (Some(test), Some(value)) = (arguments.first(), arguments.get(1)) else { return Err(HTACCESS.to_owned()) };
+        let (Some(test), Some(value)) = (arguments.first(), arguments.get(1)) else {
+            return Err(HTACCESS.to_owned());
+        };
         let flags = arguments.get(2).map_or(String::new(), |flags| flags.to_ascii_uppercase());
         let is_or = flags.contains("OR");
         let plain = value.trim_start_matches('^').trim_end_matches('$');
         match test.to_ascii_uppercase().as_str() {
-            "%{HTTPS}" if matches!(*value, "off" | "!=on" | "!on" | "!^on$" | "=off") => found.is_plain = true,
-            "%{SERVER_PORT}" if matches!(*value, "80" | "^80$" | "!443" | "!^443$" | "=80") => found.is_plain = true,
-            "%{HTTP:X-FORWARDED-PROTO}" if value.contains("https") && value.starts_with('!') || *value == "=http" => found.is_plain = true,
-            "%{REQUEST_FILENAME}" | "%{DOCUMENT_ROOT}%{REQUEST_URI}" | "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}"
-                if matches!(*value, "!-f" | "!-d" | "!-l") => found.is_missing = true,
+            "%{HTTPS}" if matches!(*value, "off" | "!=on" | "!on" | "!^on$" | "=off") => {
+                found.is_plain = true
+            }
+            "%{SERVER_PORT}" if matches!(*value, "80" | "^80$" | "!443" | "!^443$" | "=80") => {
+                found.is_plain = true
+            }
+            "%{HTTP:X-FORWARDED-PROTO}"
+                if value.contains("https") && value.starts_with('!') || *value == "=http" =>
+            {
+                found.is_plain = true
+            }
+            "%{REQUEST_FILENAME}"
+            | "%{DOCUMENT_ROOT}%{REQUEST_URI}"
+            | "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}"
+                if matches!(*value, "!-f" | "!-d" | "!-l") =>
+            {
+                found.is_missing = true
+            }
             "%{HTTP_HOST}" | "%{SERVER_NAME}" => {
                 let hosts = hosts(value, host).ok_or_else(|| HTACCESS.to_owned())?;
                 alternatives.extend(hosts);
@@ -178,8 +224,11 @@ fn read(conditions: &[Item], host: &Host<'_>) -> Result<Conditions, String> {
                     _ => found.keys.push(("unless_path", Toml::List(paths))),
                 }
             }
-            "%{HTTP_USER_AGENT}" | "%{HTTP_REFERER}" if flags.contains("NC") && !value.starts_with(['!', '^']) && !is_or => {
-                let field = if test.to_ascii_uppercase().contains("REFERER") { "Referer" } else { "User-Agent" };
+            "%{HTTP_USER_AGENT}" | "%{HTTP_REFERER}"
+                if flags.contains("NC") && !value.starts_with(['!', '^']) && !is_or =>
+            {
+                let field =
+                    if test.to_ascii_uppercase().contains("REFERER") { "Referer" } else { "User-Agent" };
                 let words = pattern::alternatives(value).ok_or_else(|| HTACCESS.to_owned())?;
                 let tests = words.into_iter().map(|word| format!("{field}: *{word}*")).collect();
                 found.keys.push(("header", Toml::List(tests)));
@@ -214,7 +263,9 @@ fn hosts(value: &str, host: &Host<'_>) -> Option<Vec<String>> {
         (!found.is_empty()).then_some(found)
     };
     match value {
-        "^www\\." | "^www." | "^www\\.(.*)$" | "^www\\.(.+)$" if !negated || !names.is_empty() => of(&|name| name.starts_with("www.")),
+        "^www\\." | "^www." | "^www\\.(.*)$" | "^www\\.(.+)$" if !negated || !names.is_empty() => {
+            of(&|name| name.starts_with("www."))
+        }
         _ if negated => of(&|name| *name == plain),
         _ if plain.contains('.') && is_plain_text(&plain) && !plain.contains('/') => Some(vec![plain]),
         _ => None,

@@ -25,7 +25,12 @@ pub fn when(section: &Item, root: &str) -> Result<When, String> {
             vec![("regex", Toml::Regex(format!("/{name}$")))]
         }
         "files" | "filesmatch" => of_names(text)?,
-        _ => return Err("rules have paths, hosts, methods, header fields and addresses as conditions: docs/rules.md".to_owned()),
+        _ => {
+            return Err(
+                "rules have paths, hosts, methods, header fields and addresses as conditions: docs/rules.md"
+                    .to_owned(),
+            );
+        }
     })
 }
 
@@ -100,7 +105,10 @@ impl Access {
                 self.any |= item.name == "requireany";
                 for inner in item.items() {
                     if !self.take(inner, notes) {
-                        notes.lost(&inner.whole(), "rules have `from`, `unless_from` and `auth`: docs/rules.md");
+                        notes.lost(
+                            &inner.whole(),
+                            "rules have `from`, `unless_from` and `auth`: docs/rules.md",
+                        );
                     }
                 }
             }
@@ -108,7 +116,9 @@ impl Access {
             ("require", ["all", "denied"]) | ("deny", ["from", "all"]) => self.denies_all = true,
             ("require", ["valid-user"]) => self.needs_user = true,
             ("require", ["local"]) => self.allowed.extend(["127.0.0.0/8".to_owned(), "::1".to_owned()]),
-            ("require", ["not", "ip", networks @ ..]) if networks.iter().all(|text| network(text).is_some()) => {
+            ("require", ["not", "ip", networks @ ..])
+                if networks.iter().all(|text| network(text).is_some()) =>
+            {
                 self.denied.extend(networks.iter().filter_map(|text| network(text)));
             }
             ("require", ["ip", networks @ ..]) | ("allow", ["from", networks @ ..])
@@ -150,7 +160,10 @@ impl Access {
         let (allow, deny) = (("allow", Toml::Switch(true)), ("deny", Toml::Switch(true)));
         let password = self.users.filter(|_| self.needs_user).map(|users| {
             let realm = self.realm.unwrap_or_else(|| "Restricted".to_owned());
-            rule(vec![("auth", Toml::Table(vec![("users".into(), users.into()), ("realm".into(), realm.into())]))])
+            rule(vec![(
+                "auth",
+                Toml::Table(vec![("users".into(), users.into()), ("realm".into(), realm.into())]),
+            )])
         });
         let mut rules = Vec::new();
         if !self.denied.is_empty() {
@@ -158,9 +171,13 @@ impl Access {
         }
         match (self.allowed.is_empty(), self.any && password.is_some()) {
             (false, true) => rules.push(rule(vec![("from", Toml::List(self.allowed)), allow])),
-            (false, false) if !self.allows_all => rules.push(rule(vec![("unless_from", Toml::List(self.allowed)), deny])),
+            (false, false) if !self.allows_all => {
+                rules.push(rule(vec![("unless_from", Toml::List(self.allowed)), deny]))
+            }
             (true, _) if self.denies_all && password.is_none() => rules.push(rule(vec![deny])),
-            (true, _) if self.allows_all && password.is_none() && !when.is_empty() => rules.push(rule(vec![allow])),
+            (true, _) if self.allows_all && password.is_none() && !when.is_empty() => {
+                rules.push(rule(vec![allow]))
+            }
             _ => {}
         }
         rules.extend(password);

@@ -22,7 +22,10 @@ const SERVER: &[(&str, &str)] = &[
     ("maxconnectionsperchild", "`php.max_requests` replaces workers"),
     ("maxrequestsperchild", "`php.max_requests` replaces workers"),
     ("timeout", "each phase of a request has a limit of its own: `http.head_timeout` and its like"),
-    ("requestreadtimeout", "each phase of a request has a limit of its own: `http.head_timeout` and its like"),
+    (
+        "requestreadtimeout",
+        "each phase of a request has a limit of its own: `http.head_timeout` and its like",
+    ),
     ("keepalive*", "idle connections are kept for `http.keep_alive`, and cost less than a kilobyte"),
     ("maxkeepaliverequests", "`http.keep_alive_requests` is the limit"),
     ("hostnamelookups", "logs have addresses"),
@@ -115,8 +118,14 @@ const NEEDLESS: &[(&str, &str)] = &[
 const LOST: &[(&str, &str)] = &[
     ("sec*", "there is no web application firewall: use one of the application, such as a plugin"),
     ("modsecurity*", "there is no web application firewall: use one of the application, such as a plugin"),
-    ("scriptalias*", "Millrace starts no programs (CGI): let the application have a server of its own, and name it in [[site.proxy]]"),
-    ("wsgi*", "applications are reached by HTTP: run it by gunicorn or the like, and name it in [[site.proxy]]"),
+    (
+        "scriptalias*",
+        "Millrace starts no programs (CGI): let the application have a server of its own, and name it in [[site.proxy]]",
+    ),
+    (
+        "wsgi*",
+        "applications are reached by HTTP: run it by gunicorn or the like, and name it in [[site.proxy]]",
+    ),
     ("passenger*", "applications are reached by HTTP: name theirs in [[site.proxy]]"),
     ("dav*", "there is no WebDAV in the server"),
     ("extfilter*", "responses are not changed"),
@@ -157,6 +166,7 @@ pub fn tell(item: &Item, notes: &mut Notes) {
 }
 
 fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
-    let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start));
+    let fits =
+        |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start));
     table.iter().find(|(pattern, _)| fits(pattern)).map(|(_, why)| *why)
 }

@@ -83,13 +83,20 @@ impl Reader<'_> {
                 continue;
             }
             if depth >= DEEPEST_INCLUDE {
-                return Err(format!("{}: imports nested more than {DEEPEST_INCLUDE} deep", node.source.place));
+                return Err(format!(
+                    "{}: imports nested more than {DEEPEST_INCLUDE} deep",
+                    node.source.place
+                ));
             }
             let name = node.word(1).to_owned();
-            let snippet = self.snippets.iter().find(|(known, _)| *known == name).map(|(_, block)| block.clone());
+            let snippet =
+                self.snippets.iter().find(|(known, _)| *known == name).map(|(_, block)| block.clone());
             let files = if snippet.is_none() { found(self.files, self.base, &name) } else { Vec::new() };
             if snippet.is_none() && files.is_empty() && !name.contains('*') {
-                self.notes.lost(&node.source, "there is no such snippet or file: adopt the configuration on the machine that has it");
+                self.notes.lost(
+                    &node.source,
+                    "there is no such snippet or file: adopt the configuration on the machine that has it",
+                );
                 continue;
             }
             self.notes.carried(&node.source);
@@ -109,7 +116,9 @@ fn with_arguments(nodes: &mut [Node], arguments: &[String]) {
     for node in nodes {
         for (number, argument) in arguments.iter().enumerate() {
             for word in node.words.iter_mut().chain([&mut node.source.text]) {
-                *word = word.replace(&format!("{{args[{number}]}}"), argument).replace(&format!("{{args.{number}}}"), argument);
+                *word = word
+                    .replace(&format!("{{args[{number}]}}"), argument)
+                    .replace(&format!("{{args.{number}}}"), argument);
             }
         }
         with_arguments(&mut node.block, arguments);
@@ -124,7 +133,9 @@ fn parse(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
     for (number, mut words) in lines(&text) {
         let place = Place { file: file.clone(), line: number };
         if words == ["}"] {
-            let Some((mut node, outer)) = open.pop() else { return Err(format!("{place}: a closing brace too many")) };
+            let Some((mut node, outer)) = open.pop() else {
+                return Err(format!("{place}: a closing brace too many"));
+            };
             node.block = std::mem::replace(&mut nodes, outer);
             nodes.push(node);
             continue;
@@ -134,7 +145,10 @@ fn parse(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
             words.pop();
         }
         // `a.example, b.example` may go on in the next line.
-        let continues = open.is_empty() && nodes.last().is_some_and(|last| last.block.is_empty() && last.words.last().is_some_and(|word| word.ends_with(',')));
+        let continues = open.is_empty()
+            && nodes.last().is_some_and(|last| {
+                last.block.is_empty() && last.words.last().is_some_and(|word| word.ends_with(','))
+            });
         let mut node = Node { source: Source { place, text: words.join(" ") }, words, block: Vec::new() };
         if continues && let Some(last) = nodes.pop() {
             node.words.splice(0..0, last.words);
@@ -175,9 +189,11 @@ fn lines(text: &str) -> Vec<(u32, Vec<String>)> {
                 }
                 words.push(quoted);
             }
-            '#' if word.is_none() => while chars.peek().is_some_and(|c| *c != '\n') {
-                chars.next();
-            },
+            '#' if word.is_none() => {
+                while chars.peek().is_some_and(|c| *c != '\n') {
+                    chars.next();
+                }
+            }
             '\\' if word.is_none() && matches!(chars.peek(), Some('\n' | '\r')) => {
                 while matches!(chars.peek(), Some('\n' | '\r')) {
                     line += u32::from(chars.next() == Some('\n'));

@@ -18,7 +18,10 @@ const NEEDLESS: &[(&str, &str)] = &[
 
 /// Directives that have no equal.
 const LOST: &[(&str, &str)] = &[
-    ("rate_limit", "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client"),
+    (
+        "rate_limit",
+        "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client",
+    ),
     ("request_body", "`body_bytes` of the site is for all of it"),
     ("acme_server", "Millrace is no certificate authority"),
     ("metrics", "`admin.listen` has metrics"),
@@ -69,7 +72,9 @@ pub fn convert(block: &Node, options: &Options, adopted: &mut Adopted) {
 impl Converter<'_> {
     /// `example.com, www.example.com`, `:8080`, `http://example.com`, `localhost:2015`.
     fn addresses(&mut self, block: &Node, adopted: &mut Adopted) {
-        for address in block.words.iter().flat_map(|word| word.split(',')).map(str::trim).filter(|word| !word.is_empty()) {
+        for address in
+            block.words.iter().flat_map(|word| word.split(',')).map(str::trim).filter(|word| !word.is_empty())
+        {
             let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
             let rest = rest.split('/').next().unwrap_or_default();
             let (host, port) = match rest.rsplit_once(':') {
@@ -77,11 +82,16 @@ impl Converter<'_> {
                 _ => (rest, None),
             };
             if address.contains("{$") || host.contains('{') {
-                self.site.notes.lost(&block.source, "set the variables of the environment, or write the address");
+                self.site
+                    .notes
+                    .lost(&block.source, "set the variables of the environment, or write the address");
                 continue;
             }
             let is_local = host.is_empty() || host == "localhost" || host.parse::<std::net::IpAddr>().is_ok();
-            let plain = scheme == "http" || port == Some(80) || (host.is_empty() && port != Some(443)) || (scheme.is_empty() && is_local && port.is_some_and(|port| port != 443));
+            let plain = scheme == "http"
+                || port == Some(80)
+                || (host.is_empty() && port != Some(443))
+                || (scheme.is_empty() && is_local && port.is_some_and(|port| port != 443));
             let port = port.unwrap_or(if plain { 80 } else { 443 });
             adopted.settings.add(if plain { "server.listen" } else { "https.listen" }, &format!(":{port}"));
             self.site.secure |= !plain;
@@ -89,7 +99,9 @@ impl Converter<'_> {
             if !plain {
                 // Caddy redirects to HTTPS by itself, and so does this.
                 self.site.settings.set("redirect.https", Toml::Switch(true));
-                let has_own = block.block.iter().any(|inner| inner.word(0) == "tls" && (inner.words.len() == 3 || inner.word(1) == "internal"));
+                let has_own = block.block.iter().any(|inner| {
+                    inner.word(0) == "tls" && (inner.words.len() == 3 || inner.word(1) == "internal")
+                });
                 if !has_own {
                     let key = if is_local { "https.self_signed" } else { "https.acme" };
                     adopted.settings.set(key, Toml::Switch(true));
@@ -98,7 +110,9 @@ impl Converter<'_> {
             match host {
                 "" | "*" => self.site.default = true,
                 host if host.trim_start_matches("*.").contains('*') => {
-                    self.site.notes.lost(&block.source, "a `*` stands at the beginning of a name: write each name");
+                    self.site
+                        .notes
+                        .lost(&block.source, "a `*` stands at the beginning of a name: write each name");
                 }
                 host => self.site.name(host),
             }
@@ -166,14 +180,19 @@ impl Converter<'_> {
             "tls" => self.tls(node, adopted),
             "log" => self.log(node, adopted),
             "request_header" | "uri" => {
-                self.site.notes.lost(&node.source, "requests are passed as they are: an application behind a prefix has `strip`");
+                self.site.notes.lost(
+                    &node.source,
+                    "requests are passed as they are: an application behind a prefix has `strip`",
+                );
             }
             _ => self.other(node),
         }
     }
 
     fn other(&mut self, node: &Node) {
-        let find = |table: &[(&str, &'static str)]| table.iter().find(|(known, _)| *known == node.word(0)).map(|(_, why)| *why);
+        let find = |table: &[(&str, &'static str)]| {
+            table.iter().find(|(known, _)| *known == node.word(0)).map(|(_, why)| *why)
+        };
         match find(NEEDLESS) {
             Some(why) => self.site.notes.needless(&node.whole(), why),
             None => {
@@ -204,7 +223,8 @@ impl Converter<'_> {
     fn root(&mut self, node: &Node, when: &When, args: &[String]) {
         let root = args.first().cloned().unwrap_or_default();
         if !when.is_empty() || root.contains('{') {
-            let why = "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+            let why =
+                "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
             return self.site.notes.lost(&node.source, why);
         }
         self.site.root = Some(root);
@@ -214,14 +234,17 @@ impl Converter<'_> {
     fn file_server(&mut self, node: &Node, when: &When) {
         self.serves_files = true;
         self.site.notes.carried(&node.source);
-        if node.words.iter().any(|word| word == "browse") || node.block.iter().any(|inner| inner.word(0) == "browse") {
+        if node.words.iter().any(|word| word == "browse")
+            || node.block.iter().any(|inner| inner.word(0) == "browse")
+        {
             self.site.notes.lost(&node.source, "Millrace lists no folders: add an index.html");
         }
         for inner in &node.block {
             match inner.word(0) {
                 "hide" => {
                     for name in inner.words.iter().skip(1) {
-                        let pattern = name.trim_start_matches("./").trim_end_matches("/*").trim_end_matches('/');
+                        let pattern =
+                            name.trim_start_matches("./").trim_end_matches("/*").trim_end_matches('/');
                         let pattern = format!("*/{}", pattern.trim_start_matches('/'));
                         if pattern.contains('{') || pattern.ends_with("/.git") {
                             self.site.notes.needless(&inner.source, "hidden files are never sent");
@@ -234,8 +257,13 @@ impl Converter<'_> {
                         self.site.notes.carried(&inner.source);
                     }
                 }
-                "precompressed" => self.site.notes.needless(&inner.source, "`.br`, `.zst` and `.gz` beside a file are sent"),
-                "index" => self.site.notes.lost(&inner.source, "`files.index` is for all sites: index.php, index.html, index.htm"),
+                "precompressed" => {
+                    self.site.notes.needless(&inner.source, "`.br`, `.zst` and `.gz` beside a file are sent")
+                }
+                "index" => self
+                    .site
+                    .notes
+                    .lost(&inner.source, "`files.index` is for all sites: index.php, index.html, index.htm"),
                 "browse" => {}
                 _ => self.site.notes.lost(&inner.source, "`root`, `files.index` and rules say what is sent"),
             }
@@ -249,7 +277,9 @@ impl Converter<'_> {
             self.site.notes.carried(&node.source);
         } else {
             self.site.php = Php::Own;
-            self.site.notes.needless(&node.source, "Millrace runs PHP in workers of its own; --keep-fpm keeps php-fpm");
+            self.site
+                .notes
+                .needless(&node.source, "Millrace runs PHP in workers of its own; --keep-fpm keeps php-fpm");
         }
         self.serves_files |= node.word(0) == "php_server";
         // Both directives try the file, then /index.php.
@@ -257,7 +287,9 @@ impl Converter<'_> {
         for inner in &node.block {
             match inner.word(0) {
                 "env" => {
-                    self.site.settings.set(&format!("php.env.{}", crate::write::name(inner.word(1))), inner.word(2));
+                    self.site
+                        .settings
+                        .set(&format!("php.env.{}", crate::write::name(inner.word(1))), inner.word(2));
                     self.site.notes.carried(&inner.source);
                 }
                 "try_files" => self.try_files(inner, &inner.words[1..].to_vec()),
@@ -265,12 +297,26 @@ impl Converter<'_> {
                     self.site.settings.set("php.fastcgi_root", inner.word(1));
                     self.site.notes.carried(&inner.source);
                 }
-                "index" => self.site.settings.set("front_controller", format!("/{}", inner.word(1).trim_start_matches('/'))),
-                "split" | "resolve_root_symlink" | "dial_timeout" | "read_timeout" | "write_timeout" | "capture_stderr"
+                "index" => self
+                    .site
+                    .settings
+                    .set("front_controller", format!("/{}", inner.word(1).trim_start_matches('/'))),
+                "split"
+                | "resolve_root_symlink"
+                | "dial_timeout"
+                | "read_timeout"
+                | "write_timeout"
+                | "capture_stderr"
                 | "trusted_proxies" => {
-                    self.site.notes.needless(&inner.source, "`php.request_timeout`, PATH_INFO and the log of errors are Millrace's");
+                    self.site.notes.needless(
+                        &inner.source,
+                        "`php.request_timeout`, PATH_INFO and the log of errors are Millrace's",
+                    );
                 }
-                "worker" => self.site.notes.lost(&inner.source, "persistent workers have `php.worker_script`: docs/php-persistent.md"),
+                "worker" => self.site.notes.lost(
+                    &inner.source,
+                    "persistent workers have `php.worker_script`: docs/php-persistent.md",
+                ),
                 _ => self.site.notes.lost(&inner.source, "docs/php-fpm.md has the settings"),
             }
         }
@@ -279,7 +325,11 @@ impl Converter<'_> {
     fn try_files(&mut self, node: &Node, args: &[String]) {
         let fallback = args.last().map(String::as_str).unwrap_or_default();
         let script = fallback.split(['?', '{']).next().unwrap_or_default();
-        let odd = args.iter().rev().skip(1).any(|arg| !matches!(arg.as_str(), "{path}" | "{path}/" | "{path}/index.php"));
+        let odd = args
+            .iter()
+            .rev()
+            .skip(1)
+            .any(|arg| !matches!(arg.as_str(), "{path}" | "{path}/" | "{path}/index.php"));
         if script.ends_with(".php") && !odd {
             self.site.settings.set("front_controller", script);
             self.site.notes.carried(&node.source);
@@ -299,12 +349,21 @@ impl Converter<'_> {
             "303" => 303,
             "307" => 307,
             "308" => 308,
-            _ => return self.site.notes.lost(&node.source, "the status of a redirect is 301, 302, 303, 307 or 308"),
+            _ => {
+                return self
+                    .site
+                    .notes
+                    .lost(&node.source, "the status of a redirect is 301, 302, 303, 307 or 308");
+            }
         };
         match target(args.first().map_or("", String::as_str)) {
             Some(to) => {
                 let status = (status != 301).then_some(("status", Toml::Number(status)));
-                self.action(&node.source, when, [("redirect", Toml::Text(to))].into_iter().chain(status).collect());
+                self.action(
+                    &node.source,
+                    when,
+                    [("redirect", Toml::Text(to))].into_iter().chain(status).collect(),
+                );
             }
             None => self.site.notes.lost(&node.source, "a target has $0 to $9 and $host: docs/rules.md"),
         }
@@ -331,7 +390,10 @@ impl Converter<'_> {
             [] => (String::new(), 200),
         };
         if text.contains('{') || !(status == 200 || (400..600).contains(&status)) {
-            return self.site.notes.lost(&node.source, "a rule returns fixed text with 200 or 400 to 599: let a script respond");
+            return self.site.notes.lost(
+                &node.source,
+                "a rule returns fixed text with 200 or 400 to 599: let a script respond",
+            );
         }
         let text = (!text.is_empty()).then_some(("text", text.into()));
         self.action(&node.source, when, [("return", Toml::Number(status))].into_iter().chain(text).collect());
@@ -346,11 +408,14 @@ impl Converter<'_> {
         let (mut set, mut add, mut unset) = (Vec::new(), Vec::new(), Vec::new());
         for (source, words) in lines {
             let (name, value) = (words[0].as_str(), words.get(1).cloned().unwrap_or_default());
-            let is_own = ["server", "date", "connection", "content-length"].contains(&name.trim_start_matches(['-', '+', '?', '>']).to_ascii_lowercase().as_str());
+            let is_own = ["server", "date", "connection", "content-length"]
+                .contains(&name.trim_start_matches(['-', '+', '?', '>']).to_ascii_lowercase().as_str());
             if is_own && name.starts_with('-') {
                 self.site.notes.needless(&source, "Millrace tells no version");
             } else if words.len() > 2 || value.contains('{') || is_own || name == "defer" {
-                self.site.notes.lost(&source, "a rule sets, adds and removes fields with fixed values: docs/rules.md");
+                self.site
+                    .notes
+                    .lost(&source, "a rule sets, adds and removes fields with fixed values: docs/rules.md");
             } else {
                 match name.chars().next() {
                     Some('-') if !name.contains('*') => unset.push(name[1..].to_owned()),
@@ -382,13 +447,16 @@ impl Converter<'_> {
         let proxy = node.block.iter().find(|inner| inner.word(0) == "reverse_proxy");
         match proxy {
             Some(proxy) if strips => {
-                let args: Vec<String> = proxy.words.iter().skip(1).filter(|word| !word.starts_with('@')).cloned().collect();
+                let args: Vec<String> =
+                    proxy.words.iter().skip(1).filter(|word| !word.starts_with('@')).cloned().collect();
                 self.proxy(proxy, when, &args, true);
-                let rest: Vec<Node> = node.block.iter().filter(|inner| inner.word(0) != "reverse_proxy").cloned().collect();
+                let rest: Vec<Node> =
+                    node.block.iter().filter(|inner| inner.word(0) != "reverse_proxy").cloned().collect();
                 self.directives(&rest, when, adopted);
             }
             _ if strips && node.block.iter().any(|inner| matches!(inner.word(0), "file_server" | "root")) => {
-                let why = "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+                let why =
+                    "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
                 self.site.notes.lost(&node.whole(), why);
             }
             _ => self.directives(&node.block, when, adopted),
@@ -404,26 +472,62 @@ impl Converter<'_> {
                 "to" => to.extend(inner.words.iter().skip(1).map(|arg| upstream(arg))),
                 "header_up" if inner.word(1).eq_ignore_ascii_case("host") => {
                     let host = inner.word(2);
-                    let host = if host.contains("upstream") { "application" } else if host.contains('{') { "visitor" } else { host };
+                    let host = if host.contains("upstream") {
+                        "application"
+                    } else if host.contains('{') {
+                        "visitor"
+                    } else {
+                        host
+                    };
                     keys.push(("host", host.into()));
                 }
-                "header_up" if inner.word(1).to_ascii_lowercase().starts_with("x-") || inner.word(1).starts_with('-') => {
-                    self.site.notes.needless(&inner.source, "an application gets the client's address, the host and the scheme");
+                "header_up"
+                    if inner.word(1).to_ascii_lowercase().starts_with("x-")
+                        || inner.word(1).starts_with('-') =>
+                {
+                    self.site.notes.needless(
+                        &inner.source,
+                        "an application gets the client's address, the host and the scheme",
+                    );
                     continue;
                 }
                 "dial_timeout" => keys.push(("connect_timeout", inner.word(1).into())),
                 "response_header_timeout" => keys.push(("response_timeout", inner.word(1).into())),
                 "read_timeout" => keys.push(("read_timeout", inner.word(1).into())),
-                "tls_trust_pool" | "tls_trusted_ca_certs" => keys.push(("ca", inner.words.last().cloned().unwrap_or_default().into())),
-                "transport" | "tls" | "flush_interval" | "lb_policy" | "health_uri" | "health_interval" | "health_timeout"
-                | "health_status" | "fail_duration" | "max_fails" | "lb_try_duration" | "lb_try_interval" | "keepalive" | "versions"
-                | "unhealthy_status" | "trusted_proxies" | "buffer_requests" | "keepalive_idle_conns" | "compression" => {
-                    self.site.notes.needless(&inner.source, "the copy with the fewest requests gets the next; one that fails rests");
+                "tls_trust_pool" | "tls_trusted_ca_certs" => {
+                    keys.push(("ca", inner.words.last().cloned().unwrap_or_default().into()))
+                }
+                "transport"
+                | "tls"
+                | "flush_interval"
+                | "lb_policy"
+                | "health_uri"
+                | "health_interval"
+                | "health_timeout"
+                | "health_status"
+                | "fail_duration"
+                | "max_fails"
+                | "lb_try_duration"
+                | "lb_try_interval"
+                | "keepalive"
+                | "versions"
+                | "unhealthy_status"
+                | "trusted_proxies"
+                | "buffer_requests"
+                | "keepalive_idle_conns"
+                | "compression" => {
+                    self.site.notes.needless(
+                        &inner.source,
+                        "the copy with the fewest requests gets the next; one that fails rests",
+                    );
                     continue;
                 }
                 _ => {
                     caveat = Some("see the comments at the site for what this proxy lacks".to_owned());
-                    self.site.notes.lost(&inner.whole(), "requests and responses of an application are passed as they are");
+                    self.site.notes.lost(
+                        &inner.whole(),
+                        "requests and responses of an application are passed as they are",
+                    );
                     continue;
                 }
             }
@@ -435,9 +539,13 @@ impl Converter<'_> {
             [("path", Toml::List(paths))] => paths.clone(),
             _ => Vec::new(),
         };
-        let is_odd = |path: &String| path.trim_end_matches('*').contains('*') || to.iter().any(|to| to.contains('{'));
+        let is_odd =
+            |path: &String| path.trim_end_matches('*').contains('*') || to.iter().any(|to| to.contains('{'));
         if paths.is_empty() || to.is_empty() || paths.iter().any(is_odd) {
-            return self.site.notes.lost(&node.source, "`proxy.path` is a path, or with a slash at its end all below it; `proxy.to` has URLs");
+            return self.site.notes.lost(
+                &node.source,
+                "`proxy.path` is a path, or with a slash at its end all below it; `proxy.to` has URLs",
+            );
         }
         self.site.notes.carried(&node.source);
         for path in paths {
@@ -452,16 +560,32 @@ impl Converter<'_> {
 
     /// `handle_errors { rewrite * /404.html; file_server }`
     fn errors(&mut self, node: &Node) {
-        let page = node.block.iter().find(|inner| inner.word(0) == "rewrite").map(|inner| inner.words.last().cloned().unwrap_or_default());
-        let codes: Vec<&String> = node.words.iter().skip(1).filter(|word| word.parse::<u16>().is_ok()).collect();
+        let page = node
+            .block
+            .iter()
+            .find(|inner| inner.word(0) == "rewrite")
+            .map(|inner| inner.words.last().cloned().unwrap_or_default());
+        let codes: Vec<&String> =
+            node.words.iter().skip(1).filter(|word| word.parse::<u16>().is_ok()).collect();
         match page.filter(|page| page.starts_with('/') && !page.contains('{')) {
             Some(page) => {
-                let codes = if codes.is_empty() { vec!["404".to_owned()] } else { codes.into_iter().cloned().collect() };
+                let codes = if codes.is_empty() {
+                    vec!["404".to_owned()]
+                } else {
+                    codes.into_iter().cloned().collect()
+                };
                 let table = codes.into_iter().map(|code| (code, page.as_str().into())).collect();
-                self.effects.push(Block { source: node.source.clone(), keys: vec![("error_page", Toml::Table(table))], caveat: None });
+                self.effects.push(Block {
+                    source: node.source.clone(),
+                    keys: vec![("error_page", Toml::Table(table))],
+                    caveat: None,
+                });
                 self.site.notes.carried(&node.whole());
             }
-            None => self.site.notes.lost(&node.whole(), "`error_page` of a rule names a page of the site for each status"),
+            None => self
+                .site
+                .notes
+                .lost(&node.whole(), "`error_page` of a rule names a page of the site for each status"),
         }
     }
 
@@ -498,7 +622,10 @@ impl Converter<'_> {
                 adopted.settings.set("log.access_format", "json");
                 self.site.notes.carried(&node.whole());
             }
-            _ => self.site.notes.needless(&node.whole(), "`log.access` has one log for all sites; logrotate cuts it, then `millrace reload`"),
+            _ => self.site.notes.needless(
+                &node.whole(),
+                "`log.access` has one log for all sites; logrotate cuts it, then `millrace reload`",
+            ),
         }
     }
 }
@@ -515,16 +642,27 @@ fn matcher(node: &Node) -> Result<When, String> {
         let (name, args) = (line[0].as_str(), line[1..].to_vec());
         let condition = match name {
             "path" => ("path", Toml::List(args.iter().map(|arg| path(arg)).collect())),
-            "path_regexp" => ("regex", Toml::Regex(pattern::carried(args.last().map_or("", String::as_str), false)?.text)),
+            "path_regexp" => {
+                ("regex", Toml::Regex(pattern::carried(args.last().map_or("", String::as_str), false)?.text))
+            }
             "host" => ("host", Toml::List(args)),
             "method" => ("method", Toml::List(args)),
-            "remote_ip" | "client_ip" => ("from", Toml::List(args.into_iter().filter(|arg| arg != "forwarded").flat_map(networks).collect())),
+            "remote_ip" | "client_ip" => (
+                "from",
+                Toml::List(args.into_iter().filter(|arg| arg != "forwarded").flat_map(networks).collect()),
+            ),
             "header" if args.len() == 2 => ("header", Toml::List(vec![format!("{}: {}", args[0], args[1])])),
-            "query" => ("query", Toml::List(args.iter().map(|arg| arg.trim_end_matches("=*").to_owned()).collect())),
+            "query" => {
+                ("query", Toml::List(args.iter().map(|arg| arg.trim_end_matches("=*").to_owned()).collect()))
+            }
             "not" => match args.first().map(String::as_str) {
                 Some("path") => ("unless_path", Toml::List(args[1..].iter().map(|arg| path(arg)).collect())),
-                Some("remote_ip" | "client_ip") => ("unless_from", Toml::List(args[1..].iter().cloned().flat_map(networks).collect())),
-                _ => return Err("rules have `unless_path` and `unless_from`, and no other negation".to_owned()),
+                Some("remote_ip" | "client_ip") => {
+                    ("unless_from", Toml::List(args[1..].iter().cloned().flat_map(networks).collect()))
+                }
+                _ => {
+                    return Err("rules have `unless_path` and `unless_from`, and no other negation".to_owned());
+                }
             },
             _ => return Err(format!("rules have no condition like `{name}`: docs/rules.md")),
         };
@@ -537,7 +675,9 @@ fn matcher(node: &Node) -> Result<When, String> {
 fn both(outer: &When, own: When) -> Result<When, String> {
     let clash = |key: &str| outer.iter().any(|(known, _)| *known == key);
     let is_path = |key: &str| key == "path" || key == "regex";
-    if own.iter().any(|(key, _)| clash(key)) || (outer.iter().any(|(key, _)| is_path(key)) && own.iter().any(|(key, _)| is_path(key))) {
+    if own.iter().any(|(key, _)| clash(key))
+        || (outer.iter().any(|(key, _)| is_path(key)) && own.iter().any(|(key, _)| is_path(key)))
+    {
         return if outer.iter().all(|(key, _)| is_path(key)) {
             // The inner path is usually below the outer one.
             Ok(own)
@@ -551,7 +691,11 @@ fn both(outer: &When, own: When) -> Result<When, String> {
 /// `private_ranges` is a list of networks.
 fn networks(text: String) -> Vec<String> {
     match text.as_str() {
-        "private_ranges" => ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"].map(str::to_owned).to_vec(),
+        "private_ranges" => {
+            ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"]
+                .map(str::to_owned)
+                .to_vec()
+        }
         _ => vec![text],
     }
 }
@@ -563,7 +707,11 @@ fn path(text: &str) -> String {
 
 /// `https://{host}{uri}` as a rule has it; Caddy drops the query unless it is in the target.
 fn target(text: &str) -> Option<String> {
-    let mut to = text.replace("{scheme}://{host}", "https://$host").replace("{host}", "$host").replace("{hostport}", "$host").replace("{uri}", "$0");
+    let mut to = text
+        .replace("{scheme}://{host}", "https://$host")
+        .replace("{host}", "$host")
+        .replace("{hostport}", "$host")
+        .replace("{uri}", "$0");
     let keeps = text.ends_with("{uri}") || text.ends_with("?{query}");
     to = to.replace("?{query}", "").replace("{path}", "$0");
     for (from, group) in [("{re.1}", "$1"), ("{re.2}", "$2"), ("{re.3}", "$3")] {

@@ -71,7 +71,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
-        let text = self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let text =
+            self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let mut words = Words { text: &text, at: 0, line: 1, file: path.to_string_lossy().into() };
         let directives = block(&mut words, 0)?;
         self.included(directives, depth)
@@ -94,11 +95,17 @@ impl Reader<'_> {
                 continue;
             }
             if depth >= DEEPEST_INCLUDE {
-                return Err(format!("{}: includes nested more than {DEEPEST_INCLUDE} deep", directive.source.place));
+                return Err(format!(
+                    "{}: includes nested more than {DEEPEST_INCLUDE} deep",
+                    directive.source.place
+                ));
             }
             let found = found(self.files, self.base, name);
             if found.is_empty() && !name.contains('*') {
-                self.notes.lost(&directive.source, "there is no such file: adopt the configuration on the machine that has it");
+                self.notes.lost(
+                    &directive.source,
+                    "there is no such file: adopt the configuration on the machine that has it",
+                );
                 continue;
             }
             self.notes.carried(&directive.source);
@@ -143,7 +150,9 @@ fn block(words: &mut Words<'_>, depth: usize) -> Result<Vec<Directive>, String> 
                 directives.push(directive(&mut line, Some(inner), &place));
             }
             Token::Close if depth == 0 => return Err(format!("{}: a closing brace too many", words.place())),
-            Token::Close if !line.is_empty() => return Err(format!("{place}: {} lacks its semicolon", line[0])),
+            Token::Close if !line.is_empty() => {
+                return Err(format!("{place}: {} lacks its semicolon", line[0]));
+            }
             Token::Close => return Ok(directives),
         }
     }

@@ -69,7 +69,8 @@ impl<'a> Location<'a> {
             Kind::Exact(path) => vec![("path", path.as_str().into())],
             Kind::First(path) | Kind::Prefix(path) => vec![("path", format!("{path}*").into())],
             Kind::Regex(regex) => {
-                let unless = (!self.unless.is_empty()).then(|| ("unless_path", Toml::List(self.unless.clone())));
+                let unless =
+                    (!self.unless.is_empty()).then(|| ("unless_path", Toml::List(self.unless.clone())));
                 [("regex", Toml::Regex(regex.clone()))].into_iter().chain(unless).collect()
             }
         }
@@ -109,7 +110,10 @@ fn split(text: &str) -> (&str, &str) {
 
 /// A path of a rule.
 fn plain(text: &str) -> Result<String, String> {
-    let odd = text.contains(['%', '?', '#', '*']) || text.contains("//") || text.contains("/../") || text.contains("/./");
+    let odd = text.contains(['%', '?', '#', '*'])
+        || text.contains("//")
+        || text.contains("/../")
+        || text.contains("/./");
     match text.starts_with('/') && !odd {
         true => Ok(text.to_owned()),
         false => Err("no request has such a path after it is decoded and normalised".to_owned()),

@@ -66,7 +66,10 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
     let mut servers = Vec::new();
     top(&directives, &mut http, &mut servers, &mut adopted);
     if servers.is_empty() {
-        return Err(format!("{} has no server block: name the file that has them, such as nginx.conf", path.display()));
+        return Err(format!(
+            "{} has no server block: name the file that has them, such as nginx.conf",
+            path.display()
+        ));
     }
     for server in servers {
         server::convert(server, &http, &mut adopted);
@@ -113,7 +116,9 @@ fn top<'a>(
             "access_log" | "error_log" => log(directive, http, adopted),
             "set_real_ip_from" => real_ip(directive, adopted),
             "real_ip_header" | "real_ip_recursive" => {
-                adopted.notes.needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
+                adopted
+                    .notes
+                    .needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
             }
             name if INHERITED.contains(&name) => http.inherited.push(directive.clone()),
             name => scope::plain(name, directive, &mut adopted.notes),
@@ -127,13 +132,20 @@ fn log(directive: &Directive, http: &Http, adopted: &mut Adopted) {
     let file = directive.arg(0);
     let source = &directive.source;
     if file == "off" || file == "/dev/null" {
-        return adopted.notes.needless(source, "there is one access log for all sites, off unless `log.access` is set");
+        return adopted
+            .notes
+            .needless(source, "there is one access log for all sites, off unless `log.access` is set");
     }
     if file.starts_with("syslog:") || file == "memory" || file.contains('$') {
-        return adopted.notes.lost(source, "logs go to a file, or errors to stderr, from where the service manager takes them");
+        return adopted.notes.lost(
+            source,
+            "logs go to a file, or errors to stderr, from where the service manager takes them",
+        );
     }
     if file == "stderr" || file.starts_with("/dev/std") {
-        return adopted.notes.needless(source, "errors go to stderr unless `log.error` is set; `log.access` takes a file");
+        return adopted
+            .notes
+            .needless(source, "errors go to stderr unless `log.error` is set; `log.access` takes a file");
     }
     let file = http.file(file);
     match adopted.settings.get(key) {
@@ -142,7 +154,9 @@ fn log(directive: &Directive, http: &Http, adopted: &mut Adopted) {
             adopted.notes.carried(source);
         }
         Some(Toml::Text(known)) if *known == file => adopted.notes.carried(source),
-        Some(_) => adopted.notes.lost(source, format!("there is one log for all sites, with the host in `json`: {key}")),
+        Some(_) => adopted
+            .notes
+            .lost(source, format!("there is one log for all sites, with the host in `json`: {key}")),
     }
 }
 
@@ -153,6 +167,8 @@ fn real_ip(directive: &Directive, adopted: &mut Adopted) {
         adopted.settings.add("server.trusted_proxies", from);
         adopted.notes.carried(&directive.source);
     } else {
-        adopted.notes.lost(&directive.source, "`server.trusted_proxies` takes addresses and networks, no names");
+        adopted
+            .notes
+            .lost(&directive.source, "`server.trusted_proxies` takes addresses and networks, no names");
     }
 }

@@ -29,7 +29,10 @@ const STANDARD: &[&str] = &[
 /// Whether an expression is for all scripts.
 pub fn is_general(regex: &str) -> bool {
     let plain = regex.trim_start_matches("(?i)");
-    plain.starts_with("\\.php") || plain.starts_with("[^/]\\.php") || plain.starts_with("^(.+\\.php)") || plain.starts_with("^.+\\.php")
+    plain.starts_with("\\.php")
+        || plain.starts_with("[^/]\\.php")
+        || plain.starts_with("^(.+\\.php)")
+        || plain.starts_with("^.+\\.php")
 }
 
 /// `fastcgi_pass`
@@ -46,7 +49,10 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive) {
         Some(addresses) => {
             let is_other = matches!(&server.site.php, Php::Fastcgi(known) if *known != addresses);
             if is_other {
-                return server.site.notes.lost(source, "a site has one php-fpm: `php.fastcgi` takes several addresses with the same scripts");
+                return server.site.notes.lost(
+                    source,
+                    "a site has one php-fpm: `php.fastcgi` takes several addresses with the same scripts",
+                );
             }
             server.site.php = Php::Fastcgi(addresses);
             server.site.notes.carried(source);
@@ -58,7 +64,8 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive) {
 /// The addresses of a backend: its own, or those of the upstream of this name.
 fn addresses(server: &mut Server<'_>, backend: &str) -> Option<Vec<String>> {
     let Some(upstream) = server.http.upstreams.iter().find(|upstream| upstream.arg(0) == backend) else {
-        let is_address = backend.starts_with("unix:/") || backend.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let is_address = backend.starts_with("unix:/")
+            || backend.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         return is_address.then(|| vec![backend.to_owned()]);
     };
     Some(super::proxy::servers(server, upstream))
@@ -71,7 +78,8 @@ pub fn take(server: &mut Server<'_>, directive: &Directive) {
         "fastcgi_param" => parameter(server, directive),
         "fastcgi_read_timeout" => {
             // The setting's default is five minutes.
-            match duration(directive.arg(0)).filter(|text| seconds(text).is_some_and(|seconds| seconds > 300)) {
+            match duration(directive.arg(0)).filter(|text| seconds(text).is_some_and(|seconds| seconds > 300))
+            {
                 Some(time) => {
                     server.site.settings.set("php.request_timeout", time);
                     server.site.notes.carried(source);

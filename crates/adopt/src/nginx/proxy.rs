@@ -38,26 +38,47 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
     };
     let url = server.expand(directive.arg(0));
     let Some((to, path)) = target(server, &url) else {
-        return server.site.notes.lost(source, "`proxy.to` takes URLs without variables, like \"http://127.0.0.1:3000\"");
+        return server
+            .site
+            .notes
+            .lost(source, "`proxy.to` takes URLs without variables, like \"http://127.0.0.1:3000\"");
     };
     let strips = path.as_deref().is_some_and(|path| path != prefix);
     let base = if strips { path.unwrap_or_default() } else { String::new() };
     let base = base.trim_end_matches('/');
-    let to: Vec<String> = to.into_iter().map(|to| if to.starts_with("unix:") && !base.is_empty() { format!("{to}:{base}") } else { format!("{to}{base}") }).collect();
-    let inside = |name: &str| location.directive.inner().iter().filter(|inner| inner.name == name).collect::<Vec<_>>();
+    let to: Vec<String> = to
+        .into_iter()
+        .map(|to| {
+            if to.starts_with("unix:") && !base.is_empty() {
+                format!("{to}:{base}")
+            } else {
+                format!("{to}{base}")
+            }
+        })
+        .collect();
+    let inside =
+        |name: &str| location.directive.inner().iter().filter(|inner| inner.name == name).collect::<Vec<_>>();
     let mut keys = vec![("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to) })];
     if strips && prefix != "/" {
         keys.push(("strip", Toml::Switch(true)));
     }
     let fields = inside("proxy_set_header").into_iter().chain(server.proxy_fields());
-    let host = fields.into_iter().find(|field| field.arg(0).eq_ignore_ascii_case("host")).map(|field| field.arg(1).to_owned());
+    let host = fields
+        .into_iter()
+        .find(|field| field.arg(0).eq_ignore_ascii_case("host"))
+        .map(|field| field.arg(1).to_owned());
     match host.as_deref() {
         None | Some("$proxy_host") => keys.push(("host", "application".into())),
         Some(host) if !host.contains('$') => keys.push(("host", host.into())),
         Some(_) => {}
     }
-    for (name, key) in [("proxy_connect_timeout", "connect_timeout"), ("proxy_read_timeout", "read_timeout")] {
-        if let Some(time) = inside(name).first().and_then(|inner| duration(inner.arg(0))).filter(|time| time != "60s" && time != "0") {
+    for (name, key) in [("proxy_connect_timeout", "connect_timeout"), ("proxy_read_timeout", "read_timeout")]
+    {
+        if let Some(time) = inside(name)
+            .first()
+            .and_then(|inner| duration(inner.arg(0)))
+            .filter(|time| time != "60s" && time != "0")
+        {
             keys.push((key, time.clone().into()));
             if key == "read_timeout" {
                 keys.push(("response_timeout", time.into()));
@@ -88,7 +109,8 @@ fn target(server: &mut Server<'_>, url: &str) -> Option<(Vec<String>, Option<Str
     }
     let (scheme, rest) = url.split_once("://")?;
     if let Some(socket) = rest.strip_prefix("unix:") {
-        let (socket, path) = socket.split_once(':').map_or((socket, None), |(socket, path)| (socket, Some(path.to_owned())));
+        let (socket, path) =
+            socket.split_once(':').map_or((socket, None), |(socket, path)| (socket, Some(path.to_owned())));
         return Some((vec![format!("unix:{socket}")], path.filter(|path| !path.is_empty())));
     }
     let (host, path) = rest.find('/').map_or((rest, None), |at| (&rest[..at], Some(rest[at..].to_owned())));
@@ -96,7 +118,10 @@ fn target(server: &mut Server<'_>, url: &str) -> Option<(Vec<String>, Option<Str
     let to = match upstream {
         Some(upstream) => {
             let servers = servers(server, upstream);
-            servers.into_iter().map(|to| if to.starts_with("unix:") { to } else { format!("{scheme}://{to}") }).collect()
+            servers
+                .into_iter()
+                .map(|to| if to.starts_with("unix:") { to } else { format!("{scheme}://{to}") })
+                .collect()
         }
         None => vec![format!("{scheme}://{host}")],
     };
@@ -120,9 +145,15 @@ pub fn servers(server: &mut Server<'_>, upstream: &Directive) -> Vec<String> {
                 all.push(inner.arg(0).to_owned());
             }
             "ip_hash" | "hash" | "sticky" => {
-                notes.lost(&inner.source, "a client has no copy of its own: keep sessions where all copies find them");
+                notes.lost(
+                    &inner.source,
+                    "a client has no copy of its own: keep sessions where all copies find them",
+                );
             }
-            _ => notes.needless(&inner.source, "the copy with the fewest requests gets the next; connections are kept"),
+            _ => notes.needless(
+                &inner.source,
+                "the copy with the fewest requests gets the next; connections are kept",
+            ),
         }
     }
     all
@@ -133,13 +164,23 @@ pub fn take(server: &mut Server<'_>, directive: &Directive) {
     let (source, name) = (&directive.source, directive.arg(0).to_ascii_lowercase());
     match directive.name.as_str() {
         "proxy_set_header" if name == "host" || TOLD.contains(&name.as_str()) => {
-            server.site.notes.needless(source, "an application gets the host, the client's address, the scheme, and upgrades");
+            server.site.notes.needless(
+                source,
+                "an application gets the host, the client's address, the scheme, and upgrades",
+            );
         }
         "proxy_set_header" => {
-            server.site.notes.lost(source, "no field is added to an application's requests: configure it in the application");
+            server.site.notes.lost(
+                source,
+                "no field is added to an application's requests: configure it in the application",
+            );
         }
-        "proxy_connect_timeout" | "proxy_read_timeout" | "proxy_ssl_trusted_certificate" => server.site.notes.carried(source),
-        "proxy_send_timeout" => server.site.notes.needless(source, "`proxy.read_timeout` is for both directions"),
+        "proxy_connect_timeout" | "proxy_read_timeout" | "proxy_ssl_trusted_certificate" => {
+            server.site.notes.carried(source)
+        }
+        "proxy_send_timeout" => {
+            server.site.notes.needless(source, "`proxy.read_timeout` is for both directions")
+        }
         other => plain(other, directive, &mut server.site.notes),
     }
 }

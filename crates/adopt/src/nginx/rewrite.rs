@@ -17,11 +17,13 @@ pub enum Done {
 }
 
 /// Why nothing is carried over of what only decides about nginx's cache.
-pub const CACHE: &str = "the page cache is on, and knows logged-in visitors, carts and private pages: docs/cache.md";
+pub const CACHE: &str =
+    "the page cache is on, and knows logged-in visitors, carts and private pages: docs/cache.md";
 const NETWORK: &str = "`site.network` knows the URLs of a WordPress network";
 const FRONT: &str = "a site has one front controller: in another folder, a .htaccess file with FallbackResource-like rewrite rules can \
                      name another (docs/htaccess.md)";
-const IF: &str = "no rule has this condition; there are `host`, `method`, `query`, `header` and `from` (docs/rules.md)";
+const IF: &str =
+    "no rule has this condition; there are `host`, `method`, `query`, `header` and `from` (docs/rules.md)";
 
 /// Takes a directive of a server or location.
 pub fn take(server: &mut Server<'_>, directive: &Directive, location: Option<&Location<'_>>) -> Done {
@@ -42,7 +44,12 @@ fn lost(server: &mut Server<'_>, source: &Source, why: impl Into<String>) -> Don
     Done::Yes
 }
 
-fn rule(server: &mut Server<'_>, source: &Source, keys: Vec<(&'static str, Toml)>, caveat: Option<&str>) -> Done {
+fn rule(
+    server: &mut Server<'_>,
+    source: &Source,
+    keys: Vec<(&'static str, Toml)>,
+    caveat: Option<&str>,
+) -> Done {
     server.site.notes.carried(source);
     Done::Rules(vec![Block { source: source.clone(), keys, caveat: caveat.map(str::to_owned) }])
 }
@@ -91,7 +98,12 @@ fn returns(server: &mut Server<'_>, directive: &Directive, location: Option<&Loc
 }
 
 /// A target as rules have it. nginx keeps the query of a `rewrite`, and drops the one of a `return`.
-fn target(server: &Server<'_>, text: &str, groups: &[Option<String>], keeps_query: bool) -> Result<String, String> {
+fn target(
+    server: &Server<'_>,
+    text: &str,
+    groups: &[Option<String>],
+    keeps_query: bool,
+) -> Result<String, String> {
     let text = server.expand(text).replace("${", "$").replace('}', "");
     for ending in ["$is_args$args", "?$args", "?$query_string", "$is_args$query_string"] {
         if let Some(rest) = text.strip_suffix(ending) {
@@ -149,12 +161,20 @@ fn references(
             }
             named => match groups.iter().position(|group| group.as_deref() == Some(named)) {
                 Some(group) if group < 10 => out.push_str(&format!("${group}")),
-                _ => return Err(format!("there is no variable like ${named}: write the target, or let a script redirect")),
+                _ => {
+                    return Err(format!(
+                        "there is no variable like ${named}: write the target, or let a script redirect"
+                    ));
+                }
             },
         }
     }
     out.push_str(rest);
-    if !out.starts_with('/') && !out.starts_with("http://") && !out.starts_with("https://") && !out.starts_with("$0") {
+    if !out.starts_with('/')
+        && !out.starts_with("http://")
+        && !out.starts_with("https://")
+        && !out.starts_with("$0")
+    {
         return Err("a redirect leads to a path or a URL".to_owned());
     }
     Ok(if has_query || out.contains('?') { out } else { format!("{out}?") })
@@ -167,7 +187,8 @@ fn rewrites(server: &mut Server<'_>, directive: &Directive, location: Option<&Lo
         // The front controller of this name: see `try_files`.
         return Done::Yes;
     }
-    let is_redirect = matches!(flag, "permanent" | "redirect") || to.starts_with("http") || to.starts_with("$scheme");
+    let is_redirect =
+        matches!(flag, "permanent" | "redirect") || to.starts_with("http") || to.starts_with("$scheme");
     let script = to.split('?').next().unwrap_or_default();
     if !is_redirect && is_everything(&regex) && script.ends_with(".php") && covers_all(location) {
         return front_controller(server, source, script);
@@ -180,7 +201,11 @@ fn rewrites(server: &mut Server<'_>, directive: &Directive, location: Option<&Lo
         Ok(found) => found,
         Err(why) => return lost(server, source, why),
     };
-    let to = if keys.iter().any(|(key, _)| *key == "regex") { to.to_owned() } else { to.replace("/$1", "$0").replace("$1", "$0") };
+    let to = if keys.iter().any(|(key, _)| *key == "regex") {
+        to.to_owned()
+    } else {
+        to.replace("/$1", "$0").replace("$1", "$0")
+    };
     let to = match target(server, &to, &groups, true) {
         Ok(to) => to,
         Err(why) => return lost(server, source, why),
@@ -204,19 +229,23 @@ fn rewrite_condition(
     location: Option<&Location<'_>>,
 ) -> Result<(Vec<(&'static str, Toml)>, Vec<Option<String>>), String> {
     let own = when(location);
-    let only_path = !to.contains("$1") || matches!(regex, "^(.*)$" | "(.*)" | "^(.*)") || to.contains("/$1") && !to.contains("=$1");
+    let only_path = !to.contains("$1")
+        || matches!(regex, "^(.*)$" | "(.*)" | "^(.*)")
+        || to.contains("/$1") && !to.contains("=$1");
     if is_everything(regex) && only_path {
         return Ok((own, Vec::new()));
     }
     let carried = pattern::carried(regex, false)?;
-    let begins = |prefix: &str| regex.strip_prefix('^').is_some_and(|rest| rest.replace('\\', "").starts_with(prefix));
+    let begins =
+        |prefix: &str| regex.strip_prefix('^').is_some_and(|rest| rest.replace('\\', "").starts_with(prefix));
     let fits = match location.map(|location| &location.kind) {
         None | Some(Kind::Whole | Kind::Regex(_)) => true,
         Some(Kind::Exact(prefix) | Kind::First(prefix) | Kind::Prefix(prefix)) => begins(prefix),
         Some(Kind::Named(_)) => false,
     };
     if !fits {
-        return Err("the expression begins elsewhere than its location: write a rule with `regex` for both".to_owned());
+        return Err("the expression begins elsewhere than its location: write a rule with `regex` for both"
+            .to_owned());
     }
     let unless = (!carried.unless.is_empty()).then_some(("unless_path", Toml::List(carried.unless)));
     let keys = [("regex", Toml::Regex(carried.text))].into_iter().chain(unless).collect();
@@ -224,7 +253,23 @@ fn rewrite_condition(
 }
 
 fn is_everything(regex: &str) -> bool {
-    matches!(regex, "^" | ".*" | "^.*$" | "^.*" | "^/" | "^/.*$" | "^/.*" | "^(.*)$" | "^/(.*)$" | "(.*)" | "^(.*)" | "^/(.*)" | "." | "^(.+)$" | "^/(.+)$")
+    matches!(
+        regex,
+        "^" | ".*"
+            | "^.*$"
+            | "^.*"
+            | "^/"
+            | "^/.*$"
+            | "^/.*"
+            | "^(.*)$"
+            | "^/(.*)$"
+            | "(.*)"
+            | "^(.*)"
+            | "^/(.*)"
+            | "."
+            | "^(.+)$"
+            | "^/(.+)$"
+    )
 }
 
 fn covers_all(location: Option<&Location<'_>>) -> bool {
@@ -274,8 +319,14 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
         return Done::Yes;
     }
     let Some(test) = simple_test(server, variable, operator, value) else { return lost(server, &whole, IF) };
-    let same = |to: &str| to.starts_with("https://$host$request_uri") || to.starts_with("https://$server_name$request_uri");
-    if test.0 == "host" && server.site.plain && !server.site.secure && same(inner[0].args.last().map_or("", String::as_str)) {
+    let same = |to: &str| {
+        to.starts_with("https://$host$request_uri") || to.starts_with("https://$server_name$request_uri")
+    };
+    if test.0 == "host"
+        && server.site.plain
+        && !server.site.secure
+        && same(inner[0].args.last().map_or("", String::as_str))
+    {
         // What certbot writes into servers of port 80.
         server.site.settings.set("redirect.https", Toml::Switch(true));
         server.site.notes.carried(&whole);
@@ -303,12 +354,21 @@ fn parts(test: &str) -> (&str, &str, &str) {
 }
 
 /// A condition as a key of a rule; `None`: rules have none like it.
-fn simple_test(server: &Server<'_>, variable: &str, operator: &str, value: &str) -> Option<(&'static str, Toml)> {
+fn simple_test(
+    server: &Server<'_>,
+    variable: &str,
+    operator: &str,
+    value: &str,
+) -> Option<(&'static str, Toml)> {
     let words = || pattern::alternatives(value);
     match (variable, operator) {
-        ("$host" | "$http_host", _) => hosts(server, operator, value).map(|hosts| ("host", Toml::List(hosts))),
+        ("$host" | "$http_host", _) => {
+            hosts(server, operator, value).map(|hosts| ("host", Toml::List(hosts)))
+        }
         ("$request_method", "=") => Some(("method", Toml::List(vec![value.to_owned()]))),
-        ("$request_method", "~" | "~*") if value.starts_with('^') => words().map(|words| ("method", Toml::List(words))),
+        ("$request_method", "~" | "~*") if value.starts_with('^') => {
+            words().map(|words| ("method", Toml::List(words)))
+        }
         ("$remote_addr", "=") => Some(("from", Toml::List(vec![value.to_owned()]))),
         ("$http_user_agent" | "$http_referer", "~*") if !value.starts_with('^') && !value.ends_with('$') => {
             let field = if variable == "$http_referer" { "Referer" } else { "User-Agent" };
@@ -333,7 +393,9 @@ fn hosts(server: &Server<'_>, operator: &str, value: &str) -> Option<Vec<String>
             let www: Vec<String> = known.iter().filter(|name| name.starts_with("www.")).cloned().collect();
             (!www.is_empty()).then_some(www)
         }
-        "~" | "~*" => pattern::alternatives(&value).filter(|words| words.iter().all(|word| word.contains('.'))),
+        "~" | "~*" => {
+            pattern::alternatives(&value).filter(|words| words.iter().all(|word| word.contains('.')))
+        }
         _ => None,
     }
 }
@@ -371,12 +433,15 @@ pub fn is_of_cache(server: &Server<'_>, set: &Directive) -> bool {
 fn cache_condition(server: &mut Server<'_>, directive: &Directive, test: &str) -> Done {
     let whole = directive.whole();
     let sets = || directive.inner().iter().filter(|inner| inner.name == "set");
-    if directive.inner().iter().any(|inner| inner.name == "set") && !sets().all(|set| is_of_cache(server, set)) {
+    if directive.inner().iter().any(|inner| inner.name == "set")
+        && !sets().all(|set| is_of_cache(server, set))
+    {
         return lost(server, &whole, "there are no variables");
     }
     let (variable, operator, value) = parts(test);
     let by_path = matches!(variable, "$request_uri" | "$uri" | "$document_uri") && operator.starts_with('~');
-    let is_own = |value: &str| value.contains("wp-") || value.contains("sitemap") || value.contains("checkout");
+    let is_own =
+        |value: &str| value.contains("wp-") || value.contains("sitemap") || value.contains("checkout");
     if by_path && !is_own(value) {
         return match pattern::carried(value, operator == "~*") {
             Ok(carried) => {
@@ -386,7 +451,9 @@ fn cache_condition(server: &mut Server<'_>, directive: &Directive, test: &str) -
             Err(why) => lost(server, &whole, why),
         };
     }
-    let knows = |value: &str| ["wordpress", "comment_author", "wp-postpass", "woocommerce"].iter().any(|word| value.contains(word));
+    let knows = |value: &str| {
+        ["wordpress", "comment_author", "wp-postpass", "woocommerce"].iter().any(|word| value.contains(word))
+    };
     if variable.contains("cookie") && !knows(value) {
         return lost(server, &whole, "name the cookies with `cache.bypass_cookies`");
     }
@@ -399,12 +466,22 @@ fn try_files(server: &mut Server<'_>, directive: &Directive, location: Option<&L
     let fallback = directive.args.last().cloned().unwrap_or_default();
     let looks: Vec<&String> = directive.args.iter().rev().skip(1).collect();
     let odd = looks.iter().find(|look| {
-        !matches!(look.as_str(), "$uri" | "$uri/" | "$document_uri" | "$fastcgi_script_name" | "${uri}" | "$uri/index.html" | "$uri/index.php")
-            && !look.contains("cache")
+        !matches!(
+            look.as_str(),
+            "$uri"
+                | "$uri/"
+                | "$document_uri"
+                | "$fastcgi_script_name"
+                | "${uri}"
+                | "$uri/index.html"
+                | "$uri/index.php"
+        ) && !look.contains("cache")
     });
     let script = fallback.split(['?', '$']).next().unwrap_or_default();
     if let Some(odd) = odd {
-        let why = format!("Millrace looks for the file and the folder, not for {odd}: a .htaccess file can (docs/htaccess.md)");
+        let why = format!(
+            "Millrace looks for the file and the folder, not for {odd}: a .htaccess file can (docs/htaccess.md)"
+        );
         server.site.notes.lost(source, why);
     } else if fallback == "=404" || (fallback.starts_with("$uri") && !fallback.contains(".php")) {
         server.site.notes.needless(source, "files, else 404");
@@ -442,8 +519,15 @@ fn named_fallback(
     let named = server.locations.iter().find(|other| other.kind == Kind::Named(name.to_owned()));
     let inner: Vec<Directive> = named.map(|named| named.directive.inner().to_vec()).unwrap_or_default();
     let script = inner.iter().find_map(|inner| match inner.name.as_str() {
-        "rewrite" => inner.arg(1).split('?').next().filter(|to| to.ends_with(".php") && !to.contains('$')).map(str::to_owned),
-        "try_files" => inner.args.last().map(|last| last.split(['?', '$']).next().unwrap_or_default().to_owned()),
+        "rewrite" => inner
+            .arg(1)
+            .split('?')
+            .next()
+            .filter(|to| to.ends_with(".php") && !to.contains('$'))
+            .map(str::to_owned),
+        "try_files" => {
+            inner.args.last().map(|last| last.split(['?', '$']).next().unwrap_or_default().to_owned())
+        }
         "fastcgi_param" if inner.arg(0) == "SCRIPT_FILENAME" => {
             inner.arg(1).rsplit_once('/').map(|(_, script)| format!("/{script}"))
         }

@@ -30,8 +30,17 @@ pub struct Scope {
 const SUCCESSFUL: [u64; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
 /// Fields that the server writes itself.
-const OURS: &[&str] =
-    &["connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding", "upgrade"];
+const OURS: &[&str] = &[
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 impl Scope {
     /// Takes a directive, if it is one of these.
@@ -43,7 +52,8 @@ impl Scope {
             "expires" => self.expiry(directive, &mut site.notes),
             "error_page" => self.error_page(directive, site),
             "allow" | "deny" => {
-                let is_network = |text: &str| text == "all" || text.parse::<std::net::IpAddr>().is_ok() || is_block(text);
+                let is_network =
+                    |text: &str| text == "all" || text.parse::<std::net::IpAddr>().is_ok() || is_block(text);
                 if !is_network(directive.arg(0)) {
                     site.notes.lost(source, "`from` of a rule takes addresses and networks");
                     return true;
@@ -91,7 +101,10 @@ impl Scope {
         let source = &directive.source;
         let own = directive.name == "more_set_headers";
         let (name, value) = match own {
-            true => directive.arg(0).split_once(':').map_or((directive.arg(0), ""), |(name, value)| (name, value.trim())),
+            true => directive
+                .arg(0)
+                .split_once(':')
+                .map_or((directive.arg(0), ""), |(name, value)| (name, value.trim())),
             false => (directive.arg(0), directive.arg(1)),
         };
         if OURS.contains(&name.to_ascii_lowercase().as_str()) {
@@ -101,7 +114,10 @@ impl Scope {
             return site.notes.needless(source, "there is no HTTP/3 to announce");
         }
         if value.contains('$') {
-            return site.notes.lost(source, "there are no variables: let the application send the field, or write the value");
+            return site.notes.lost(
+                source,
+                "there are no variables: let the application send the field, or write the value",
+            );
         }
         if value.is_empty() {
             return site.notes.needless(source, "a field without a value is not sent");
@@ -145,14 +161,21 @@ impl Scope {
             return site.notes.carried(source);
         }
         if page.starts_with('@') || page.contains("://") || page.contains('$') {
-            return site.notes.lost(source, "an error page is a path of the site: write a page that links there");
+            return site
+                .notes
+                .lost(source, "an error page is a path of the site: write a page that links there");
         }
         if changes {
-            return site.notes.lost(source, "an error keeps its status: `error_page` of a rule without a new status");
+            return site
+                .notes
+                .lost(source, "an error keeps its status: `error_page` of a rule without a new status");
         }
         for code in codes {
             // 497 is nginx's own: HTTP on a TLS port.
-            if code.parse::<u16>().is_ok_and(|code| (400..600).contains(&code) && !(494..=499).contains(&code)) {
+            if code
+                .parse::<u16>()
+                .is_ok_and(|code| (400..600).contains(&code) && !(494..=499).contains(&code))
+            {
                 self.error_pages.push((code.clone(), page.as_str().into()));
             }
         }
@@ -221,7 +244,10 @@ impl Scope {
         }
         let password = self.users.as_ref().map(|users| {
             let realm = self.realm.clone().unwrap_or_else(|| "Restricted".to_owned());
-            rule(vec![("auth", Toml::Table(vec![("users".into(), users.as_str().into()), ("realm".into(), realm.into())]))])
+            rule(vec![(
+                "auth",
+                Toml::Table(vec![("users".into(), users.as_str().into()), ("realm".into(), realm.into())]),
+            )])
         });
         let mut rules = Vec::new();
         let listed: Vec<String> =
@@ -238,7 +264,9 @@ impl Scope {
             (false, Some(false)) if only(true) && self.any && password.is_some() => {
                 rules.push(rule(vec![("from", Toml::List(listed)), allow]));
             }
-            (false, Some(false)) if only(true) => rules.push(rule(vec![("unless_from", Toml::List(listed)), deny])),
+            (false, Some(false)) if only(true) => {
+                rules.push(rule(vec![("unless_from", Toml::List(listed)), deny]))
+            }
             (false, _) if only(false) => rules.push(rule(vec![("from", Toml::List(listed)), deny])),
             _ => {
                 for (is_allowed, who) in &self.access {
@@ -266,14 +294,19 @@ fn unique(list: Vec<(String, Toml)>) -> Vec<(String, Toml)> {
 }
 
 fn is_block(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
+    text.split_once('/')
+        .is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
 }
 
 /// `30d`, `1y`, `1M`, `24h`, `3600` as Millrace writes it.
 pub fn duration(text: &str) -> Option<String> {
     let text = text.trim();
     if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
-        return Some(if text.trim_start_matches('0').is_empty() { "0".to_owned() } else { format!("{text}s") });
+        return Some(if text.trim_start_matches('0').is_empty() {
+            "0".to_owned()
+        } else {
+            format!("{text}s")
+        });
     }
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let number: u64 = number.parse().ok()?;

@@ -5,8 +5,8 @@ use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope, When};
 use super::{Http, php, proxy};
-use crate::{listen, pattern};
 use crate::value::{Adopted, Block, Site, Toml};
+use crate::{listen, pattern};
 
 /// What is collected of a server before its rules have an order.
 pub struct Server<'a> {
@@ -67,7 +67,10 @@ fn constants(directive: &Directive) -> Vec<(String, String)> {
 fn bypass_variables(directive: &Directive) -> Vec<String> {
     let mut found = Vec::new();
     for inner in directive.inner() {
-        if matches!(inner.name.as_str(), "fastcgi_cache_bypass" | "fastcgi_no_cache" | "proxy_cache_bypass" | "proxy_no_cache") {
+        if matches!(
+            inner.name.as_str(),
+            "fastcgi_cache_bypass" | "fastcgi_no_cache" | "proxy_cache_bypass" | "proxy_no_cache"
+        ) {
             found.extend(inner.args.iter().cloned());
         }
         found.extend(bypass_variables(inner));
@@ -82,7 +85,10 @@ fn names(directive: &Directive, site: &mut Site) {
             match name.as_str() {
                 "_" | "" | "\"\"" | "$hostname" | "*" => {}
                 name if name.starts_with('~') => {
-                    site.notes.lost(&inner.source, "names are no regular expressions: write them, or `*.example.com`");
+                    site.notes.lost(
+                        &inner.source,
+                        "names are no regular expressions: write them, or `*.example.com`",
+                    );
                     continue;
                 }
                 name if name.starts_with('.') => {
@@ -90,7 +96,8 @@ fn names(directive: &Directive, site: &mut Site) {
                     site.name(&format!("*{name}"));
                 }
                 name if name.trim_start_matches("*.").contains('*') => {
-                    site.notes.lost(&inner.source, "a `*` stands at the beginning of a name: write each name");
+                    site.notes
+                        .lost(&inner.source, "a `*` stands at the beginning of a name: write each name");
                     continue;
                 }
                 name => site.name(name),
@@ -166,7 +173,9 @@ impl<'a> Server<'a> {
             "access_log" | "error_log" => super::log(directive, self.http, adopted),
             "set_real_ip_from" => super::real_ip(directive, adopted),
             "real_ip_header" | "real_ip_recursive" => {
-                self.site.notes.needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
+                self.site
+                    .notes
+                    .needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
             }
             _ => self.common(directive),
         }
@@ -181,7 +190,9 @@ impl<'a> Server<'a> {
             name if name.starts_with("fastcgi_") => php::take(self, directive),
             name if name.starts_with("proxy_") => proxy::take(self, directive),
             "access_log" | "error_log" => {
-                self.site.notes.needless(source, "the access log has every request; `log.level` is for errors");
+                self.site
+                    .notes
+                    .needless(source, "the access log has every request; `log.level` is for errors");
             }
             name => scope::plain(name, directive, &mut self.site.notes),
         }
@@ -230,7 +241,10 @@ impl<'a> Server<'a> {
     fn root(&mut self, directive: &Directive) {
         let root = self.expand(directive.arg(0));
         if root.contains('$') {
-            return self.site.notes.lost(&directive.source, "there are no variables: write a [[site]] for each folder");
+            return self
+                .site
+                .notes
+                .lost(&directive.source, "there are no variables: write a [[site]] for each folder");
         }
         self.site.root.get_or_insert(root);
         self.site.notes.carried(&directive.source);
@@ -254,9 +268,15 @@ impl<'a> Server<'a> {
         let known = ["index.php", "index.html", "index.htm"];
         let odd = directive.args.iter().find(|name| !known.contains(&name.as_str()));
         match odd {
-            None => self.site.notes.needless(&directive.source, "`files.index` is index.php, index.html, index.htm"),
+            None => self
+                .site
+                .notes
+                .needless(&directive.source, "`files.index` is index.php, index.html, index.htm"),
             Some(name) if name.starts_with('/') => {
-                self.site.notes.lost(&directive.source, "an index file is a name; `front_controller` answers other URLs");
+                self.site.notes.lost(
+                    &directive.source,
+                    "an index file is a name; `front_controller` answers other URLs",
+                );
             }
             Some(_) => {
                 let why = "`files.index` is for all sites: add the name there";
@@ -294,7 +314,8 @@ impl<'a> Server<'a> {
     fn location(&mut self, location: &Location<'a>, rank: Rank) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
-        let is_challenge = location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
+        let is_challenge =
+            location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
         if is_challenge {
             let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
             return self.site.notes.needless(&directive.whole(), why);
@@ -351,7 +372,9 @@ impl<'a> Server<'a> {
             // A location with an expression for scripts comes before one with a plain prefix.
             Kind::Prefix(_) if self.runs_scripts_by_regex() => {
                 let scripts = ["*.php".to_owned(), "*.php/*".to_owned()];
-                let leads_away = |rule: &&mut Block| ["redirect", "return", "rewrite"].iter().any(|key| rule.get(key).is_some());
+                let leads_away = |rule: &&mut Block| {
+                    ["redirect", "return", "rewrite"].iter().any(|key| rule.get(key).is_some())
+                };
                 for rule in rules.iter_mut().filter(leads_away).filter(|rule| rule.get("path").is_some()) {
                     except(rule, &scripts);
                 }
@@ -407,7 +430,9 @@ impl<'a> Server<'a> {
                 match directive_of(location, "alias") {
                     Some(_) => self.site.notes.carried(source),
                     None if matches!(location.kind, Kind::Exact(_)) => {
-                        self.site.notes.needless(source, "an error page does no harm when it is requested itself");
+                        self.site
+                            .notes
+                            .needless(source, "an error page does no harm when it is requested itself");
                     }
                     None => self.site.notes.lost(source, why),
                 }

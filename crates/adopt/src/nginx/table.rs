@@ -92,7 +92,10 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("fastcgi_index", "`files.index` begins with index.php"),
     ("fastcgi_split_path_info", "the script and PATH_INFO are split at the script that exists"),
     ("fastcgi_intercept_errors", "`error_page` of rules is for errors of the server; a script's pages stay"),
-    ("fastcgi_ignore_client_abort", "a script ends at its next output after its client has gone, as PHP's ignore_user_abort says"),
+    (
+        "fastcgi_ignore_client_abort",
+        "a script ends at its next output after its client has gone, as PHP's ignore_user_abort says",
+    ),
     ("fastcgi_connect_timeout", "`php.fastcgi_connect_timeout` has a default"),
     ("fastcgi_send_timeout", "PHP takes requests at once"),
     ("fastcgi_hide_header", "Millrace adds no version fields; `php.ini` expose_php hides PHP's"),
@@ -107,7 +110,10 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("proxy_buffer*", "responses stream; what waits for slow clients goes to memory, then to disk"),
     ("proxy_busy_buffers_size", "responses stream; what waits for slow clients goes to memory, then to disk"),
     ("proxy_temp*", "responses stream; what waits for slow clients goes to memory, then to disk"),
-    ("proxy_max_temp_file_size", "responses stream; what waits for slow clients goes to memory, then to disk"),
+    (
+        "proxy_max_temp_file_size",
+        "responses stream; what waits for slow clients goes to memory, then to disk",
+    ),
     ("proxy_request_buffering", "request content streams"),
     ("proxy_headers_hash_*", "tables have the size that they need"),
     ("proxy_redirect", "`proxy.host` is the visitor's, so that an application's redirects are right"),
@@ -126,7 +132,10 @@ pub const NEEDLESS: &[(&str, &str)] = &[
 
 /// As [`NEEDLESS`]; why the result lacks it, and what to do instead.
 pub const LOST: &[(&str, &str)] = &[
-    ("limit_req*", "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client"),
+    (
+        "limit_req*",
+        "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client",
+    ),
     ("limit_conn*", "`server.connections_per_address` limits the connections of an address"),
     ("limit_rate*", "responses are not slowed down"),
     ("autoindex*", "Millrace lists no folders: add an index.html"),
@@ -161,7 +170,10 @@ pub const LOST: &[(&str, &str)] = &[
     ("stub_status", "`millrace status`, and `admin.listen` for metrics"),
     ("push_stream*", "there is no such module"),
     ("nchan*", "there is no such module"),
-    ("uwsgi_*", "applications are reached by HTTP: give uWSGI an `http-socket`, and name it in [[site.proxy]]"),
+    (
+        "uwsgi_*",
+        "applications are reached by HTTP: give uWSGI an `http-socket`, and name it in [[site.proxy]]",
+    ),
     ("scgi_*", "applications are reached by HTTP: name theirs in [[site.proxy]]"),
     ("grpc_*", "gRPC is not passed on"),
     ("memcached_*", "the page cache and the object cache are in the server"),

@@ -216,7 +216,12 @@ pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> 
 ///
 /// # Errors
 /// There is none: why.
-pub fn exchange(plan: &Plan, scenario: &Scenario, request: &Request, target: SocketAddr) -> io::Result<Response> {
+pub fn exchange(
+    plan: &Plan,
+    scenario: &Scenario,
+    request: &Request,
+    target: SocketAddr,
+) -> io::Result<Response> {
     let manner = Manner::new(plan, scenario);
     let fetcher = Fetcher {
         plan,
@@ -352,7 +357,8 @@ fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String
 
 fn read(mut stream: impl Read + Write, request: Request, bytes: &[u8]) -> io::Result<Answer> {
     stream.write_all(bytes)?;
-    let (mut collector, mut piece) = (Collector::new(request.method == "HEAD", MOST_BYTES), vec![0; 64 << 10]);
+    let (mut collector, mut piece) =
+        (Collector::new(request.method == "HEAD", MOST_BYTES), vec![0; 64 << 10]);
     let response = loop {
         match stream.read(&mut piece) {
             Ok(0) => break collector.end()?,

@@ -23,14 +23,21 @@ impl Files for OnDisk {
         let mut found = vec![PathBuf::new()];
         for part in pattern.components() {
             found = match part {
-                Component::Normal(name) if is_pattern(&name.to_string_lossy()) => {
-                    found.iter().flat_map(|dir| matching(dir, &name.to_string_lossy())).take(MOST_FILES).collect()
-                }
+                Component::Normal(name) if is_pattern(&name.to_string_lossy()) => found
+                    .iter()
+                    .flat_map(|dir| matching(dir, &name.to_string_lossy()))
+                    .take(MOST_FILES)
+                    .collect(),
                 part => found.into_iter().map(|dir| dir.join(part)).collect(),
             };
         }
         let of_folder = |path: PathBuf| if path.is_dir() { matching(&path, "*") } else { vec![path] };
-        found.into_iter().filter(|path| path.exists()).flat_map(of_folder).filter(|path| path.is_file()).collect()
+        found
+            .into_iter()
+            .filter(|path| path.exists())
+            .flat_map(of_folder)
+            .filter(|path| path.is_file())
+            .collect()
     }
 }
 
@@ -52,7 +59,8 @@ fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let fits = |name: &String| {
-        glob::matches(pattern.as_bytes(), name.as_bytes()) && name.starts_with('.') == pattern.starts_with('.')
+        glob::matches(pattern.as_bytes(), name.as_bytes())
+            && name.starts_with('.') == pattern.starts_with('.')
     };
     let mut names: Vec<String> = names.filter(fits).collect();
     names.sort();

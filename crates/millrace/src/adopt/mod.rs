@@ -28,11 +28,14 @@ pub fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
 
 fn convert(args: &AdoptArgs) -> Result<(), Failure> {
     let Some(file) = &args.file else {
-        return Err(Failure::new("no configuration is named").next("name one: millrace adopt /etc/nginx/nginx.conf"));
+        return Err(
+            Failure::new("no configuration is named").next("name one: millrace adopt /etc/nginx/nginx.conf")
+        );
     };
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = output.filter(|path| path.exists() && !args.force) {
-        return Err(Failure::new(format!("{} exists", path.display())).next("name another file with -o, or add --force"));
+        return Err(Failure::new(format!("{} exists", path.display()))
+            .next("name another file with -o, or add --force"));
     }
     let text = text_of(file).or_fail(|| format!("cannot read {}", file.display()))?;
     let format = args.from.or_else(|| millrace_adopt::detect(file, &text)).ok_or_else(|| {
@@ -40,8 +43,9 @@ fn convert(args: &AdoptArgs) -> Result<(), Failure> {
             .next("say it: --from nginx, apache, caddy, openlitespeed or unit")
     })?;
     let options = Options { keep_fpm: args.keep_fpm };
-    let adopted = millrace_adopt::adopt(format, file, &OnDisk, &options)
-        .map_err(|why| Failure::new(why).next("correct the file; if it is another server's, say which: --from SERVER"))?;
+    let adopted = millrace_adopt::adopt(format, file, &OnDisk, &options).map_err(|why| {
+        Failure::new(why).next("correct the file; if it is another server's, say which: --from SERVER")
+    })?;
     let toml = millrace_adopt::toml(&adopted);
     write(output, &toml)?;
     summary(&adopted.all_notes(), output);
@@ -52,7 +56,9 @@ fn convert(args: &AdoptArgs) -> Result<(), Failure> {
 fn write(output: Option<&Path>, toml: &str) -> Result<(), Failure> {
     match output {
         Some(path) => std::fs::write(path, toml).or_fail(|| format!("cannot write {}", path.display())),
-        None => std::io::stdout().write_all(toml.as_bytes()).or_fail(|| "cannot write to standard output".to_owned()),
+        None => std::io::stdout()
+            .write_all(toml.as_bytes())
+            .or_fail(|| "cannot write to standard output".to_owned()),
     }
 }
 
@@ -75,7 +81,9 @@ fn check(output: Option<&Path>, toml: String) -> Result<(), Failure> {
     let source = Source { config: Some(name.to_owned()), ..Source::default() };
     match millrace_settings::load_on(&source, &environment) {
         Ok((_, warnings)) => {
-            warnings.iter().for_each(|warning| eprintln!("{}\n", warning.draw(std::io::stderr().is_terminal())));
+            warnings
+                .iter()
+                .for_each(|warning| eprintln!("{}\n", warning.draw(std::io::stderr().is_terminal())));
             Ok(())
         }
         Err(problems) => {

@@ -63,7 +63,8 @@ pub fn replay(log: &Path, args: &AdoptArgs) -> Result<(), Failure> {
                 failures += 1;
                 report.failed.push(format!("{} {}: {why}", request.method, request.target));
                 if failures == MOST_FAILURES {
-                    return Err(Failure::new(format!("{MOST_FAILURES} requests in a row failed")).detail(why)
+                    return Err(Failure::new(format!("{MOST_FAILURES} requests in a row failed"))
+                        .detail(why)
                         .next("are both servers running, at these addresses?"));
                 }
             }
@@ -77,14 +78,19 @@ pub fn replay(log: &Path, args: &AdoptArgs) -> Result<(), Failure> {
 fn requests(log: &Path, limit: usize) -> Result<Vec<Logged>, Failure> {
     let cannot = || format!("cannot read {}", log.display());
     if std::fs::metadata(log).or_fail(cannot)?.len() > LARGEST_LOG {
-        return Err(Failure::new(format!("{} is larger than 4 GB", log.display())).next("take the last lines of it: tail -n 100000"));
+        return Err(Failure::new(format!("{} is larger than 4 GB", log.display()))
+            .next("take the last lines of it: tail -n 100000"));
     }
     let text = std::fs::read(log).or_fail(cannot)?;
     let (mut seen, mut requests, mut unreadable, mut others) = (HashSet::new(), Vec::new(), 0, 0);
     for line in String::from_utf8_lossy(&text).lines().filter(|line| !line.trim().is_empty()) {
         match logged(line) {
             None => unreadable += 1,
-            Some(request) if !matches!(request.method.as_str(), "GET" | "HEAD") || !request.target.starts_with('/') => others += 1,
+            Some(request)
+                if !matches!(request.method.as_str(), "GET" | "HEAD") || !request.target.starts_with('/') =>
+            {
+                others += 1
+            }
             Some(request) if requests.len() < limit && seen.insert(request.clone()) => requests.push(request),
             Some(_) => {}
         }
@@ -115,8 +121,14 @@ fn logged(line: &str) -> Option<Logged> {
         let name = text.split(':').next().unwrap_or_default();
         name.contains('.') && name.parse::<std::net::IpAddr>().is_err() && !name.contains([' ', '/'])
     };
-    let first = line.split(' ').next().filter(|word| is_host(word) && line.split('[').next().is_some_and(|start| start.split_whitespace().count() == 4));
-    let last = line.rsplit(' ').next().and_then(|word| word.strip_prefix('"')?.strip_suffix('"')).filter(|word| is_host(word));
+    let first = line.split(' ').next().filter(|word| {
+        is_host(word) && line.split('[').next().is_some_and(|start| start.split_whitespace().count() == 4)
+    });
+    let last = line
+        .rsplit(' ')
+        .next()
+        .and_then(|word| word.strip_prefix('"')?.strip_suffix('"'))
+        .filter(|word| is_host(word));
     let own = first.or(last).map(|name| name.trim_end_matches(":80").trim_end_matches(":443").to_owned());
     // In a log, a quote and a byte that is no text are escaped.
     let target = target.split_once("\\x").map_or(target, |(start, _)| start);
@@ -136,7 +148,12 @@ fn authority(url: &Url) -> String {
 }
 
 /// Asks the old server, the new one, and the old one again: what changes there by itself is no difference.
-fn compared(request: &Logged, host: &str, old: &Side, new: &Side) -> Result<millrace_adopt::compare::Comparison, String> {
+fn compared(
+    request: &Logged,
+    host: &str,
+    old: &Side,
+    new: &Side,
+) -> Result<millrace_adopt::compare::Comparison, String> {
     let before = ask(request, host, old)?;
     let answer = ask(request, host, new)?;
     let after = ask(request, host, old)?;
@@ -149,7 +166,8 @@ fn ask(request: &Logged, host: &str, side: &Side) -> Result<Answer, String> {
     scenario.fields.push(("Host".to_owned(), host.to_owned()));
     let target = side.url.with_target(&request.target).target;
     let ask = Request { method: request.method.clone(), target, ..Request::default() };
-    let response = engine::exchange(&plan(), &scenario, &ask, side.address).map_err(|error| format!("{}: {error}", side.url.origin))?;
+    let response = engine::exchange(&plan(), &scenario, &ask, side.address)
+        .map_err(|error| format!("{}: {error}", side.url.origin))?;
     Ok(Answer {
         status: response.status,
         location: response.field("location"),
@@ -197,8 +215,16 @@ impl Report {
         self.different += usize::from(!differences.is_empty());
         for difference in differences {
             // Sizes and targets differ with each request: they are one kind.
-            let text = if matches!(difference.kind, "content" | "location") { String::new() } else { difference.text.clone() };
-            let shown = if text.is_empty() { format!("{} ({})", request.target, difference.text) } else { request.target.clone() };
+            let text = if matches!(difference.kind, "content" | "location") {
+                String::new()
+            } else {
+                difference.text.clone()
+            };
+            let shown = if text.is_empty() {
+                format!("{} ({})", request.target, difference.text)
+            } else {
+                request.target.clone()
+            };
             self.differences.entry(Difference { kind: difference.kind, text }).or_default().push(shown);
         }
     }
@@ -206,7 +232,8 @@ impl Report {
     /// Prints the table.
     fn print(&self, requests: usize) -> Result<(), Failure> {
         for (difference, targets) in &self.differences {
-            say(format!("{:<9} {:<32} {:>6} requests", difference.kind, difference.text, targets.len()).trim_end())?;
+            say(format!("{:<9} {:<32} {:>6} requests", difference.kind, difference.text, targets.len())
+                .trim_end())?;
             for target in targets.iter().take(MOST_SHOWN) {
                 say(&format!("            {target}"))?;
             }
@@ -222,8 +249,11 @@ impl Report {
             0 => String::new(),
             count => format!(" (the content of {count} changes with each request, and is not compared)"),
         };
-        let summary =
-            format!("{requests} requests: {same} agree{unsteady}, {} differ, {} failed", self.different, self.failed.len());
+        let summary = format!(
+            "{requests} requests: {same} agree{unsteady}, {} differ, {} failed",
+            self.different,
+            self.failed.len()
+        );
         match self.different + self.failed.len() {
             0 => say(&summary),
             _ => Err(Failure::new(summary).next("correct millrace.toml, and replay again")),
@@ -239,12 +269,19 @@ mod tests {
     fn lines_of_logs() {
         let tail = r#"[22/Nov/2026:06:28:25 +0000] "GET /a?b=1 HTTP/1.1" 200 12"#;
         let of = |line: &str| logged(line).map(|logged| (logged.method, logged.target, logged.host));
-        let expected = |host: Option<&str>| Some(("GET".to_owned(), "/a?b=1".to_owned(), host.map(str::to_owned)));
+        let expected =
+            |host: Option<&str>| Some(("GET".to_owned(), "/a?b=1".to_owned(), host.map(str::to_owned)));
         assert_eq!(of(&format!("1.2.3.4 - - {tail}")), expected(None));
         assert_eq!(of(&format!("1.2.3.4 - - {tail} \"-\" \"Mozilla/5.0 (x)\"")), expected(None));
         assert_eq!(of(&format!("a.example:443 1.2.3.4 - - {tail} \"-\" \"x\"")), expected(Some("a.example")));
-        assert_eq!(of(&format!("1.2.3.4 - - {tail} \"-\" \"x\" 0.001 \"a.example\"")), expected(Some("a.example")));
-        assert_eq!(of(r#"{"host":"a.example","method":"GET","target":"/a?b=1"}"#), expected(Some("a.example")));
+        assert_eq!(
+            of(&format!("1.2.3.4 - - {tail} \"-\" \"x\" 0.001 \"a.example\"")),
+            expected(Some("a.example"))
+        );
+        assert_eq!(
+            of(r#"{"host":"a.example","method":"GET","target":"/a?b=1"}"#),
+            expected(Some("a.example"))
+        );
         assert_eq!(of("hello"), None);
         assert_eq!(of("{"), None);
     }

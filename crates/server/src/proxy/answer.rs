@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn hints_are_links() {
-        let hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX: y\r\nlink: </b.js>\r\n\r\n";
+        let hints =
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX: y\r\nlink: </b.js>\r\n\r\n";
         assert_eq!(links(hints), b"Link: </a.css>; rel=preload\r\nLink: </b.js>\r\n");
     }
 }

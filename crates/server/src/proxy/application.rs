@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn the_least_busy_copy_is_first() {
-        let (all, proxy) = (Applications::default(), proxy("path = \"/\"\nto = [\"http://a\", \"http://b\"]"));
+        let (all, proxy) =
+            (Applications::default(), proxy("path = \"/\"\nto = [\"http://a\", \"http://b\"]"));
         let [a, b] = [0, 1].map(|at| all.get(&proxy, &proxy.to[at]));
         let begun = a.begin();
         assert!(b.load(0) < a.load(0));

@@ -202,7 +202,11 @@ impl AppExchange {
     ///
     /// # Errors
     /// [`ExchangeError`]
-    pub fn poll_content(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
+    pub fn poll_content(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), ExchangeError>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
@@ -303,7 +307,8 @@ fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHe
     let mut head = answer::read(bytes);
     if status == 101 {
         let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
-        let (status, fields) = agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
+        let (status, fields) =
+            agreed.ok_or(Malformed("it switches protocols otherwise than it was asked to"))?;
         (head.switched, head.fields) = (Some(status), fields);
     }
     Ok(head)

@@ -56,7 +56,12 @@ pub fn write(
     target::write(proxy, url, request, path, out);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     line(out, "Host", host(proxy, url, request).as_bytes());
-    let named: Vec<&[u8]> = request.head.fields().filter(|(name, _)| is(name, "connection")).flat_map(|(_, value)| members(value)).collect();
+    let named: Vec<&[u8]> = request
+        .head
+        .fields()
+        .filter(|(name, _)| is(name, "connection"))
+        .flat_map(|(_, value)| members(value))
+        .collect();
     for (name, value) in request.head.fields() {
         let is_named = named.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes()));
         if !is_named && !is_withheld(name) {
@@ -64,8 +69,13 @@ pub fn write(
         }
     }
     write_forwarded(request, out);
-    let via: Vec<&[u8]> =
-        request.head.fields().filter(|(name, _)| is(name, "via")).map(|(_, value)| value).chain([VIA.as_bytes()]).collect();
+    let via: Vec<&[u8]> = request
+        .head
+        .fields()
+        .filter(|(name, _)| is(name, "via"))
+        .map(|(_, value)| value)
+        .chain([VIA.as_bytes()])
+        .collect();
     line(out, "Via", &via.join(&b", "[..]));
     if let Some(switch) = switch {
         switch.write(out);
@@ -115,12 +125,14 @@ fn host<'a>(proxy: &'a Proxy, url: &'a AppUrl, request: &'a Request) -> &'a str 
 fn is_withheld(name: &str) -> bool {
     let same = |known: &str| {
         name.len() == known.len()
-            && name.bytes().zip(known.bytes()).all(|(a, b)| {
-                a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-')
-            })
+            && name
+                .bytes()
+                .zip(known.bytes())
+                .all(|(a, b)| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-'))
     };
     let is_forwarded = name.get(..12).is_some_and(|start| {
-        start.eq_ignore_ascii_case("x-forwarded-") || start.replace('_', "-").eq_ignore_ascii_case("x-forwarded-")
+        start.eq_ignore_ascii_case("x-forwarded-")
+            || start.replace('_', "-").eq_ignore_ascii_case("x-forwarded-")
     });
     is_forwarded || WITHHELD.into_iter().any(same)
 }
@@ -156,7 +168,11 @@ pub(in crate::proxy) mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let file = dir.join(format!("{:x}.toml", lines.len() as u64 ^ lines.as_ptr() as u64));
         let to = if lines.contains("to =") { "" } else { "to = \"http://app:81\"\n" };
-        std::fs::write(&file, format!("[php]\nenabled = false\n[[site]]\nroot = \"/\"\n[[site.proxy]]\n{to}{lines}\n")).unwrap();
+        std::fs::write(
+            &file,
+            format!("[php]\nenabled = false\n[[site]]\nroot = \"/\"\n[[site.proxy]]\n{to}{lines}\n"),
+        )
+        .unwrap();
         let source = millrace_settings::Source { config: Some(file.clone()), ..Default::default() };
         let (plan, _) = millrace_settings::load(&source).unwrap_or_else(|problems| panic!("{problems}"));
         std::fs::remove_file(file).unwrap();
@@ -186,7 +202,10 @@ pub(in crate::proxy) mod tests {
             TE: trailers\nUpgrade: h2c\nHTTP2-Settings: x\nProxy-Connection: x\nProxy-Authorization: x\nProxy: x\n\
             Accept: */*\nCookie: a=b";
         let rest = "Accept: */*\r\nCookie: a=b\r\n";
-        assert_eq!(sent("", &request(text)), format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{rest}{OURS}\r\n"));
+        assert_eq!(
+            sent("", &request(text)),
+            format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{rest}{OURS}\r\n")
+        );
     }
 
     #[test]
@@ -199,14 +218,17 @@ pub(in crate::proxy) mod tests {
     #[test]
     fn the_host_is_as_configured() {
         let request = request("GET /a/x HTTP/1.1\nHost: b.test:8");
-        for (line, host) in [("host = \"application\"", "app:81"), ("host = \"c.test\"", "c.test"), ("", "b.test:8")] {
+        for (line, host) in
+            [("host = \"application\"", "app:81"), ("host = \"c.test\"", "c.test"), ("", "b.test:8")]
+        {
             assert!(sent(line, &request).contains(&format!("\r\nHost: {host}\r\n")), "{line}");
         }
     }
 
     #[test]
     fn the_length_is_that_of_the_content_that_is_here() {
-        let mut upload = request("POST /a/x HTTP/1.1\nHost: b.test:8\nTransfer-Encoding: chunked\nExpect: 100-continue");
+        let mut upload =
+            request("POST /a/x HTTP/1.1\nHost: b.test:8\nTransfer-Encoding: chunked\nExpect: 100-continue");
         let head = format!("POST /a/x HTTP/1.1\r\nHost: b.test:8\r\n{OURS}");
         assert_eq!(sent("", &upload), format!("{head}Content-Length: 0\r\n\r\n"));
         upload.content = Content::Memory(b"hello".to_vec());
@@ -215,7 +237,9 @@ pub(in crate::proxy) mod tests {
 
     #[test]
     fn a_circle_is_noticed() {
-        let via = |count: usize| request(&format!("GET /a/ HTTP/1.1\nHost: b\nVia: 1.0 x, {}", vec![VIA; count].join(", ")));
+        let via = |count: usize| {
+            request(&format!("GET /a/ HTTP/1.1\nHost: b\nVia: 1.0 x, {}", vec![VIA; count].join(", ")))
+        };
         assert!(!is_loop(&via(MOST_HOPS - 1)) && is_loop(&via(MOST_HOPS)));
         assert!(sent("", &via(1)).contains("\r\nVia: 1.0 x, 1.1 millrace, 1.1 millrace\r\n"));
     }

@@ -160,13 +160,7 @@ impl Attempt<'_> {
         failure
     }
 
-    fn reply(
-        &self,
-        request: &Request,
-        exchange: AppExchange,
-        begun: Begun,
-        progress: InProgress,
-    ) -> Reply {
+    fn reply(&self, request: &Request, exchange: AppExchange, begun: Begun, progress: InProgress) -> Reply {
         let Begun { outline, head, content } = begun;
         if let Some(status) = head.switched {
             let (thread, patience) = (self.thread, self.proxy.websocket_timeout);

@@ -127,7 +127,10 @@ mod tests {
         let switch = Switch { protocol: "websocket".into(), key: None };
         let head = |upgrade: &str| format!("HTTP/1.1 101 x\r\n{upgrade}\r\n\r\n").into_bytes();
         let (status, fields) = switch.agreed(&head("Upgrade: WebSocket"), &Fields::default()).unwrap();
-        assert_eq!((status, fields.blocks().concat().as_slice()), (101, &b"Connection: Upgrade\r\nUpgrade: WebSocket\r\n"[..]));
+        assert_eq!(
+            (status, fields.blocks().concat().as_slice()),
+            (101, &b"Connection: Upgrade\r\nUpgrade: WebSocket\r\n"[..])
+        );
         assert!(switch.agreed(&head("Upgrade: other"), &Fields::default()).is_none());
         assert!(switch.agreed(&head("X: y"), &Fields::default()).is_none());
     }
@@ -138,13 +141,17 @@ mod tests {
         assert_eq!(accept(key), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         let switch = Switch { protocol: "websocket".into(), key: Some(key.to_owned()) };
         let head = |accept: &str| {
-            format!("HTTP/1.1 101 x\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes()
+            format!("HTTP/1.1 101 x\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n")
+                .into_bytes()
         };
         let mut fields = Fields::default();
         fields.push("Sec-WebSocket-Accept", b"x");
         fields.push("Sec-WebSocket-Protocol", b"chat");
         let (status, fields) = switch.agreed(&head(&accept(key)), &fields).unwrap();
-        assert_eq!((status, fields.blocks().concat().as_slice()), (200, &b"Sec-WebSocket-Protocol: chat\r\n"[..]));
+        assert_eq!(
+            (status, fields.blocks().concat().as_slice()),
+            (200, &b"Sec-WebSocket-Protocol: chat\r\n"[..])
+        );
         assert!(switch.agreed(&head("bm8="), &fields).is_none());
     }
 }

@@ -64,7 +64,10 @@ mod tests {
         let proxies: Vec<Proxy> = paths.iter().map(|path| proxy(&format!("path = \"{path}\""))).collect();
         let at = |path: &str| find(&proxies, path.as_bytes()).map(|at| paths[at]);
         assert_eq!((at("/x"), at("/api"), at("/api/")), (Some("/"), Some("/"), Some("/api/")));
-        assert_eq!((at("/api/v2"), at("/api/v2/x"), at("/api/v2x")), (Some("/api/v2"), Some("/api/v2/"), Some("/api/")));
+        assert_eq!(
+            (at("/api/v2"), at("/api/v2/x"), at("/api/v2x")),
+            (Some("/api/v2"), Some("/api/v2/"), Some("/api/"))
+        );
         assert_eq!((at("/feed"), at("/feed/")), (Some("/feed"), Some("/")));
         assert_eq!(find(&proxies[1..], b"/apis"), None);
     }

@@ -17,8 +17,8 @@ use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders};
 use crate::message::request::Uploads;
-use crate::proxy::{Applications, ProxyThread};
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
+use crate::proxy::{Applications, ProxyThread};
 use crate::site;
 
 /// The sites of a configuration, with the services that run their scripts.
@@ -149,7 +149,16 @@ impl Service {
         let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
         let applications = Arc::default();
         let plan = Swapped::new(setup.plan.clone());
-        Arc::new(Service { process, setup: Swapped::new(setup), plan, cache, uploads, acme, htaccess, applications })
+        Arc::new(Service {
+            process,
+            setup: Swapped::new(setup),
+            plan,
+            cache,
+            uploads,
+            acme,
+            htaccess,
+            applications,
+        })
     }
 
     /// The setup in force.

@@ -123,7 +123,9 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
 fn proxies(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
     let mut seen: Vec<(String, Option<&At>)> = Vec::new();
     for (table, view) in site.values.proxies.iter().zip(view.proxies()) {
-        for (key, example) in [("proxy.path", "path = \"/api/\""), ("proxy.to", "to = \"http://127.0.0.1:3000\"")] {
+        for (key, example) in
+            [("proxy.path", "path = \"/api/\""), ("proxy.to", "to = \"http://127.0.0.1:3000\"")]
+        {
             if view.at(key).is_none() {
                 let title = format!("a [[site.proxy]] has no `{}`", key.trim_start_matches("proxy."));
                 let problem = Problem::error(What::Missing, title, format!("add a line like {example}"));

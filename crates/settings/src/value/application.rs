@@ -55,7 +55,9 @@ fn base_path(raw: &Raw, text: &str, below: &str) -> Read<String> {
     }
     match is_plain_path(plain) {
         true => Ok(format!("/{plain}")),
-        false => wrong(raw, text, "not a plain path", "write a path like \"/base\", without .. and spaces".into()),
+        false => {
+            wrong(raw, text, "not a plain path", "write a path like \"/base\", without .. and spaces".into())
+        }
     }
 }
 
@@ -67,11 +69,19 @@ pub(super) fn location(raw: &Raw, text: &str) -> Read<String> {
     }
     let inner = text[1..].strip_suffix('/').unwrap_or(&text[1..]);
     if text.contains('*') {
-        let cure = format!("write \"{}/\": a slash at the end means everything below", text.trim_end_matches(['*', '/']));
+        let cure = format!(
+            "write \"{}/\": a slash at the end means everything below",
+            text.trim_end_matches(['*', '/'])
+        );
         return wrong(raw, text, "a pattern", cure);
     }
     if !(inner.is_empty() && text == "/" || is_plain_path(inner)) {
-        return wrong(raw, text, "not a plain path", "write a path like \"/api/\", decoded, without .. and //".into());
+        return wrong(
+            raw,
+            text,
+            "not a plain path",
+            "write a path like \"/api/\", decoded, without .. and //".into(),
+        );
     }
     Ok(text.to_owned())
 }
@@ -88,16 +98,23 @@ pub(super) fn host(raw: &Raw, text: &str, words: &[(&str, &str)]) -> Read<String
         return Ok(text.to_owned());
     }
     let known: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-    wrong(raw, text, "not a host", format!("write {}, or a host like \"app.example.com\"", known.join(" or ")))
+    wrong(
+        raw,
+        text,
+        "not a host",
+        format!("write {}, or a host like \"app.example.com\"", known.join(" or ")),
+    )
 }
 
 fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok().filter(|port| *port > 0)?)),
+        Some((host, port)) if !port.contains(']') => {
+            (host, Some(port.parse().ok().filter(|port| *port > 0)?))
+        }
         _ => (authority, None),
     };
-    let is_name = !host.is_empty()
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let is_name =
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     let is_v6 = || {
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())

@@ -336,7 +336,9 @@ impl ResponseSender<'_> {
             return stream.next(piece).await;
         }
         poll_fn(|cx| match stream.poll_next(cx, piece) {
-            Poll::Pending => self.connection.stream().poll_gone(cx).map(|()| Err(io::ErrorKind::BrokenPipe.into())),
+            Poll::Pending => {
+                self.connection.stream().poll_gone(cx).map(|()| Err(io::ErrorKind::BrokenPipe.into()))
+            }
             ready => ready,
         })
         .await

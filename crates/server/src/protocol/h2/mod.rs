@@ -31,9 +31,9 @@ mod line;
 mod outbox;
 mod priority;
 mod request;
-mod tunnel;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod unread;
 mod watch;
 
