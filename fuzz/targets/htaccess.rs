@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
+use millrace_htaccess::request::{RequestFields, Watched};
 use millrace_htaccess::{Checked, Folder, Node, Outcome, Request, World, evaluate};
 
 struct Disk(Arc<Folder>);
@@ -52,13 +53,13 @@ fuzz_target!(|input: &[u8]| {
         authority: "a.test",
         server_name: "a.test",
         https: false,
-        remote: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        remote_port: 1,
+        remote: Watched::new(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
+        remote_port: Watched::new(1),
         local: None,
         port: 80,
-        fields: vec![("User-Agent", b"agent"), ("Authorization", b"Basic YTpi")],
-        content_length: None,
-        now: 0,
+        fields: RequestFields::new(vec![("User-Agent", b"agent"), ("Authorization", b"Basic YTpi")]),
+        content_length: Watched::new(None),
+        now: Watched::new(0),
         root: b"/srv",
         software: "Millrace",
         index: &index,

@@ -165,7 +165,7 @@ impl<W: World> Scope for Scoped<'_, W> {
     }
 
     fn remote(&self) -> Option<IpAddr> {
-        self.moment.request.remote
+        self.moment.request.remote.get()
     }
 }
 
@@ -361,7 +361,9 @@ impl<'a, W: World> Pass<'a, W> {
     fn set_env_if(&mut self, rule: &SetEnvIf) -> Result<(), Halt> {
         let request = self.request;
         let value = match &rule.attribute {
-            Attribute::Remote => request.remote.map(|ip| ip.to_string()).unwrap_or_default().into_bytes(),
+            Attribute::Remote => {
+                request.remote.get().map(|ip| ip.to_string()).unwrap_or_default().into_bytes()
+            }
             Attribute::Local => request.local.map(|ip| ip.to_string()).unwrap_or_default().into_bytes(),
             Attribute::Method => request.method.as_bytes().to_vec(),
             Attribute::Protocol => request.protocol.as_bytes().to_vec(),
@@ -372,7 +374,7 @@ impl<'a, W: World> Pass<'a, W> {
             },
             Attribute::Fields(pattern) => {
                 let mut found = Vec::new();
-                for (name, value) in &request.fields {
+                for (name, value) in request.fields.all() {
                     if pattern.matches(name.as_bytes())? {
                         found = value.to_vec();
                         break;
@@ -511,8 +513,9 @@ impl<'a, W: World> Pass<'a, W> {
 
     fn check_content(&self) -> Result<(), Halt> {
         let limit = self.layers.iter().rev().find_map(|layer| layer.rules().body_limit);
-        let limit = limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX);
-        if self.request.content_length.is_some_and(|length| length > limit) { refuse(413) } else { Ok(()) }
+        let Some(limit) = limit.filter(|limit| *limit > 0) else { return Ok(()) };
+        let length = self.request.content_length.get();
+        if length.is_some_and(|length| length > limit) { refuse(413) } else { Ok(()) }
     }
 
     /// Redirect and RedirectMatch: those of inner folders first.
@@ -649,7 +652,7 @@ impl<'a, W: World> Pass<'a, W> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
-        let known = self.request.fields.iter();
+        let known = self.request.fields.all().iter();
         let mut fields: Vec<(String, Vec<u8>)> =
             known.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
         for change in &changes {

@@ -1,5 +1,6 @@
 //! What an evaluation sees of a request and of the disk.
 
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,19 +26,19 @@ pub struct Request<'a> {
     /// Whether the client's side is encrypted.
     pub https: bool,
     /// The client's address; `None`: a Unix socket.
-    pub remote: Option<IpAddr>,
+    pub remote: Watched<Option<IpAddr>>,
     /// Its port.
-    pub remote_port: u16,
+    pub remote_port: Watched<u16>,
     /// The server's address.
     pub local: Option<IpAddr>,
     /// The server's port.
     pub port: u16,
     /// Header fields.
-    pub fields: Vec<(&'a str, &'a [u8])>,
+    pub fields: RequestFields<'a>,
     /// Length of its content, as announced, bytes.
-    pub content_length: Option<u64>,
+    pub content_length: Watched<Option<u64>>,
     /// Seconds since 1970.
-    pub now: u64,
+    pub now: Watched<u64>,
     /// The document root, absolute, without a slash at its end.
     pub root: &'a [u8],
     /// `SERVER_SOFTWARE`
@@ -49,7 +50,74 @@ pub struct Request<'a> {
 impl Request<'_> {
     /// The first field of this name.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
-        self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+        self.fields.get(name)
+    }
+
+    /// Names of the fields on which the evaluation depends, in lower case; `None`: it depends on something that differs
+    /// with each request, such as the client's address or the time.
+    pub fn reads(&self) -> Option<Vec<String>> {
+        let Request { remote, remote_port, content_length, now, fields, .. } = self;
+        let is_one_time = remote.is_seen()
+            || remote_port.is_seen()
+            || content_length.is_seen()
+            || now.is_seen()
+            || fields.all_read.get();
+        (!is_one_time).then(|| fields.read.borrow().clone())
+    }
+}
+
+/// A value that notes whether it was looked at.
+#[derive(Clone, Debug)]
+pub struct Watched<T> {
+    value: T,
+    is_seen: Cell<bool>,
+}
+
+impl<T: Copy> Watched<T> {
+    /// Not looked at yet.
+    pub fn new(value: T) -> Watched<T> {
+        Watched { value, is_seen: Cell::new(false) }
+    }
+
+    /// The value.
+    pub fn get(&self) -> T {
+        self.is_seen.set(true);
+        self.value
+    }
+
+    fn is_seen(&self) -> bool {
+        self.is_seen.get()
+    }
+}
+
+/// The header fields of a request. It notes which of them were looked at.
+#[derive(Clone, Debug)]
+pub struct RequestFields<'a> {
+    list: Vec<(&'a str, &'a [u8])>,
+    /// Names in lower case.
+    read: RefCell<Vec<String>>,
+    all_read: Cell<bool>,
+}
+
+impl<'a> RequestFields<'a> {
+    /// None was looked at yet.
+    pub fn new(list: Vec<(&'a str, &'a [u8])>) -> RequestFields<'a> {
+        RequestFields { list, read: RefCell::default(), all_read: Cell::new(false) }
+    }
+
+    /// The first field of this name.
+    fn get(&self, name: &str) -> Option<&'a [u8]> {
+        let mut read = self.read.borrow_mut();
+        if !read.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            read.push(name.to_ascii_lowercase());
+        }
+        self.list.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    /// All fields.
+    pub fn all(&self) -> &[(&'a str, &'a [u8])] {
+        self.all_read.set(true);
+        &self.list
     }
 }
 

@@ -240,8 +240,8 @@ impl Moment<'_> {
                 [request.method.as_bytes(), b" ", request.target, b" ", request.protocol.as_bytes()].concat()
             }
             "DOCUMENT_ROOT" | "CONTEXT_DOCUMENT_ROOT" => request.root.to_vec(),
-            "REMOTE_ADDR" | "REMOTE_HOST" | "CONN_REMOTE_ADDR" => address(request.remote),
-            "REMOTE_PORT" => text(&request.remote_port.to_string()),
+            "REMOTE_ADDR" | "REMOTE_HOST" | "CONN_REMOTE_ADDR" => address(request.remote.get()),
+            "REMOTE_PORT" => text(&request.remote_port.get().to_string()),
             "REMOTE_USER" => text(self.user),
             "AUTH_TYPE" => text(if self.user.is_empty() { "" } else { "Basic" }),
             "SERVER_NAME" => text(request.server_name),
@@ -250,12 +250,13 @@ impl Moment<'_> {
             "SERVER_PROTOCOL" => text(request.protocol),
             "SERVER_SOFTWARE" => text(request.software),
             "IS_SUBREQ" => text(if self.is_inner { "true" } else { "false" }),
-            "IPV6" => text(match request.remote {
+            "IPV6" => text(match request.remote.get() {
                 Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => "on",
                 _ => "off",
             }),
             "API_VERSION" => text("20120211:142"),
-            _ => time(name, request.now),
+            _ if name.starts_with("TIME") => time(name, request.now.get()),
+            _ => Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::directives::DIRECTIVES;
+use crate::request::{RequestFields, Watched};
 use crate::{Checked, Effect, Folder, Node, Outcome, Request, Verdict, World, evaluate};
 
 /// A disk with these files below `/srv`, of which some are `.htaccess` files.
@@ -49,13 +50,13 @@ fn request<'a>(path: &'a [u8], fields: Vec<(&'a str, &'a [u8])>, index: &'a [Str
         authority: "a.test",
         server_name: "a.test",
         https: false,
-        remote: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        remote_port: 1,
+        remote: Watched::new(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
+        remote_port: Watched::new(1),
         local: None,
         port: 80,
-        fields,
-        content_length: None,
-        now: 0,
+        fields: RequestFields::new(fields),
+        content_length: Watched::new(None),
+        now: Watched::new(0),
         root: b"/srv",
         software: "Millrace",
         index,

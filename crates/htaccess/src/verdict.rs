@@ -192,7 +192,7 @@ impl Verdict {
     ) -> Result<(), TooManySteps> {
         if !leaving.is_error {
             self.describe(leaving);
-            self.expire(request.now, leaving);
+            self.expire(request.now.get(), leaving);
         }
         if let Some(realm) = &self.challenge {
             let realm = realm.replace(['"', '\\'], "");
@@ -202,7 +202,7 @@ impl Verdict {
             leaving.fields.push(("Vary".to_owned(), name.clone().into_bytes()));
         }
         for text in &self.cookies {
-            if let Some(value) = cookie(text, request.now, leaving.date) {
+            if let Some(value) = cookie(text, request.now.get(), leaving.date) {
                 leaving.fields.push(("Set-Cookie".to_owned(), value.into_bytes()));
             }
         }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::plan::{BasicAuth, RuleAction, RuleCondition, SiteRule, Target};
+use crate::plan::{BasicAuth, RuleAction, RuleCondition, RuleTarget, SiteRule};
 use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::value::{Entry, Form, Raw, Read, Wrong};
@@ -40,10 +40,10 @@ pub(crate) struct WrittenRule {
     pub rule: SiteRule,
     /// The keys that it has, each with its place.
     places: Vec<(&'static str, At)>,
-    redirect: Option<Target>,
+    redirect: Option<RuleTarget>,
     redirects: Option<FileName>,
     status: Option<u16>,
-    rewrite: Option<Target>,
+    rewrite: Option<RuleTarget>,
     returns: Option<u16>,
     text: Option<String>,
     allow: bool,

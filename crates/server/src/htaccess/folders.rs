@@ -15,15 +15,17 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use twox_hash::XxHash3_64;
 
+use super::remembered::Verdicts;
 use crate::context::Context;
 use crate::context::log::Log;
+use crate::message::request::Ruling;
 use crate::site::Site;
 
 /// The name of the files.
 const NAME: &str = ".htaccess";
 
 /// Interval between comparisons of a folder's file with the disk, milliseconds: a change applies within a second.
-const REVALIDATE: u64 = 500;
+pub const REVALIDATE: u64 = 500;
 
 /// Maximum number of folders that an event loop remembers for a site. Clients can ask for any number of names.
 const MOST_FOLDERS: usize = 10_000;
@@ -73,11 +75,37 @@ type ByPath = HashMap<Box<[u8]>, KnownFolder>;
 /// The folders of all sites that an event loop has looked at.
 #[derive(Debug, Default)]
 pub struct Folders {
-    /// By position of the site: its identity, and its folders.
-    sites: Vec<(usize, ByPath)>,
+    /// By position of the site.
+    sites: Vec<KnownSite>,
+}
+
+/// What an event loop knows about a site.
+#[derive(Debug, Default)]
+struct KnownSite {
+    identity: usize,
+    folders: ByPath,
+    verdicts: Verdicts<Arc<Ruling>>,
 }
 
 impl Folders {
+    /// What is known about a site.
+    fn site(&mut self, site: &Site) -> &mut KnownSite {
+        let identity = std::ptr::from_ref(site).addr();
+        if self.sites.len() <= site.index {
+            self.sites.resize_with(site.index + 1, Default::default);
+        }
+        let known = &mut self.sites[site.index];
+        if known.identity != identity {
+            *known = KnownSite { identity, ..KnownSite::default() };
+        }
+        known
+    }
+
+    /// The verdicts that are remembered for a site.
+    pub fn verdicts(&mut self, site: &Site) -> &mut Verdicts<Arc<Ruling>> {
+        &mut self.site(site).verdicts
+    }
+
     /// Calls `see` for each folder on the way to `path` that has a file, outermost first.
     pub fn each(
         &mut self,
@@ -87,13 +115,8 @@ impl Folders {
         path: &[u8],
         mut see: impl FnMut(usize, &Arc<Folder>),
     ) {
-        let identity = std::ptr::from_ref(site).addr();
-        if self.sites.len() <= site.index {
-            self.sites.resize_with(site.index + 1, Default::default);
-        }
-        let (known_identity, folders) = &mut self.sites[site.index];
-        if *known_identity != identity || folders.len() > MOST_FOLDERS {
-            *known_identity = identity;
+        let KnownSite { folders, verdicts, .. } = self.site(site);
+        if folders.len() > MOST_FOLDERS {
             folders.clear();
         }
         let now = context.clock.ticks();
@@ -108,7 +131,11 @@ impl Folders {
                 }
                 known => {
                     let before = known.and_then(|known| known.file.take());
+                    let rules_before = before.as_ref().map(|(_, folder)| Arc::as_ptr(folder));
                     let file = shared.read(context, &name_of(site, folder), before);
+                    if rules_before != file.as_ref().map(|(_, folder)| Arc::as_ptr(folder)) {
+                        verdicts.clear();
+                    }
                     let file = file.filter(|(_, folder)| !(end == 1 && is_superfluous(site, folder)));
                     file.iter().for_each(|(_, folder)| see(end, folder));
                     folders.insert(folder.into(), KnownFolder { checked: now, file });

@@ -7,13 +7,15 @@
 //!  Reply ---> change: header fields, media type, expiry by the same Ruling
 //! ```
 //!
-//! A site without such files pays a look into the cache for each folder on the way. Each event loop has its own cache;
+//! A verdict is remembered for half a second, together with the header fields that it depends on (`remembered.rs`): a
+//! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the way. Each event loop has its own cache;
 //! compiled files are shared by all loops, and the log names each version's unusable lines once.
 
 mod folders;
 mod leaving;
 pub mod page_key;
 mod passwords;
+mod remembered;
 mod view;
 mod world;
 
@@ -102,10 +104,21 @@ pub fn rule(
     if !world.has_rules(path) {
         return Ruled::On;
     }
+    // What rules of the site have changed is not part of the name under which a verdict is remembered.
+    if before.is_none()
+        && let Some(ruling) = world.remembered(request, path)
+    {
+        request.ruling = Some(ruling.clone());
+        return ruled(world, &ruling.verdict.outcome);
+    }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
-    let verdict = view::with(context, site, request, path, query, |view| evaluate(view, &world));
-    let Some(mut verdict) = verdict else { return Ruled::On };
-    let outcome = verdict.outcome.clone();
+    let evaluated = view::with(context, site, request, path, query, |view| {
+        evaluate(view, &world).map(|verdict| (verdict, view.reads()))
+    });
+    let Some((mut verdict, mut reads)) = evaluated else { return Ruled::On };
+    if !verdict.cache.vary_cookies.is_empty() {
+        reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
+    }
     let mut key = page_key::of(site, path, query, &verdict, request);
     if let Some(before) = before {
         key.splice(..0, before.key.iter().copied());
@@ -115,14 +128,22 @@ pub fn rule(
         let from = verdict.redirected_from.take();
         verdict.redirected_from = from.or_else(|| before.verdict.redirected_from.clone());
     }
-    let key = key.into();
-    request.ruling = Some(Arc::new(Ruling { verdict, key }));
+    let ruling = Arc::new(Ruling { verdict, key: key.into() });
+    if let Some(reads) = reads.filter(|_| before.is_none()) {
+        world.remember(request, path, reads, &ruling);
+    }
+    request.ruling = Some(ruling.clone());
+    ruled(world, &ruling.verdict.outcome)
+}
+
+/// What the outcome of a verdict means for the request.
+fn ruled(world: world::SiteDisk<'_>, outcome: &Outcome) -> Ruled {
     match outcome {
         Outcome::Serve => Ruled::On,
         Outcome::Redirect(status, location) => {
-            Ruled::Reply(crate::message::reply::redirect(status, &location))
+            Ruled::Reply(crate::message::reply::redirect(*status, location))
         }
-        Outcome::Refuse(status) => Ruled::Refuse(status),
+        Outcome::Refuse(status) => Ruled::Refuse(*status),
         Outcome::Unauthorized(_) => Ruled::Refuse(401),
         Outcome::Wait => match world.into_check() {
             Some(check) => Ruled::Wait(check),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use millrace_htaccess::Request as View;
+use millrace_htaccess::request::{RequestFields, Watched};
 use millrace_wire::head::{Framing, Version};
 
 use crate::context::Context;
@@ -39,16 +40,16 @@ pub fn with<T>(
         authority,
         server_name: site.name().filter(|name| !name.starts_with('*')).unwrap_or_else(|| host_of(authority)),
         https: ends.scheme == Scheme::Https,
-        remote: ends.client_ip(),
-        remote_port: ends.client.map_or(0, |client| client.port()),
+        remote: Watched::new(ends.client_ip()),
+        remote_port: Watched::new(ends.client.map_or(0, |client| client.port())),
         local: ends.local.map(|local| canonical(local.ip())),
         port: ends.local.map_or(usual_port, |local| local.port()),
-        fields: head.fields().collect(),
-        content_length: match head.framing() {
+        fields: RequestFields::new(head.fields().collect()),
+        content_length: Watched::new(match head.framing() {
             Framing::Length(length) => Some(length),
             Framing::None | Framing::Chunked => None,
-        },
-        now: context.clock.unix_time().as_secs(),
+        }),
+        now: Watched::new(context.clock.unix_time().as_secs()),
         root: root.strip_suffix(b"/").unwrap_or(root),
         software: concat!("Millrace/", env!("CARGO_PKG_VERSION")),
         index: &plan.files.index,

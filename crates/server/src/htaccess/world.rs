@@ -1,6 +1,6 @@
 //! The disk and the passwords, as an evaluation asks for them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,11 @@ use std::sync::Arc;
 use millrace_htaccess::{Checked, Folder, Node, World};
 
 use super::HtaccessThread;
+use super::folders::REVALIDATE;
 use super::passwords::Check;
 use crate::context::Context;
+use crate::message::Request;
+use crate::message::request::Ruling;
 use crate::site::Site;
 
 /// Maximum size of a password or group file, bytes.
@@ -25,12 +28,14 @@ pub struct SiteDisk<'a> {
     site: &'a Site,
     /// The slow check of a password that has begun.
     check: RefCell<Option<Check>>,
+    /// A password or group file has been read: a change of it counts at once.
+    has_read_users: Cell<bool>,
 }
 
 impl<'a> SiteDisk<'a> {
     /// The disk of `site`.
     pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> SiteDisk<'a> {
-        SiteDisk { thread, context, site, check: RefCell::default() }
+        SiteDisk { thread, context, site, check: RefCell::default(), has_read_users: Cell::new(false) }
     }
 
     /// Whether a folder on the way to `path` has rules.
@@ -50,8 +55,27 @@ impl<'a> SiteDisk<'a> {
         folders.each(&self.thread.shared, self.context, self.site, path, see);
     }
 
+    /// The ruling that is remembered for such a request.
+    pub fn remembered(&self, request: &Request, path: &[u8]) -> Option<Arc<Ruling>> {
+        let mut folders = self.thread.folders.borrow_mut();
+        let verdicts = folders.verdicts(self.site);
+        let found = verdicts.find(request, path, self.context.clock.ticks());
+        found.cloned()
+    }
+
+    /// Remembers a ruling, which depends on the fields `reads`, and on what is part of the name of a verdict.
+    pub fn remember(&self, request: &Request, path: &[u8], reads: Vec<String>, ruling: &Arc<Ruling>) {
+        if self.has_read_users.get() {
+            return;
+        }
+        let mut folders = self.thread.folders.borrow_mut();
+        let until = self.context.clock.ticks() + REVALIDATE;
+        folders.verdicts(self.site).add(request, path, reads, until, ruling.clone());
+    }
+
     /// The text of a password or group file. A relative name starts at the site's root.
     fn text(&self, file: &str) -> Result<String, String> {
+        self.has_read_users.set(true);
         let name: PathBuf = self.site.plan.root.join(file);
         let error = |why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
         let meta = std::fs::metadata(&name).map_err(|why| error(&why))?;

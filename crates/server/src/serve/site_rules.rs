@@ -9,7 +9,7 @@ use std::sync::Arc;
 use millrace_htaccess::evaluate::{credentials, normalised};
 use millrace_htaccess::{Verdict, escape};
 use millrace_pages::ask::Device;
-use millrace_settings::plan::{BasicAuth, FieldChange, RuleAction, RuleEffects, Target, TargetPart};
+use millrace_settings::plan::{BasicAuth, FieldChange, RuleAction, RuleEffects, RuleTarget, TargetPart};
 use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
@@ -125,7 +125,7 @@ impl Passage<'_> {
     }
 
     /// The text of a target with its groups, percent-encoded.
-    fn url(&self, target: &Target, rule: &CompiledRule) -> String {
+    fn url(&self, target: &RuleTarget, rule: &CompiledRule) -> String {
         let groups = rule.groups(self.path);
         let mut url = String::new();
         for part in &target.0 {
@@ -160,7 +160,7 @@ impl Passage<'_> {
         location
     }
 
-    fn rewrite(&mut self, target: &Target, rule: &CompiledRule) {
+    fn rewrite(&mut self, target: &RuleTarget, rule: &CompiledRule) {
         let groups = rule.groups(self.path);
         let (mut path, mut query): (Vec<u8>, Option<Vec<u8>>) = (Vec::new(), None);
         for part in &target.0 {

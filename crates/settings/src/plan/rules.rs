@@ -45,11 +45,11 @@ pub struct RuleCondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
     /// A redirect with this status.
-    Redirect(Target, u16),
+    Redirect(RuleTarget, u16),
     /// Redirects by path, decoded; none for a path that is not in the list.
     Redirects(Arc<[ListedRedirect]>),
     /// The site serves this path, and this query if the target has one, instead.
-    Rewrite(Target),
+    Rewrite(RuleTarget),
     /// A response of the server's own.
     Return(u16, Option<String>),
     /// Later access rules do not count.
@@ -82,9 +82,9 @@ pub struct BasicAuth {
 
 /// A text with references.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target(pub Vec<TargetPart>);
+pub struct RuleTarget(pub Vec<TargetPart>);
 
-/// A part of a [`Target`].
+/// A part of a [`RuleTarget`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetPart {
     /// As it is.
@@ -95,7 +95,7 @@ pub enum TargetPart {
     Host,
 }
 
-impl Target {
+impl RuleTarget {
     /// The text, if it has no reference.
     #[must_use]
     pub fn plain(&self) -> Option<&str> {

@@ -27,20 +27,21 @@ pub(super) struct RuleFiles<'a, 'e> {
 impl RuleFiles<'_, '_> {
     /// A network in each line; what follows `#` or `;` is a comment.
     pub fn networks(&mut self, file: &FileName) -> Vec<Network> {
-        self.lines(file, |text, start| {
+        let lists = self.lines(file, |text, start| {
             let text = text.split(['#', ';']).next().unwrap_or_default().trim_end();
             if text.is_empty() {
                 return Ok(None);
             }
             match Kind::Networks.read(&Raw::bare(text, start..start + text.len()), Path::new("/")) {
-                Ok(Value::Networks(networks)) => Ok(networks.into_iter().next()),
+                Ok(Value::Networks(networks)) => Ok(Some(networks)),
                 Ok(other) => unreachable!("{other:?}"),
                 Err(wrongs) => {
                     let wrong = wrongs.into_iter().next().expect("a reason");
                     Err((format!("a network {}", wrong.title), wrong.cure))
                 }
             }
-        })
+        });
+        lists.into_iter().flatten().collect()
     }
 
     /// `from,to` or `from,to,status` in each line; a first line with names of columns is skipped.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::WrittenRule;
-use crate::plan::{FieldChange, Target};
+use crate::plan::{FieldChange, RuleTarget};
 use crate::problem::{What, shown};
 use crate::table::{Kind, Word};
 use crate::value::{Raw, Read, Value, elements, is_ours};
@@ -92,7 +92,7 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["hosts", "server_name"]),
-    key("method", Match, "[\"POST\", \"PUT\"]", "Request methods, in upper case.", |rule, raw, _| {
+    key("method", Match, "[\"POST\", \"PUT\"]", "Request methods; `GET` also stands for `HEAD`.", |rule, raw, _| {
         rule.condition().methods = names(&Kind::Words(Word::Method), raw)?;
         Ok(())
     })
@@ -256,7 +256,7 @@ fn patterns(raw: &Raw) -> Read<Vec<String>> {
 }
 
 /// A target with `$1`. A URL only if `url`.
-fn target(raw: &Raw, url: bool) -> Read<Target> {
+fn target(raw: &Raw, url: bool) -> Read<RuleTarget> {
     let text = text(raw)?;
     let wrong = |label: &str, cure: &str| {
         Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(&text)), label, cure))

@@ -1,12 +1,12 @@
 //! Reads the target of a redirect or rewrite.
 
-use crate::plan::{Target, TargetPart};
+use crate::plan::{RuleTarget, TargetPart};
 
 /// Reads `/new/$1`, `https://$host/`; `$$` is a dollar.
 ///
 /// # Errors
 /// What is wrong, for a label.
-pub(super) fn parse(text: &str) -> Result<Target, String> {
+pub(super) fn parse(text: &str) -> Result<RuleTarget, String> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
@@ -32,11 +32,11 @@ pub(super) fn parse(text: &str) -> Result<Target, String> {
     if !plain.is_empty() {
         parts.push(TargetPart::Text(plain));
     }
-    Ok(Target(parts))
+    Ok(RuleTarget(parts))
 }
 
 /// The highest number of a group in it.
-pub(super) fn highest(target: &Target) -> usize {
+pub(super) fn highest(target: &RuleTarget) -> usize {
     let groups = target.0.iter().map(|part| if let TargetPart::Group(group) = part { *group } else { 0 });
     groups.max().unwrap_or(0)
 }

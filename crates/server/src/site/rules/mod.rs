@@ -128,7 +128,7 @@ impl CompiledRule {
     fn matches(&self, request: &Request) -> bool {
         let RuleCondition { hosts, methods, queries, .. } = &self.plan.condition;
         let ip = request.ends.client_ip();
-        (methods.is_empty() || methods.iter().any(|method| method == request.head.method()))
+        (methods.is_empty() || methods.iter().any(|method| is_method(method, request.head.method())))
             && (hosts.is_empty() || hosts.iter().any(|host| is_host(host, host_of(request.authority()))))
             && (queries.is_empty() || queries.iter().any(|wanted| has_argument(request.query(), wanted)))
             && (self.headers.is_empty() || self.headers.iter().any(|wanted| has_field(request, wanted)))
@@ -175,6 +175,11 @@ fn is_host(name: &str, host: &str) -> bool {
     }
 }
 
+/// Whether a request's method is this one. What holds for GET holds for HEAD.
+fn is_method(wanted: &str, method: &str) -> bool {
+    wanted == method || (wanted == "GET" && method == "HEAD")
+}
+
 /// Whether a query has an argument: `name`, `name=value`, `*` at either end.
 fn has_argument(query: Option<&[u8]>, wanted: &str) -> bool {
     let mut arguments = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|a| !a.is_empty());
@@ -193,7 +198,10 @@ fn has_field(request: &Request, (name, like): &(String, Option<Glob>)) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use millrace_wire::head::{Head, Limits};
+
     use super::*;
+    use crate::message::request::{Ends, Scheme};
 
     #[test]
     fn hosts_and_arguments() {
@@ -203,5 +211,90 @@ mod tests {
         assert!(has("a=1&b", "b") && has("a=1&b", "a") && has("a=1", "a=1") && has("utm_x=1", "utm_*"));
         assert!(!has("a=1", "b") && !has("a=12", "a=1") && !has("", "a") && !has("ab=1", "a"));
         assert!(!has_argument(None, "a"));
+    }
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, most: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % most
+        }
+
+        fn some(&mut self, of: &[&str], most: usize) -> Vec<String> {
+            let count = self.below(most + 1);
+            (0..count).map(|_| of[self.below(of.len())].to_owned()).collect()
+        }
+    }
+
+    const PATTERNS: [&str; 14] = [
+        "/", "/a", "/a/", "/a/b", "/*", "/a*", "/a/*", "/a/b*", "*", "*/b", "*.c", "/a/*/b", "/a*b*c", "/b/*",
+    ];
+
+    fn rule(random: &mut Random) -> SiteRule {
+        let mut condition = RuleCondition::default();
+        match random.below(4) {
+            0 => condition.regex = Some(["^/a", "b$", "(a|b)/", "^/$"][random.below(4)].to_owned()),
+            _ => condition.paths = random.some(&PATTERNS, 3),
+        }
+        condition.unless_paths = random.some(&PATTERNS, 1);
+        condition.methods = random.some(&["GET", "POST"], 1);
+        condition.hosts = random.some(&["a.test", "*.test"], 1);
+        SiteRule { condition, ..SiteRule::default() }
+    }
+
+    /// What the index finds is what comparing every rule finds.
+    #[test]
+    fn the_index_finds_what_each_rule_matches() {
+        const PATHS: [&str; 12] =
+            ["/", "/a", "/a/", "/a/b", "/a/b/", "/a/x/b", "/ab.c", "/b", "/b/b", "/x", "/a/b.c", "/abc"];
+        let mut found = 0;
+        for seed in 0..300 {
+            let random = &mut Random(seed);
+            let plan: Vec<SiteRule> = (0..1 + random.below(12)).map(|_| rule(random)).collect();
+            let rules = SiteRules::new(&plan).unwrap();
+            for path in PATHS {
+                let method = ["GET", "HEAD", "POST"][random.below(3)];
+                let host = ["a.test", "b.test", "c"][random.below(3)];
+                let request = request(method, host, path);
+                let mut by_index = Vec::new();
+                rules.each(&request, path.as_bytes(), |number, _| by_index.push(number as usize));
+                let like = |patterns: &[String]| {
+                    patterns.iter().any(|pattern| Glob::new(pattern).matches(path.as_bytes()))
+                };
+                let is_met = |rule: &SiteRule| {
+                    let RuleCondition { paths, unless_paths, regex, hosts, methods, .. } = &rule.condition;
+                    (regex.is_some() || paths.is_empty() || like(paths))
+                        && regex
+                            .as_ref()
+                            .is_none_or(|text| Regex::new(text).unwrap().is_match(path.as_bytes()))
+                        && !like(unless_paths)
+                        && (hosts.is_empty() || hosts.iter().any(|name| is_host(name, host)))
+                        && (methods.is_empty() || methods.iter().any(|name| is_method(name, method)))
+                };
+                let all: Vec<usize> = (0..plan.len()).filter(|number| is_met(&plan[*number])).collect();
+                assert_eq!(by_index, all, "seed {seed}: {method} {host} {path}\n{plan:#?}");
+                found += all.len();
+            }
+        }
+        assert!(found > 1000, "{found}");
+    }
+
+    fn request(method: &str, host: &str, target: &str) -> Request {
+        let mut head = Head::default();
+        let text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
+        Request::new(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None }, &[])
+    }
+
+    #[test]
+    fn the_first_line_of_a_path_in_a_list_counts() {
+        let line = |from: &str, to: &str| ListedRedirect { from: from.into(), to: to.into(), status: 301 };
+        let lines = (0..5000).map(|number| line(&format!("/{number}"), "/x")).chain([line("/7", "/y")]);
+        let action = Some(RuleAction::Redirects(lines.collect()));
+        let rule = CompiledRule::new(SiteRule { action, ..SiteRule::default() });
+        assert_eq!(rule.listed(b"/7").map(|line| &*line.to), Some("/x"));
+        assert_eq!(rule.listed(b"/4999").map(|line| &*line.to), Some("/x"));
+        assert_eq!(rule.listed(b"/5000"), None);
     }
 }
