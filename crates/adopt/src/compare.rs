@@ -73,7 +73,7 @@ pub fn compare(before: &Answer, new: &Answer, after: &Answer, hosts: &[String]) 
 
 /// A location without the name and port of its server, if that is one of the two.
 fn place(answer: &Answer, hosts: &[String]) -> Option<String> {
-    let location = answer.location.as_deref()?;
+    let location = &decoded(answer.location.as_deref()?);
     let Some((scheme, rest)) = location.split_once("://") else { return Some(location.to_owned()) };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -90,6 +90,26 @@ fn place(answer: &Answer, hosts: &[String]) -> Option<String> {
         (true, _) => path.to_owned(),
         (false, _) => format!("{scheme}://{authority}{path}"),
     })
+}
+
+/// A URL without needless percent-encoding: `%6e` is `n` (RFC 3986 section 6.2.2.2).
+fn decoded(url: &str) -> String {
+    let (mut out, mut rest) = (String::new(), url);
+    while let Some((before, after)) = rest.split_once('%') {
+        out.push_str(before);
+        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
+            Some(byte) => {
+                out.push(char::from(byte));
+                rest = &after[2..];
+            }
+            None => {
+                out.push('%');
+                rest = after;
+            }
+        }
+    }
+    out + rest
 }
 
 /// Whether two media types mean the same; a charset counts if both have one.
@@ -193,6 +213,7 @@ mod tests {
         let to = |location: &str| answer(301, location, "", "");
         assert!(kinds(&to("http://a.example:8080/x"), &to("/x")).is_empty());
         assert!(kinds(&to("http://127.0.0.1/x"), &to("http://a.example/x")).is_empty());
+        assert!(kinds(&to("/%6eew%2f%"), &to("/new%2f%")).is_empty());
         assert_eq!(kinds(&to("http://a.example/x"), &to("/y")), ["location"]);
         assert_eq!(kinds(&to("https://a.example/x"), &to("/x")), ["location"]);
         assert_eq!(kinds(&to("https://b.example/x"), &to("https://c.example/x")), ["location"]);

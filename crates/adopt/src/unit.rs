@@ -329,7 +329,7 @@ impl Unit<'_> {
         for path in paths {
             let to = if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) };
             let keys = vec![("path", Toml::Text(path)), ("to", to)];
-            draft.site.proxies.push(Block { source: source.clone(), keys, caveat: None });
+            draft.site.proxy(Block { source: source.clone(), keys, caveat: None });
         }
         draft.site.notes.carried(source);
     }

@@ -219,6 +219,16 @@ impl Site {
         }
     }
 
+    /// Adds an application, unless another one has its path.
+    pub fn proxy(&mut self, block: Block) {
+        let is_known = self.proxies.iter().any(|known| known.get("path") == block.get("path"));
+        match is_known {
+            true if self.proxies.iter().any(|known| known.keys == block.keys) => {}
+            true => self.notes.lost(&block.source, "another application has this path"),
+            false => self.proxies.push(block),
+        }
+    }
+
     /// Adds a name, once.
     pub fn name(&mut self, name: &str) {
         if !self.names.iter().any(|known| known == name) {

@@ -164,3 +164,56 @@ fn litespeed() {
 fn unit() {
     compare("unit", "json", 3);
 }
+
+/// The files of the tests, one of them with another content.
+struct Changed<'a>(&'a Path, String);
+
+impl Files for Changed<'_> {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        if path == self.0 { Ok(self.1.clone()) } else { Tests.read(path) }
+    }
+
+    fn glob(&self, pattern: &Path) -> Vec<PathBuf> {
+        Tests.glob(pattern)
+    }
+}
+
+/// Configurations cut at a line, without a line, and with a line torn: an error or a result, and the result is TOML. With
+/// `EACH_LINE=1` at each line, which takes a minute.
+#[test]
+fn broken_files_are_errors() {
+    let step = if std::env::var_os("EACH_LINE").is_some() { 1 } else { 13 };
+    for (dir, ending) in [
+        ("nginx", "conf"),
+        ("apache", "conf"),
+        ("caddy", "Caddyfile"),
+        ("litespeed", "conf"),
+        ("unit", "json"),
+    ] {
+        for path in files(Path::new(dir), ending) {
+            let text = Tests.read(&path).unwrap();
+            let format = millrace_adopt::detect(&path, &text).unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            for at in (0..lines.len()).step_by(step) {
+                for middle in [None, lines[at].get(..lines[at].len() / 2), Some("\"{ é\\")] {
+                    for rest in [&[][..], &lines[at + 1..]] {
+                        is_toml_or_error(
+                            format,
+                            &path,
+                            [&lines[..at], middle.as_slice(), rest].concat().join("\n"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_toml_or_error(format: millrace_adopt::Format, path: &Path, text: String) {
+    let files = Changed(path, text);
+    if let Ok(adopted) = millrace_adopt::adopt(format, path, &files, &Options::default()) {
+        let toml = millrace_adopt::toml(&adopted);
+        let syntax = problems(&toml).into_iter().find(|text| text.contains("not TOML"));
+        assert_eq!(syntax, None, "{}:\n{}\n{toml}", path.display(), files.1);
+    }
+}

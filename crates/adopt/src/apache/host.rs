@@ -320,7 +320,10 @@ impl Host<'_> {
             ([from], None) if status >= 400 => (from.clone(), String::new()),
             ([to], Some(from)) => (from, to.clone()),
             _ => {
-                return self.site.notes.lost(source, "write a rule with `path` and `redirect`: docs/rules.md");
+                return self
+                    .site
+                    .notes
+                    .lost(source, "write a rule with `path` and `redirect`: docs/rules.md");
             }
         };
         let condition = if item.name == "redirectmatch" {
@@ -493,7 +496,7 @@ impl Host<'_> {
             for key in ["read_timeout", "response_timeout"] {
                 keys.extend(timeout.map(|time| (key, format!("{time}s").into())));
             }
-            self.site.proxies.push(Block { source: source.clone(), keys, caveat: None });
+            self.site.proxy(Block { source: source.clone(), keys, caveat: None });
         }
         self.site.notes.carried(source);
     }

@@ -154,6 +154,9 @@ fn parse(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
             node.words.splice(0..0, last.words);
             node.source.text = format!("{} {}", last.source.text, node.source.text);
         }
+        if opens && node.words.is_empty() && !open.is_empty() {
+            return Err(format!("{}: a block without a name", node.source.place));
+        }
         if opens {
             if open.len() > 32 {
                 return Err(format!("{}: blocks nested more than 32 deep", node.source.place));

@@ -554,7 +554,7 @@ impl Converter<'_> {
             all.push(("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) }));
             all.extend((strips && path != "/").then_some(("strip", Toml::Switch(true))));
             all.extend(keys.iter().cloned());
-            self.site.proxies.push(Block { source: node.source.clone(), keys: all, caveat: caveat.clone() });
+            self.site.proxy(Block { source: node.source.clone(), keys: all, caveat: caveat.clone() });
         }
     }
 
@@ -661,7 +661,9 @@ fn matcher(node: &Node) -> Result<When, String> {
                     ("unless_from", Toml::List(args[1..].iter().cloned().flat_map(networks).collect()))
                 }
                 _ => {
-                    return Err("rules have `unless_path` and `unless_from`, and no other negation".to_owned());
+                    return Err(
+                        "rules have `unless_path` and `unless_from`, and no other negation".to_owned()
+                    );
                 }
             },
             _ => return Err(format!("rules have no condition like `{name}`: docs/rules.md")),

@@ -70,7 +70,7 @@ pub fn of_nodes(site: &mut Site, nodes: &[Node], names: &Names, options: &Option
             "websocket" => {
                 let to = Toml::Text(format!("http://{}", node.get("address")));
                 let keys = vec![("path", node.value.as_str().into()), ("to", to)];
-                site.proxies.push(Block { source: source.clone(), keys, caveat: None });
+                site.proxy(Block { source: source.clone(), keys, caveat: None });
                 site.notes.carried(&node.whole());
             }
             "realm" => {
@@ -266,7 +266,7 @@ fn proxy(site: &mut Site, node: &Node, nodes: &[Node], uri: &str) {
     let to = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
     for path in crate::listen::proxy_paths(uri, false) {
         let keys = vec![("path", Toml::Text(path)), ("to", to.clone().into())];
-        site.proxies.push(Block { source: node.source.clone(), keys, caveat: None });
+        site.proxy(Block { source: node.source.clone(), keys, caveat: None });
     }
     site.notes.carried(&node.whole());
 }

@@ -67,7 +67,7 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
     top(&directives, &mut http, &mut servers, &mut adopted);
     if servers.is_empty() {
         return Err(format!(
-            "{} has no server block: name the file that has them, such as nginx.conf",
+            "{} has no server block, nor do the files that it includes: name the file that has them",
             path.display()
         ));
     }
@@ -96,7 +96,11 @@ fn top<'a>(
             "upstream" => http.upstreams.push(directive.clone()),
             "user" => {
                 // Scripts run as this user in most set-ups; a php-fpm has its own.
-                if http.keep_fpm {
+                if directive.arg(0) == "root" {
+                    adopted
+                        .notes
+                        .lost(source, "scripts do not run as root: name another user with `php.user`");
+                } else if http.keep_fpm {
                     adopted.notes.needless(source, "the service manager says as which user Millrace runs");
                 } else {
                     adopted.settings.set("php.user", directive.arg(0));

@@ -95,10 +95,7 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
     };
     for path in paths {
         let keys = [("path", Toml::Text(path))].into_iter().chain(keys.clone()).collect();
-        let is_known = |block: &Block| block.keys == keys;
-        if !server.site.proxies.iter().any(is_known) {
-            server.site.proxies.push(Block { source: source.clone(), keys, caveat: None });
-        }
+        server.site.proxy(Block { source: source.clone(), keys, caveat: None });
     }
 }
 

@@ -516,35 +516,38 @@ fn named_fallback(
     name: &str,
 ) {
     let source = &directive.source;
-    let named = server.locations.iter().find(|other| other.kind == Kind::Named(name.to_owned()));
-    let inner: Vec<Directive> = named.map(|named| named.directive.inner().to_vec()).unwrap_or_default();
-    let script = inner.iter().find_map(|inner| match inner.name.as_str() {
-        "rewrite" => inner
-            .arg(1)
-            .split('?')
-            .next()
-            .filter(|to| to.ends_with(".php") && !to.contains('$'))
-            .map(str::to_owned),
-        "try_files" => {
-            inner.args.last().map(|last| last.split(['?', '$']).next().unwrap_or_default().to_owned())
-        }
-        "fastcgi_param" if inner.arg(0) == "SCRIPT_FILENAME" => {
-            inner.arg(1).rsplit_once('/').map(|(_, script)| format!("/{script}"))
-        }
-        _ => None,
-    });
-    let passes = inner.iter().any(|inner| inner.name == "proxy_pass");
-    match script {
-        Some(script) if script.ends_with(".php") && covers_all(location) => {
+    let inner: Vec<Directive> = server.named(name).to_vec();
+    match script_of(&inner) {
+        Some(script) if covers_all(location) => {
             front_controller(server, source, &script);
         }
         Some(script) if server.front_controller_of_all().as_deref() == Some(script.as_str()) => {
             server.site.notes.needless(source, "the site's front controller");
         }
-        None if passes => server.site.notes.needless(source, "the application of the location answers"),
+        None if inner.iter().any(|inner| inner.name == "proxy_pass") => {
+            server.site.notes.needless(source, "the application of the location answers");
+        }
         _ => server.site.notes.lost(source, FRONT),
     }
     for inner in inner.iter().filter(|inner| inner.name == "rewrite" || inner.name == "try_files") {
         server.site.notes.carried(&inner.source);
     }
+}
+
+/// The script that a named location runs.
+pub fn script_of(inner: &[Directive]) -> Option<String> {
+    inner.iter().find_map(|inner| match inner.name.as_str() {
+        "rewrite" => script_in(inner.arg(1)),
+        "try_files" => inner.args.last().and_then(|last| script_in(last)),
+        "fastcgi_param" if inner.arg(0) == "SCRIPT_FILENAME" => {
+            inner.arg(1).rsplit_once('/').and_then(|(_, script)| script_in(&format!("/{script}")))
+        }
+        _ => None,
+    })
+}
+
+/// `/index.php` of `/index.php?$args` and `/index.php/$1`.
+pub fn script_in(text: &str) -> Option<String> {
+    let script = text.find(".php").map(|at| &text[..at + ".php".len()])?;
+    (script.starts_with('/') && !script.contains('$')).then(|| script.to_owned())
 }

@@ -5,7 +5,7 @@ use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope, When};
 use super::{Http, php, proxy};
-use crate::value::{Adopted, Block, Site, Toml};
+use crate::value::{Adopted, Block, Php, Site, Toml};
 use crate::{listen, pattern};
 
 /// What is collected of a server before its rules have an order.
@@ -263,9 +263,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Millrace tries index.php before index.html; that is the order of most, and the files of nobody depend on it.
+    /// Millrace tries index.php before index.html.
     fn index(&mut self, directive: &Directive) {
-        let known = ["index.php", "index.html", "index.htm"];
+        let known = ["index.php", "index.html", "index.htm", "index.nginx-debian.html"];
         let odd = directive.args.iter().find(|name| !known.contains(&name.as_str()));
         match odd {
             None => self
@@ -379,13 +379,43 @@ impl<'a> Server<'a> {
                     except(rule, &scripts);
                 }
             }
-            Kind::First(_) if rules.is_empty() && self.refuses_by_regex() => rules.push(Block {
+            _ => {}
+        }
+        if rules.is_empty() && self.is_spared(location) {
+            rules.push(Block {
                 source: location.directive.source.clone(),
                 keys: location.when().into_iter().chain([("allow", Toml::Switch(true))]).collect(),
                 caveat: None,
-            }),
-            _ => {}
+            });
         }
+    }
+
+    /// Whether a location that refuses nothing has requests that a less specific one refuses: in nginx only one counts.
+    fn is_spared(&self, location: &Location<'a>) -> bool {
+        let refuses = |inner: &&Directive| {
+            matches!(inner.name.as_str(), "allow" | "deny" | "auth_basic" | "auth_request")
+        };
+        // What the server refuses holds for its locations, too.
+        if self.own.iter().copied().any(|own| refuses(&own)) {
+            return false;
+        }
+        let before_regex = matches!(location.kind, Kind::Exact(_) | Kind::First(_));
+        let Some(path) = location.prefix().filter(|path| *path != "/") else { return false };
+        self.locations.iter().any(|other| {
+            let covers = match &other.kind {
+                Kind::Regex(regex) => {
+                    let is_exact = matches!(location.kind, Kind::Exact(_));
+                    let fits =
+                        || pattern::compile(regex).is_some_and(|regex| regex.is_match(path.as_bytes()));
+                    before_regex && (!is_exact || fits())
+                }
+                Kind::First(prefix) | Kind::Prefix(prefix) => {
+                    prefix.len() < path.len() && path.starts_with(prefix)
+                }
+                _ => false,
+            };
+            covers && other.directive.inner().iter().any(|inner| refuses(&inner))
+        })
     }
 
     /// Whether a location with an expression has this directive; of those whose text has `part`.
@@ -394,10 +424,6 @@ impl<'a> Server<'a> {
             matches!(&location.kind, Kind::Regex(regex) if regex.contains(part))
                 && location.directive.inner().iter().any(|inner| names.contains(&inner.name.as_str()))
         })
-    }
-
-    fn refuses_by_regex(&self) -> bool {
-        self.has_in_regex("", &["deny"])
     }
 
     fn refuses_scripts(&self) -> bool {
@@ -455,7 +481,14 @@ impl<'a> Server<'a> {
         let inner = whole.into_iter().flat_map(|location| location.directive.inner());
         let fallback = inner.chain(self.own.iter().copied()).find(|inner| inner.name == "try_files");
         let last = fallback.and_then(|fallback| fallback.args.last())?;
-        last.split(['?', '$']).next().map(str::to_owned)
+        if last.starts_with('@') { rewrite::script_of(self.named(last)) } else { rewrite::script_in(last) }
+    }
+
+    /// The directives of a named location.
+    pub fn named(&self, name: &str) -> &'a [Directive] {
+        let named =
+            self.locations.iter().find(|other| matches!(&other.kind, Kind::Named(known) if known == name));
+        named.map(|named| named.directive.inner()).unwrap_or_default()
     }
 
     /// The server's own root, which may stand below its locations.
@@ -494,6 +527,13 @@ impl<'a> Server<'a> {
         let effects = self.effects.into_iter().map(|(_, block)| block);
         let actions = self.actions.into_iter().map(|(_, block)| block);
         self.site.rules = effects.chain(self.early).chain(actions).collect();
+        if self.site.php == Php::Off
+            && let Some(at) = self.site.settings.0.iter().position(|(key, _)| key == "front_controller")
+        {
+            self.site.settings.0.remove(at);
+            let source = self.site.source.clone();
+            self.site.notes.lost(&source, "it names a script for URLs without a file, but runs no PHP");
+        }
         self.site
     }
 }

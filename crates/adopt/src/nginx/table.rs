@@ -109,6 +109,8 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("proxy_http_version", "HTTP/1.1 with kept connections, and upgrades (WebSocket) pass"),
     ("proxy_buffer*", "responses stream; what waits for slow clients goes to memory, then to disk"),
     ("proxy_busy_buffers_size", "responses stream; what waits for slow clients goes to memory, then to disk"),
+    ("uwsgi_temp*", "responses that wait for clients go to memory, then to disk"),
+    ("scgi_temp*", "responses that wait for clients go to memory, then to disk"),
     ("proxy_temp*", "responses stream; what waits for slow clients goes to memory, then to disk"),
     (
         "proxy_max_temp_file_size",
