@@ -15,7 +15,7 @@ use read::Item;
 
 /// What the server says for all virtual hosts.
 #[derive(Default)]
-struct Server {
+struct MainServer {
     /// Sections and directives that virtual hosts inherit.
     inherited: Vec<Item>,
     keep_fpm: bool,
@@ -25,7 +25,7 @@ struct Server {
 pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopted, String> {
     let mut adopted = Adopted::default();
     let items = read::read(path, files, &mut adopted.notes)?;
-    let mut server = Server { keep_fpm: options.keep_fpm, ..Server::default() };
+    let mut server = MainServer { keep_fpm: options.keep_fpm, ..MainServer::default() };
     let mut hosts: Vec<&Item> = Vec::new();
     for item in &items {
         match (item.name.as_str(), item.is_section()) {
@@ -69,7 +69,12 @@ fn listens(item: &Item, adopted: &mut Adopted) {
 }
 
 /// The site outside of virtual hosts: only if there is no other.
-fn main_server(path: &Path, server: &Server, is_alone: bool, adopted: &mut Adopted) -> Result<(), String> {
+fn main_server(
+    path: &Path,
+    server: &MainServer,
+    is_alone: bool,
+    adopted: &mut Adopted,
+) -> Result<(), String> {
     let root = server.inherited.iter().find(|item| item.name == "documentroot");
     if !is_alone {
         if let Some(root) = root {

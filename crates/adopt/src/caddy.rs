@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::files::Files;
 use crate::value::{Adopted, Options, Toml};
-use lex::Node;
+use lex::CaddyLine;
 
 /// Converts a file.
 pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopted, String> {
@@ -35,7 +35,7 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
 }
 
 /// The block of global options.
-fn global(block: &Node, adopted: &mut Adopted) {
+fn global(block: &CaddyLine, adopted: &mut Adopted) {
     for option in &block.block {
         let source = &option.source;
         match option.words[0].as_str() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::files::Files;
 use crate::listen;
 use crate::value::{Adopted, Options, Site};
-use lex::Node;
+use lex::Entry;
 
 /// Blocks and values of the server that Millrace does not need, in lower case.
 const NEEDLESS: &[(&str, &str)] = &[
@@ -20,9 +20,9 @@ const NEEDLESS: &[(&str, &str)] = &[
     ("cgirlimit", "`php.worker_memory` and the time limits bound scripts"),
     ("extprocessor", "Millrace runs PHP in workers of its own"),
     ("scripthandler", "Millrace runs PHP in workers of its own"),
-    ("railsdefaults", "Millrace starts no Ruby, Python or Node: name their servers in [[site.proxy]]"),
-    ("wsgidefaults", "Millrace starts no Ruby, Python or Node: name their servers in [[site.proxy]]"),
-    ("nodedefaults", "Millrace starts no Ruby, Python or Node: name their servers in [[site.proxy]]"),
+    ("railsdefaults", "Millrace starts no Ruby, Python or Entry: name their servers in [[site.proxy]]"),
+    ("wsgidefaults", "Millrace starts no Ruby, Python or Entry: name their servers in [[site.proxy]]"),
+    ("nodedefaults", "Millrace starts no Ruby, Python or Entry: name their servers in [[site.proxy]]"),
     ("index", "`files.index` is index.php, index.html, index.htm"),
     ("expires", "files have an age of their own; `expires` of a rule sets another"),
     ("fileaccesscontrol", "`files.symlinks` says where links may lead"),
@@ -80,7 +80,7 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
 }
 
 /// A `vhconf.conf` alone: its listeners are in another file.
-fn one_host(path: &Path, nodes: &[Node], options: &Options, mut adopted: Adopted) -> Adopted {
+fn one_host(path: &Path, nodes: &[Entry], options: &Options, mut adopted: Adopted) -> Adopted {
     let source = crate::value::Source {
         text: format!("the virtual host of {}", path.display()),
         ..nodes[0].source.clone()
@@ -111,7 +111,7 @@ fn default_names(site: &mut Site) {
 }
 
 fn virtual_host(
-    node: &Node,
+    node: &Entry,
     root: &str,
     files: &dyn Files,
     options: &Options,
@@ -156,7 +156,7 @@ fn virtual_host(
 }
 
 /// `listener Default { address *:80; secure 0; map Example example.com, www.example.com }`
-fn listener(node: &Node, root: &str, adopted: &mut Adopted) {
+fn listener(node: &Entry, root: &str, adopted: &mut Adopted) {
     let place = host::Names { root: root.to_owned(), ..host::Names::default() };
     let value =
         |name: &str| node.inner.iter().find(|inner| inner.is(name)).map(|inner| place.expand(&inner.value));

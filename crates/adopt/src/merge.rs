@@ -100,8 +100,7 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
     let rule = rule.cloned();
     let (scheme, rest) = to.split_once("://").unwrap_or(("", ""));
     let (host, path) = rest.find(['/', '$']).filter(|at| *at > 0).map_or((rest, ""), |at| rest.split_at(at));
-    let (host, path) =
-        if rest.starts_with("$host") { ("$host", &rest["$host".len()..]) } else { (host, path) };
+    let (host, path) = rest.strip_prefix("$host").map_or((host, path), |path| ("$host", path));
     let keeps_path = path == "$0";
     let goes_to = |known: &Site| {
         if host == "$host" { shares_name(known, &site) } else { known.names.iter().any(|name| name == host) }

@@ -7,10 +7,7 @@ use serde_json::Value;
 
 use crate::files::Files;
 use crate::listen;
-use crate::value::{Adopted, Block, Options, Php, Place, Site, Source, Toml};
-
-/// Conditions of a rule.
-type When = Vec<(&'static str, Toml)>;
+use crate::value::{Adopted, Block, ONE_FOLDER, Options, Php, Place, Site, Source, Toml, When};
 
 /// Converts a file.
 pub fn adopt(path: &Path, files: &dyn Files, _: &Options) -> Result<Adopted, String> {
@@ -236,8 +233,7 @@ impl Unit<'_> {
                 draft.site.notes.carried(source);
             }
             _ => {
-                let why =
-                    "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+                let why = ONE_FOLDER;
                 return draft.site.notes.lost(source, why);
             }
         }
@@ -327,7 +323,7 @@ impl Unit<'_> {
             );
         }
         for path in paths {
-            let to = if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) };
+            let to = Toml::one_or_list(to.clone());
             let keys = vec![("path", Toml::Text(path)), ("to", to)];
             draft.site.proxy(Block { source: source.clone(), keys, caveat: None });
         }

@@ -10,6 +10,10 @@ pub struct Options {
     pub keep_fpm: bool,
 }
 
+/// Why files of another folder are not carried over.
+pub const ONE_FOLDER: &str =
+    "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+
 /// Where something is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -100,6 +104,14 @@ pub enum Toml {
     Table(Vec<(String, Toml)>),
 }
 
+impl Toml {
+    /// A text, or a list if there are several.
+    #[must_use]
+    pub fn one_or_list(mut texts: Vec<String>) -> Toml {
+        if texts.len() == 1 { Toml::Text(texts.remove(0)) } else { Toml::List(texts) }
+    }
+}
+
 impl From<&str> for Toml {
     fn from(text: &str) -> Self {
         Toml::Text(text.to_owned())
@@ -141,6 +153,9 @@ impl Settings {
         }
     }
 }
+
+/// Conditions of a rule: its keys that say which requests it matches.
+pub type When = Vec<(&'static str, Toml)>;
 
 /// A `[[site.rule]]` or a `[[site.proxy]]`: its keys in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,16 @@
 //! A virtual host.
 
 use super::read::Item;
-use super::section::{self, Access, When};
-use super::{Server, rewrite, table};
+use super::section::{self, Access};
+use super::{MainServer, rewrite, table};
 use crate::listen;
 use crate::pattern;
-use crate::value::{Adopted, Block, Php, Site, Source, Toml};
+use crate::value::{Adopted, Block, Php, Site, Source, Toml, When};
 
 /// What is collected of a host before its rules have an order.
 pub struct Host<'a> {
     pub site: Site,
-    pub server: &'a Server,
+    pub server: &'a MainServer,
     root: String,
     preserves_host: bool,
     /// `BalancerMember`s by the name of their balancer.
@@ -18,16 +18,16 @@ pub struct Host<'a> {
     effects: Vec<Block>,
     pub actions: Vec<Block>,
     /// Access control of each section, and which of them decides.
-    access: Vec<(Rank, bool, Vec<Block>)>,
+    access: Vec<(SectionRank, bool, Vec<Block>)>,
     /// The most specific folder whose `AllowOverride` counts.
     overrides: usize,
 }
 
 /// Apache merges sections of folders by their length, then those of files, then those of locations; the last one decides.
-type Rank = (u8, usize, usize);
+type SectionRank = (u8, usize, usize);
 
 /// Converts a `<VirtualHost>`, and adds it.
-pub fn convert(section: &Item, server: &Server, adopted: &mut Adopted) {
+pub fn convert(section: &Item, server: &MainServer, adopted: &mut Adopted) {
     let mut site = Site::new(section.source.clone());
     site.notes.carried(&section.source);
     let turns_on =
@@ -53,7 +53,7 @@ pub fn convert(section: &Item, server: &Server, adopted: &mut Adopted) {
 }
 
 /// Converts the items of a host, and adds it.
-pub fn of_items(site: Site, items: &[Item], server: &Server, adopted: &mut Adopted) {
+pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut Adopted) {
     let of = |name: &str| items.iter().rev().find(|item| item.name == name);
     let root =
         of("documentroot").map(|item| item.arg(0).trim_end_matches('/').to_owned()).unwrap_or_default();
@@ -202,7 +202,7 @@ impl Host<'_> {
             "errordocument" => self.error_document(item, when),
             "alias" | "aliasmatch" => self.alias(item),
             "proxypass" | "proxypassmatch" => self.proxy(item, section),
-            "sethandler" => self.handler(item, when),
+            "sethandler" => self.handler(item),
             "fallbackresource" => self.fallback(item, when),
             "directoryindex" => self.index(item),
             "allowoverride" => self.override_of(item, when, section),
@@ -489,7 +489,7 @@ impl Host<'_> {
         let paths = crate::listen::proxy_paths(&path, strips);
         for one in paths {
             let mut keys = vec![("path", Toml::Text(one))];
-            keys.push(("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) }));
+            keys.push(("to", Toml::one_or_list(to.clone())));
             keys.extend((strips && path != "/").then_some(("strip", Toml::Switch(true))));
             keys.extend((!self.preserves_host).then(|| ("host", "application".into())));
             let timeout = item.args.iter().find_map(|arg| arg.strip_prefix("timeout="));
@@ -523,7 +523,7 @@ impl Host<'_> {
     }
 
     /// `proxy:unix:/run/php/x.sock|fcgi://localhost`
-    fn handler(&mut self, item: &Item, when: &When) {
+    fn handler(&mut self, item: &Item) {
         let handler = item.arg(0);
         if handler.contains("fcgi://") {
             self.fastcgi(&item.source, handler);
@@ -532,7 +532,6 @@ impl Host<'_> {
         } else if handler == "server-status" || handler == "server-info" {
             self.site.notes.needless(&item.source, "`millrace status` and `admin.listen` show it");
         } else {
-            let _ = when;
             self.site.notes.lost(&item.source, "files are sent, and PHP runs; there are no other handlers");
         }
     }

@@ -63,17 +63,17 @@ const DEBIAN: &[(&str, &str)] = &[
 pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<Item>, String> {
     let base = path.parent().unwrap_or(Path::new("")).to_owned();
     let defined = DEBIAN.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Reader { files, base: &base, defined, notes }.file(path, 0)
+    ItemReader { files, base: &base, defined, notes }.file(path, 0)
 }
 
-struct Reader<'a> {
+struct ItemReader<'a> {
     files: &'a dyn Files,
     base: &'a Path,
     defined: Vec<(String, String)>,
     notes: &'a mut Notes,
 }
 
-impl Reader<'_> {
+impl ItemReader<'_> {
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Item>, String> {
         let text =
             self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

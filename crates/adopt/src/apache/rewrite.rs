@@ -71,29 +71,9 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
     if found.is_missing {
         return Err(HTACCESS.to_owned());
     }
-    let status = flags.iter().find_map(|flag| {
-        let (name, value) = flag.split_once('=').unwrap_or((flag, "302"));
-        let value = if value.eq_ignore_ascii_case("permanent") { "301" } else { value };
-        matches!(name.to_ascii_lowercase().as_str(), "r" | "redirect")
-            .then(|| value.parse::<u64>().unwrap_or(302))
-    });
+    let status = status(&flags);
     let is_redirect = status.is_some() || to.starts_with("http://") || to.starts_with("https://");
-    let all = matches!(
-        *regex,
-        "^" | ".*"
-            | "^.*$"
-            | "(.*)"
-            | "^(.*)$"
-            | "^/?(.*)"
-            | "^/?(.*)$"
-            | "^/(.*)$"
-            | "^/(.*)"
-            | "^/.*$"
-            | "^/.*"
-            | "^/"
-            | "(.*)$"
-            | "^(.*)"
-    );
+    let all = EVERYTHING.contains(regex);
     if found.is_plain && is_redirect && all && to.starts_with("https://") && found.keys.is_empty() {
         host.site.settings.set("redirect.https", Toml::Switch(true));
         return Ok(());
@@ -102,52 +82,72 @@ fn rule(item: &Item, conditions: &[Item], host: &mut Host<'_>, in_folder: bool) 
         return Err(HTACCESS.to_owned());
     }
     let mut keys = found.keys;
-    let has_path = keys.iter().any(|(key, _)| matches!(*key, "path" | "regex"));
     if !all || (to.contains("$1") && !is_whole_path(to, regex)) {
-        if has_path {
+        if keys.iter().any(|(key, _)| matches!(*key, "path" | "regex")) || regex.starts_with('!') {
             return Err(HTACCESS.to_owned());
         }
         let regex = match (in_folder, regex.strip_prefix('^')) {
             (true, Some(rest)) => format!("^/{}", rest.trim_start_matches("/?").trim_start_matches('/')),
             _ => (*regex).to_owned(),
         };
-        if regex.starts_with('!') {
-            return Err(HTACCESS.to_owned());
-        }
         let carried = pattern::carried(&regex, has("NC") || has("nocase"))?;
         keys.push(("regex", Toml::Regex(carried.text)));
         keys.extend((!carried.unless.is_empty()).then_some(("unless_path", Toml::List(carried.unless))));
     }
-    let action = match () {
-        () if has("F") || has("forbidden") => vec![("return", Toml::Number(403))],
-        () if has("G") || has("gone") => vec![("return", Toml::Number(410))],
-        () if *to == "-"
-            || has("P")
-            || has("proxy")
-            || flags.iter().any(|flag| flag.contains("E=") || flag.starts_with("CO=")) =>
-        {
-            return Err(HTACCESS.to_owned());
-        }
-        () => {
-            let target =
-                target(to, regex, all, has("QSD") || has("qsdiscard")).ok_or_else(|| HTACCESS.to_owned())?;
-            let status = status.unwrap_or(302);
-            if is_redirect && !matches!(status, 301 | 302 | 303 | 307 | 308) {
-                return Err(HTACCESS.to_owned());
-            }
-            match is_redirect {
-                true if status == 301 => vec![("redirect", target.into())],
-                true => vec![("redirect", target.into()), ("status", Toml::Number(status))],
-                false => vec![("rewrite", target.into())],
-            }
-        }
-    };
-    keys.extend(action);
+    if has("F") || has("forbidden") {
+        keys.push(("return", Toml::Number(403)));
+    } else if has("G") || has("gone") {
+        keys.push(("return", Toml::Number(410)));
+    } else if *to == "-" || flags.iter().any(|flag| flag.contains('=') && !is_status(flag) || is_other(flag))
+    {
+        return Err(HTACCESS.to_owned());
+    } else {
+        let drops_query = has("QSD") || has("qsdiscard");
+        let target = target(to, regex, all, drops_query).ok_or_else(|| HTACCESS.to_owned())?;
+        keys.extend(leads(target, is_redirect.then_some(status.unwrap_or(302)))?);
+    }
     let queries = to.contains('?') && !to.ends_with('?') && (has("QSA") || has("qsappend"));
     let caveat =
         queries.then(|| "the query of the request is replaced; Apache adds it to this one".to_owned());
     host.actions.push(Block { source: item.source.clone(), keys, caveat });
     Ok(())
+}
+
+/// Expressions that every path matches.
+const EVERYTHING: &[&str] = &[
+    "^", ".*", "^.*$", "(.*)", "^(.*)$", "^(.*)", "(.*)$", "^/?(.*)", "^/?(.*)$", "^/(.*)$", "^/(.*)",
+    "^/.*$", "^/.*", "^/",
+];
+
+/// `R`, `R=301`.
+fn is_status(flag: &str) -> bool {
+    matches!(flag.split('=').next().unwrap_or_default().to_ascii_lowercase().as_str(), "r" | "redirect")
+}
+
+/// Flags for which rules have no equal.
+fn is_other(flag: &str) -> bool {
+    matches!(flag.to_ascii_lowercase().as_str(), "p" | "proxy" | "c" | "chain" | "s" | "skip")
+}
+
+/// The status that the flags say, if they redirect.
+fn status(flags: &[String]) -> Option<u64> {
+    flags.iter().find(|flag| is_status(flag)).map(|flag| match flag.split_once('=').map(|(_, value)| value) {
+        Some(value) if value.eq_ignore_ascii_case("permanent") => 301,
+        Some(value) => value.parse().unwrap_or(302),
+        None => 302,
+    })
+}
+
+/// The keys of a redirect, or of a rewrite without a status.
+fn leads(target: String, status: Option<u64>) -> Result<Vec<(&'static str, Toml)>, String> {
+    Ok(match status {
+        None => vec![("rewrite", target.into())],
+        Some(301) => vec![("redirect", target.into())],
+        Some(status @ (302 | 303 | 307 | 308)) => {
+            vec![("redirect", target.into()), ("status", Toml::Number(status))]
+        }
+        Some(_) => return Err(HTACCESS.to_owned()),
+    })
 }
 
 /// `https://x/$1` with `^/(.*)$`, or `https://x$1` with `^(.*)$`: the whole path.

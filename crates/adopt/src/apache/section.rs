@@ -2,10 +2,7 @@
 
 use super::read::Item;
 use crate::pattern;
-use crate::value::{Block, Notes, Source, Toml};
-
-/// Conditions of a rule.
-pub type When = Vec<(&'static str, Toml)>;
+use crate::value::{Block, Notes, Source, Toml, When};
 
 /// The conditions for the requests of a section in a site with this root.
 ///

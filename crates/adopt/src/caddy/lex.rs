@@ -8,13 +8,13 @@ use crate::value::{Notes, Place, Source};
 
 /// A line with its block.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct CaddyLine {
     pub words: Vec<String>,
-    pub block: Vec<Node>,
+    pub block: Vec<CaddyLine>,
     pub source: Source,
 }
 
-impl Node {
+impl CaddyLine {
     /// A word; empty if it is missing.
     pub fn word(&self, index: usize) -> &str {
         self.words.get(index).map_or("", String::as_str)
@@ -35,7 +35,7 @@ impl Node {
 ///
 /// # Errors
 /// The file can't be read, or is no Caddyfile.
-pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<Node>, String> {
+pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<CaddyLine>, String> {
     let base = path.parent().unwrap_or(Path::new("")).to_owned();
     let mut nodes = parse(path, files)?;
     // A file of one site needs no braces: the first line is its address.
@@ -45,7 +45,7 @@ pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<Nod
         first.block = all.collect();
         nodes = vec![first];
     }
-    let mut reader = Reader { files, base: &base, snippets: Vec::new(), notes };
+    let mut reader = Imports { files, base: &base, snippets: Vec::new(), notes };
     let mut sites = Vec::new();
     for node in nodes {
         match node.word(0).strip_prefix('(').and_then(|name| name.strip_suffix(')')) {
@@ -61,20 +61,20 @@ pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<Nod
 }
 
 /// Whether the file is one site without braces: its first line has no block, and directives follow.
-fn is_single(nodes: &[Node]) -> bool {
-    let is_import = |node: &Node| node.word(0) == "import";
+fn is_single(nodes: &[CaddyLine]) -> bool {
+    let is_import = |node: &CaddyLine| node.word(0) == "import";
     nodes.first().is_some_and(|first| first.block.is_empty() && !first.words.is_empty() && !is_import(first))
 }
 
-struct Reader<'a> {
+struct Imports<'a> {
     files: &'a dyn Files,
     base: &'a Path,
-    snippets: Vec<(String, Vec<Node>)>,
+    snippets: Vec<(String, Vec<CaddyLine>)>,
     notes: &'a mut Notes,
 }
 
-impl Reader<'_> {
-    fn imported(&mut self, nodes: Vec<Node>, depth: usize) -> Result<Vec<Node>, String> {
+impl Imports<'_> {
+    fn imported(&mut self, nodes: Vec<CaddyLine>, depth: usize) -> Result<Vec<CaddyLine>, String> {
         let mut all = Vec::new();
         for mut node in nodes {
             if node.word(0) != "import" {
@@ -112,7 +112,7 @@ impl Reader<'_> {
 }
 
 /// Replaces `{args[0]}` and `{args.0}`.
-fn with_arguments(nodes: &mut [Node], arguments: &[String]) {
+fn with_arguments(nodes: &mut [CaddyLine], arguments: &[String]) {
     for node in nodes {
         for (number, argument) in arguments.iter().enumerate() {
             for word in node.words.iter_mut().chain([&mut node.source.text]) {
@@ -125,11 +125,11 @@ fn with_arguments(nodes: &mut [Node], arguments: &[String]) {
     }
 }
 
-fn parse(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
+fn parse(path: &Path, files: &dyn Files) -> Result<Vec<CaddyLine>, String> {
     let text = files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let file: Arc<str> = path.to_string_lossy().into();
-    let mut open: Vec<(Node, Vec<Node>)> = Vec::new();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut open: Vec<(CaddyLine, Vec<CaddyLine>)> = Vec::new();
+    let mut nodes: Vec<CaddyLine> = Vec::new();
     for (number, mut words) in lines(&text) {
         let place = Place { file: file.clone(), line: number };
         if words == ["}"] {
@@ -149,7 +149,8 @@ fn parse(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
             && nodes.last().is_some_and(|last| {
                 last.block.is_empty() && last.words.last().is_some_and(|word| word.ends_with(','))
             });
-        let mut node = Node { source: Source { place, text: words.join(" ") }, words, block: Vec::new() };
+        let mut node =
+            CaddyLine { source: Source { place, text: words.join(" ") }, words, block: Vec::new() };
         if continues && let Some(last) = nodes.pop() {
             node.words.splice(0..0, last.words);
             node.source.text = format!("{} {}", last.source.text, node.source.text);

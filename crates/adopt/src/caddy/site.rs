@@ -1,11 +1,8 @@
 //! A site block of a Caddyfile.
 
-use super::lex::Node;
+use super::lex::CaddyLine;
 use crate::pattern;
-use crate::value::{Adopted, Block, Options, Php, Site, Source, Toml};
-
-/// Conditions of a rule.
-type When = Vec<(&'static str, Toml)>;
+use crate::value::{Adopted, Block, ONE_FOLDER, Options, Php, Site, Source, Toml, When};
 
 /// Directives that Millrace does without being told.
 const NEEDLESS: &[(&str, &str)] = &[
@@ -37,6 +34,29 @@ const LOST: &[(&str, &str)] = &[
     ("php", "Millrace runs PHP in workers of its own"),
 ];
 
+/// Options of `reverse_proxy` for what Millrace does by itself.
+const PROXY_OPTIONS: &[&str] = &[
+    "transport",
+    "tls",
+    "flush_interval",
+    "lb_policy",
+    "lb_try_duration",
+    "lb_try_interval",
+    "health_uri",
+    "health_interval",
+    "health_timeout",
+    "health_status",
+    "fail_duration",
+    "max_fails",
+    "unhealthy_status",
+    "keepalive",
+    "keepalive_idle_conns",
+    "versions",
+    "trusted_proxies",
+    "buffer_requests",
+    "compression",
+];
+
 struct Converter<'a> {
     site: Site,
     options: &'a Options,
@@ -49,7 +69,7 @@ struct Converter<'a> {
 }
 
 /// Converts a site, and adds it.
-pub fn convert(block: &Node, options: &Options, adopted: &mut Adopted) {
+pub fn convert(block: &CaddyLine, options: &Options, adopted: &mut Adopted) {
     let mut converter = Converter {
         site: Site::new(block.source.clone()),
         options,
@@ -71,7 +91,7 @@ pub fn convert(block: &Node, options: &Options, adopted: &mut Adopted) {
 
 impl Converter<'_> {
     /// `example.com, www.example.com`, `:8080`, `http://example.com`, `localhost:2015`.
-    fn addresses(&mut self, block: &Node, adopted: &mut Adopted) {
+    fn addresses(&mut self, block: &CaddyLine, adopted: &mut Adopted) {
         for address in
             block.words.iter().flat_map(|word| word.split(',')).map(str::trim).filter(|word| !word.is_empty())
         {
@@ -120,7 +140,7 @@ impl Converter<'_> {
         self.site.notes.carried(&block.source);
     }
 
-    fn directives(&mut self, nodes: &[Node], when: &When, adopted: &mut Adopted) {
+    fn directives(&mut self, nodes: &[CaddyLine], when: &When, adopted: &mut Adopted) {
         for node in nodes.iter().filter(|node| node.word(0).starts_with('@')) {
             let conditions = matcher(node);
             self.site.notes.carried(&node.source);
@@ -132,7 +152,7 @@ impl Converter<'_> {
     }
 
     /// The conditions of a directive: its matcher, in the block's own.
-    fn when(&self, node: &Node, when: &When) -> Result<(When, usize), String> {
+    fn when(&self, node: &CaddyLine, when: &When) -> Result<(When, usize), String> {
         let word = node.word(1);
         let own = if word.starts_with('@') {
             match self.matchers.iter().find(|(name, _)| name == word) {
@@ -149,7 +169,7 @@ impl Converter<'_> {
         Ok((both(when, own)?, 2))
     }
 
-    fn directive(&mut self, node: &Node, outer: &When, adopted: &mut Adopted) {
+    fn directive(&mut self, node: &CaddyLine, outer: &When, adopted: &mut Adopted) {
         let name = node.word(0);
         // The first argument of these is no matcher although it begins with a slash.
         let takes_path = node.words.len() == 2 && matches!(name, "root" | "rewrite" | "uri" | "log");
@@ -189,7 +209,7 @@ impl Converter<'_> {
         }
     }
 
-    fn other(&mut self, node: &Node) {
+    fn other(&mut self, node: &CaddyLine) {
         let find = |table: &[(&str, &'static str)]| {
             table.iter().find(|(known, _)| *known == node.word(0)).map(|(_, why)| *why)
         };
@@ -209,7 +229,7 @@ impl Converter<'_> {
     }
 
     /// What only some may see is closed until its owner says who.
-    fn closed(&mut self, node: &Node, when: When) {
+    fn closed(&mut self, node: &CaddyLine, when: When) {
         self.action(&node.source, when, vec![("deny", Toml::Switch(true))]);
         let why = if node.word(0) == "forward_auth" {
             "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all requests are refused"
@@ -220,18 +240,17 @@ impl Converter<'_> {
         self.site.notes.lost(&node.whole(), why);
     }
 
-    fn root(&mut self, node: &Node, when: &When, args: &[String]) {
+    fn root(&mut self, node: &CaddyLine, when: &When, args: &[String]) {
         let root = args.first().cloned().unwrap_or_default();
         if !when.is_empty() || root.contains('{') {
-            let why =
-                "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+            let why = ONE_FOLDER;
             return self.site.notes.lost(&node.source, why);
         }
         self.site.root = Some(root);
         self.site.notes.carried(&node.source);
     }
 
-    fn file_server(&mut self, node: &Node, when: &When) {
+    fn file_server(&mut self, node: &CaddyLine, when: &When) {
         self.serves_files = true;
         self.site.notes.carried(&node.source);
         if node.words.iter().any(|word| word == "browse")
@@ -270,7 +289,7 @@ impl Converter<'_> {
         }
     }
 
-    fn php(&mut self, node: &Node, args: &[String]) {
+    fn php(&mut self, node: &CaddyLine, args: &[String]) {
         let addresses: Vec<String> = args.iter().map(|arg| arg.replace("unix//", "unix:/")).collect();
         if self.options.keep_fpm && node.word(0) == "php_fastcgi" && !addresses.is_empty() {
             self.site.php = Php::Fastcgi(addresses);
@@ -292,7 +311,7 @@ impl Converter<'_> {
                         .set(&format!("php.env.{}", crate::write::name(inner.word(1))), inner.word(2));
                     self.site.notes.carried(&inner.source);
                 }
-                "try_files" => self.try_files(inner, &inner.words[1..].to_vec()),
+                "try_files" => self.try_files(inner, &inner.words[1..]),
                 "root" => {
                     self.site.settings.set("php.fastcgi_root", inner.word(1));
                     self.site.notes.carried(&inner.source);
@@ -322,7 +341,7 @@ impl Converter<'_> {
         }
     }
 
-    fn try_files(&mut self, node: &Node, args: &[String]) {
+    fn try_files(&mut self, node: &CaddyLine, args: &[String]) {
         let fallback = args.last().map(String::as_str).unwrap_or_default();
         let script = fallback.split(['?', '{']).next().unwrap_or_default();
         let odd = args
@@ -342,7 +361,7 @@ impl Converter<'_> {
         }
     }
 
-    fn redirect(&mut self, node: &Node, when: When, args: &[String]) {
+    fn redirect(&mut self, node: &CaddyLine, when: When, args: &[String]) {
         let status = match args.get(1).map_or("", String::as_str) {
             "permanent" | "301" => 301,
             "" | "temporary" | "302" => 302,
@@ -369,7 +388,7 @@ impl Converter<'_> {
         }
     }
 
-    fn rewrite(&mut self, node: &Node, when: When, args: &[String]) {
+    fn rewrite(&mut self, node: &CaddyLine, when: When, args: &[String]) {
         match target(args.first().map_or("", String::as_str)).filter(|to| to.starts_with('/')) {
             Some(to) if when.is_empty() && to.ends_with(".php?") => {
                 self.site.settings.set("front_controller", to.trim_end_matches('?'));
@@ -380,7 +399,7 @@ impl Converter<'_> {
         }
     }
 
-    fn respond(&mut self, node: &Node, when: When, args: &[String]) {
+    fn respond(&mut self, node: &CaddyLine, when: When, args: &[String]) {
         let (text, status) = match args {
             [one] => match one.parse::<u64>() {
                 Ok(status) => (String::new(), status),
@@ -400,7 +419,7 @@ impl Converter<'_> {
     }
 
     /// `header [matcher] Name value`, or a block of such lines; `-Name`, `+Name`, `?Name`.
-    fn header(&mut self, node: &Node, when: When, args: &[String]) {
+    fn header(&mut self, node: &CaddyLine, when: When, args: &[String]) {
         let lines: Vec<(Source, Vec<String>)> = match args {
             [] => node.block.iter().map(|inner| (inner.source.clone(), inner.words.clone())).collect(),
             args => vec![(node.source.clone(), args.to_vec())],
@@ -443,95 +462,35 @@ impl Converter<'_> {
     }
 
     /// A block of directives for some requests.
-    fn handle(&mut self, node: &Node, when: &When, strips: bool, adopted: &mut Adopted) {
+    fn handle(&mut self, node: &CaddyLine, when: &When, strips: bool, adopted: &mut Adopted) {
         let proxy = node.block.iter().find(|inner| inner.word(0) == "reverse_proxy");
         match proxy {
             Some(proxy) if strips => {
                 let args: Vec<String> =
                     proxy.words.iter().skip(1).filter(|word| !word.starts_with('@')).cloned().collect();
                 self.proxy(proxy, when, &args, true);
-                let rest: Vec<Node> =
+                let rest: Vec<CaddyLine> =
                     node.block.iter().filter(|inner| inner.word(0) != "reverse_proxy").cloned().collect();
                 self.directives(&rest, when, adopted);
             }
             _ if strips && node.block.iter().any(|inner| matches!(inner.word(0), "file_server" | "root")) => {
-                let why =
-                    "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+                let why = ONE_FOLDER;
                 self.site.notes.lost(&node.whole(), why);
             }
             _ => self.directives(&node.block, when, adopted),
         }
     }
 
-    fn proxy(&mut self, node: &Node, when: &When, args: &[String], strips: bool) {
+    fn proxy(&mut self, node: &CaddyLine, when: &When, args: &[String], strips: bool) {
         let mut to: Vec<String> = args.iter().map(|arg| upstream(arg)).collect();
         let mut keys: Vec<(&'static str, Toml)> = Vec::new();
-        let mut caveat = None;
         for inner in node.block.iter().flat_map(|inner| [inner].into_iter().chain(&inner.block)) {
-            match inner.word(0) {
-                "to" => to.extend(inner.words.iter().skip(1).map(|arg| upstream(arg))),
-                "header_up" if inner.word(1).eq_ignore_ascii_case("host") => {
-                    let host = inner.word(2);
-                    let host = if host.contains("upstream") {
-                        "application"
-                    } else if host.contains('{') {
-                        "visitor"
-                    } else {
-                        host
-                    };
-                    keys.push(("host", host.into()));
-                }
-                "header_up"
-                    if inner.word(1).to_ascii_lowercase().starts_with("x-")
-                        || inner.word(1).starts_with('-') =>
-                {
-                    self.site.notes.needless(
-                        &inner.source,
-                        "an application gets the client's address, the host and the scheme",
-                    );
-                    continue;
-                }
-                "dial_timeout" => keys.push(("connect_timeout", inner.word(1).into())),
-                "response_header_timeout" => keys.push(("response_timeout", inner.word(1).into())),
-                "read_timeout" => keys.push(("read_timeout", inner.word(1).into())),
-                "tls_trust_pool" | "tls_trusted_ca_certs" => {
-                    keys.push(("ca", inner.words.last().cloned().unwrap_or_default().into()))
-                }
-                "transport"
-                | "tls"
-                | "flush_interval"
-                | "lb_policy"
-                | "health_uri"
-                | "health_interval"
-                | "health_timeout"
-                | "health_status"
-                | "fail_duration"
-                | "max_fails"
-                | "lb_try_duration"
-                | "lb_try_interval"
-                | "keepalive"
-                | "versions"
-                | "unhealthy_status"
-                | "trusted_proxies"
-                | "buffer_requests"
-                | "keepalive_idle_conns"
-                | "compression" => {
-                    self.site.notes.needless(
-                        &inner.source,
-                        "the copy with the fewest requests gets the next; one that fails rests",
-                    );
-                    continue;
-                }
-                _ => {
-                    caveat = Some("see the comments at the site for what this proxy lacks".to_owned());
-                    self.site.notes.lost(
-                        &inner.whole(),
-                        "requests and responses of an application are passed as they are",
-                    );
-                    continue;
-                }
+            if inner.word(0) == "to" {
+                to.extend(inner.words.iter().skip(1).map(|arg| upstream(arg)));
+                self.site.notes.carried(&inner.source);
+            } else {
+                keys.extend(self.proxy_option(inner));
             }
-            self.site.notes.carried(&inner.source);
         }
         let paths = match when.as_slice() {
             [] => vec!["/".to_owned()],
@@ -542,24 +501,56 @@ impl Converter<'_> {
         let is_odd =
             |path: &String| path.trim_end_matches('*').contains('*') || to.iter().any(|to| to.contains('{'));
         if paths.is_empty() || to.is_empty() || paths.iter().any(is_odd) {
-            return self.site.notes.lost(
-                &node.source,
-                "`proxy.path` is a path, or with a slash at its end all below it; `proxy.to` has URLs",
-            );
+            let why = "`proxy.path` is a path, or with a slash at its end all below it; `proxy.to` has URLs";
+            return self.site.notes.lost(&node.source, why);
         }
         self.site.notes.carried(&node.source);
         for path in paths {
             let path = if path == "*" { "/" } else { path.trim_end_matches('*') };
-            let mut all = vec![("path", Toml::Text(path.to_owned()))];
-            all.push(("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to.clone()) }));
+            let mut all = vec![("path", Toml::Text(path.to_owned())), ("to", Toml::one_or_list(to.clone()))];
             all.extend((strips && path != "/").then_some(("strip", Toml::Switch(true))));
             all.extend(keys.iter().cloned());
-            self.site.proxy(Block { source: node.source.clone(), keys: all, caveat: caveat.clone() });
+            self.site.proxy(Block { source: node.source.clone(), keys: all, caveat: None });
         }
     }
 
+    /// An option of `reverse_proxy`, or of its transport, as a key of a proxy.
+    fn proxy_option(&mut self, option: &CaddyLine) -> Option<(&'static str, Toml)> {
+        let (name, first) = (option.word(0), option.word(1));
+        let key = match name {
+            "header_up" if first.eq_ignore_ascii_case("host") => match option.word(2) {
+                host if host.contains("upstream") => ("host", "application".into()),
+                host if host.contains('{') => ("host", "visitor".into()),
+                host => ("host", host.into()),
+            },
+            "dial_timeout" => ("connect_timeout", first.into()),
+            "response_header_timeout" => ("response_timeout", first.into()),
+            "read_timeout" => ("read_timeout", first.into()),
+            "tls_trust_pool" | "tls_trusted_ca_certs" => {
+                ("ca", option.words.last().cloned().unwrap_or_default().into())
+            }
+            "header_up" if first.to_ascii_lowercase().starts_with("x-") || first.starts_with('-') => {
+                let why = "an application gets the client's address, the host and the scheme";
+                self.site.notes.needless(&option.source, why);
+                return None;
+            }
+            _ if PROXY_OPTIONS.contains(&name) => {
+                let why = "the copy with the fewest requests gets the next; one that fails rests";
+                self.site.notes.needless(&option.source, why);
+                return None;
+            }
+            _ => {
+                let why = "requests and responses of an application are passed as they are";
+                self.site.notes.lost(&option.whole(), why);
+                return None;
+            }
+        };
+        self.site.notes.carried(&option.source);
+        Some(key)
+    }
+
     /// `handle_errors { rewrite * /404.html; file_server }`
-    fn errors(&mut self, node: &Node) {
+    fn errors(&mut self, node: &CaddyLine) {
         let page = node
             .block
             .iter()
@@ -589,7 +580,7 @@ impl Converter<'_> {
         }
     }
 
-    fn tls(&mut self, node: &Node, adopted: &mut Adopted) {
+    fn tls(&mut self, node: &CaddyLine, adopted: &mut Adopted) {
         match (node.word(1), node.word(2)) {
             ("internal", _) => {
                 adopted.settings.set("https.self_signed", Toml::Switch(true));
@@ -614,7 +605,7 @@ impl Converter<'_> {
         }
     }
 
-    fn log(&mut self, node: &Node, adopted: &mut Adopted) {
+    fn log(&mut self, node: &CaddyLine, adopted: &mut Adopted) {
         let output = node.block.iter().find(|inner| inner.word(0) == "output" && inner.word(1) == "file");
         match output {
             Some(output) if adopted.settings.get("log.access").is_none() => {
@@ -631,7 +622,7 @@ impl Converter<'_> {
 }
 
 /// The conditions of a named matcher.
-fn matcher(node: &Node) -> Result<When, String> {
+fn matcher(node: &CaddyLine) -> Result<When, String> {
     let lines: Vec<Vec<String>> = if node.words.len() > 1 {
         vec![node.words[1..].to_vec()]
     } else {

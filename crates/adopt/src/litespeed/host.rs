@@ -1,8 +1,8 @@
 //! A virtual host of OpenLiteSpeed.
 
-use super::lex::Node;
+use super::lex::Entry;
 use crate::pattern;
-use crate::value::{Adopted, Block, Options, Php, Site, Toml};
+use crate::value::{Adopted, Block, ONE_FOLDER, Options, Php, Site, Toml};
 
 /// What the variables of a configuration stand for.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +24,8 @@ impl Names {
     }
 }
 
-const FOLDER: &str = "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
-
 /// Converts the content of a virtual host.
-pub fn of_nodes(site: &mut Site, nodes: &[Node], names: &Names, options: &Options, adopted: &mut Adopted) {
+pub fn of_nodes(site: &mut Site, nodes: &[Entry], names: &Names, options: &Options, adopted: &mut Adopted) {
     // Without a script handler of its own, a virtual host has the server's.
     if site.php == Php::Off {
         site.php = Php::Own;
@@ -85,7 +83,7 @@ pub fn of_nodes(site: &mut Site, nodes: &[Node], names: &Names, options: &Option
     }
 }
 
-fn hosts_own(site: &mut Site, node: &Node) {
+fn hosts_own(site: &mut Site, node: &Entry) {
     let is_on = |key: &str| node.get(key) == "1";
     if is_on("enablehotlinkctrl") {
         site.notes.lost(
@@ -100,7 +98,7 @@ fn hosts_own(site: &mut Site, node: &Node) {
 }
 
 /// PHP by LSAPI is the server's own; another program is an application.
-fn processor(site: &mut Site, node: &Node, options: &Options) {
+fn processor(site: &mut Site, node: &Entry, options: &Options) {
     let address = node.get("address").replace("UDS:/", "unix:").replace("uds:/", "unix:");
     match node.get("type") {
         "fcgi" if options.keep_fpm && !address.is_empty() => {
@@ -119,7 +117,7 @@ fn processor(site: &mut Site, node: &Node, options: &Options) {
 }
 
 /// Lines of `php_admin_value memory_limit 256M`.
-fn ini(site: &mut Site, node: &Node) {
+fn ini(site: &mut Site, node: &Entry) {
     for inner in &node.inner {
         let (key, value) = inner.value.split_once(char::is_whitespace).unwrap_or((&inner.value, ""));
         if key == "open_basedir" {
@@ -139,7 +137,7 @@ fn ini(site: &mut Site, node: &Node) {
     site.notes.carried(&node.source);
 }
 
-fn rewrite(site: &mut Site, node: &Node) {
+fn rewrite(site: &mut Site, node: &Entry) {
     let is_off = node.get("enable") == "0";
     if node.get("autoloadhtaccess") == "0" {
         site.settings.set("htaccess", "off");
@@ -166,7 +164,7 @@ fn rewrite(site: &mut Site, node: &Node) {
 }
 
 /// `context /path/ { type ...; location ... }`
-fn context(site: &mut Site, node: &Node, nodes: &[Node], names: &Names) {
+fn context(site: &mut Site, node: &Entry, nodes: &[Entry], names: &Names) {
     let uri = node.value.clone();
     let root = site.root.clone().unwrap_or_default();
     let when = match uri.strip_prefix("exp:") {
@@ -183,22 +181,7 @@ fn context(site: &mut Site, node: &Node, nodes: &[Node], names: &Names) {
         caveat: None,
     };
     match node.get("type").to_ascii_lowercase().as_str() {
-        "redirect" => {
-            let status = node.get("statuscode").parse::<u64>().unwrap_or(302);
-            let to = node.get("location");
-            if matches!(status, 301 | 302 | 303 | 307 | 308)
-                && (to.starts_with('/') || to.starts_with("http"))
-            {
-                let to =
-                    if to.ends_with('/') && uri.ends_with('/') { format!("{to}$1") } else { to.to_owned() };
-                let status = (status != 301).then_some(("status", Toml::Number(status)));
-                site.rules.push(rule([("redirect", Toml::Text(to))].into_iter().chain(status).collect()));
-                return site.notes.carried(&node.whole());
-            }
-            return site
-                .notes
-                .lost(&node.whole(), "a redirect leads to a path or a URL, with 301, 302, 303, 307 or 308");
-        }
+        "redirect" => return redirect(site, node, &uri, rule),
         "proxy" | "webserver" => return proxy(site, node, nodes, &uri),
         "cgi" | "servlet" | "appserver" | "lsapi" | "fcgi" => {
             let why = "Millrace starts no other programs: let the application have a server of its own, and name it in [[site.proxy]]";
@@ -214,24 +197,12 @@ fn context(site: &mut Site, node: &Node, nodes: &[Node], names: &Names) {
         return site.notes.needless(&node.whole(), "`https.acme` answers certificate authorities by itself");
     }
     if !is_own {
-        return site.notes.lost(&node.whole(), FOLDER);
+        return site.notes.lost(&node.whole(), ONE_FOLDER);
     }
     if node.get("allowbrowse") == "0" {
         site.rules.push(rule(vec![("deny", Toml::Switch(true))]));
     }
-    let headers = node.get("extraheaders").to_owned();
-    for line in headers.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let line =
-            line.trim_start_matches("Header ").trim_start_matches("always ").trim_start_matches("set ");
-        let (name, value) = line.split_once([':', ' ']).unwrap_or((line, ""));
-        let table = Toml::Table(vec![(name.trim().to_owned(), value.trim().trim_matches('"').into())]);
-        site.rules.push(rule(vec![("set_header", table)]));
-    }
-    if let Some(expires) =
-        node.get("expiresdefault").strip_prefix('A').and_then(|text| text.parse::<u64>().ok())
-    {
-        site.rules.push(rule(vec![("expires", format!("{expires}s").into())]));
-    }
+    site.rules.extend(effects(node).into_iter().map(|key| rule(vec![key])));
     if !node.get("realm").is_empty() {
         // Closed until its owner names the file of users.
         site.rules.push(rule(vec![("deny", Toml::Switch(true))]));
@@ -253,7 +224,36 @@ fn context(site: &mut Site, node: &Node, nodes: &[Node], names: &Names) {
     site.notes.carried(&node.whole());
 }
 
-fn proxy(site: &mut Site, node: &Node, nodes: &[Node], uri: &str) {
+/// A context of type `redirect`.
+fn redirect(site: &mut Site, node: &Entry, uri: &str, rule: impl Fn(Vec<(&'static str, Toml)>) -> Block) {
+    let status = node.get("statuscode").parse::<u64>().unwrap_or(302);
+    let to = node.get("location");
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) || !(to.starts_with('/') || to.starts_with("http")) {
+        let why = "a redirect leads to a path or a URL, with 301, 302, 303, 307 or 308";
+        return site.notes.lost(&node.whole(), why);
+    }
+    let to = if to.ends_with('/') && uri.ends_with('/') { format!("{to}$1") } else { to.to_owned() };
+    let status = (status != 301).then_some(("status", Toml::Number(status)));
+    site.rules.push(rule([("redirect", Toml::Text(to))].into_iter().chain(status).collect()));
+    site.notes.carried(&node.whole());
+}
+
+/// Header fields and expiry of a context.
+fn effects(node: &Entry) -> Vec<(&'static str, Toml)> {
+    let mut effects = Vec::new();
+    for line in node.get("extraheaders").lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let line =
+            line.trim_start_matches("Header ").trim_start_matches("always ").trim_start_matches("set ");
+        let (name, value) = line.split_once([':', ' ']).unwrap_or((line, ""));
+        let field = (name.trim().to_owned(), value.trim().trim_matches('"').into());
+        effects.push(("set_header", Toml::Table(vec![field])));
+    }
+    let seconds = node.get("expiresdefault").strip_prefix('A').and_then(|text| text.parse::<u64>().ok());
+    effects.extend(seconds.map(|seconds| ("expires", format!("{seconds}s").into())));
+    effects
+}
+
+fn proxy(site: &mut Site, node: &Entry, nodes: &[Entry], uri: &str) {
     let handler = node.get("handler");
     let processor = nodes.iter().find(|other| other.is("extprocessor") && other.value == handler);
     let address = processor.map(|processor| processor.get("address")).unwrap_or_default();
@@ -272,7 +272,7 @@ fn proxy(site: &mut Site, node: &Node, nodes: &[Node], uri: &str) {
 }
 
 /// `accessControl { allow 10.0.0.0/8; deny ALL }`
-fn access(site: &mut Site, node: &Node, when: &[(&'static str, Toml)]) {
+fn access(site: &mut Site, node: &Entry, when: &[(&'static str, Toml)]) {
     let list = |name: &str| -> Vec<String> {
         let words = node.get(name).split([',', ' ']).map(|word| word.trim().trim_end_matches('T').to_owned());
         words.filter(|word| !word.is_empty()).collect()
@@ -292,7 +292,7 @@ fn access(site: &mut Site, node: &Node, when: &[(&'static str, Toml)]) {
 }
 
 /// `errorpage 404 { url /404.html }`
-fn error_page(site: &mut Site, node: &Node) {
+fn error_page(site: &mut Site, node: &Entry) {
     let url = node.get("url");
     if !url.starts_with('/') {
         return site.notes.lost(&node.whole(), "an error page is a path of the site");
@@ -302,7 +302,7 @@ fn error_page(site: &mut Site, node: &Node) {
     site.notes.carried(&node.whole());
 }
 
-fn index(site: &mut Site, node: &Node) {
+fn index(site: &mut Site, node: &Entry) {
     let known = ["index.php", "index.html", "index.htm"];
     match node
         .get("indexfiles")
@@ -316,7 +316,7 @@ fn index(site: &mut Site, node: &Node) {
 }
 
 /// A log. Millrace has one for all sites: the first.
-pub fn log(node: &Node, root: &str, adopted: &mut Adopted) {
+pub fn log(node: &Entry, root: &str, adopted: &mut Adopted) {
     let key = if node.is("accesslog") { "log.access" } else { "log.error" };
     let file = node.value.replace("$SERVER_ROOT", root);
     if file.is_empty() {

@@ -8,15 +8,15 @@ use crate::value::{Place, Source};
 
 /// A name with its value, or a block.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct Entry {
     /// In lower case.
     pub name: String,
     pub value: String,
-    pub inner: Vec<Node>,
+    pub inner: Vec<Entry>,
     pub source: Source,
 }
 
-impl Node {
+impl Entry {
     pub fn is(&self, name: &str) -> bool {
         self.name == name
     }
@@ -41,10 +41,10 @@ impl Node {
 ///
 /// # Errors
 /// It can't be read, or a block is not closed.
-pub fn read(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
+pub fn read(path: &Path, files: &dyn Files) -> Result<Vec<Entry>, String> {
     let text = files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let file: Arc<str> = path.to_string_lossy().into();
-    let mut open: Vec<(Node, Vec<Node>)> = Vec::new();
+    let mut open: Vec<(Entry, Vec<Entry>)> = Vec::new();
     let mut nodes = Vec::new();
     let mut lines = (1..).zip(text.lines());
     while let Some((number, line)) = lines.next() {
@@ -73,7 +73,7 @@ pub fn read(path: &Path, files: &dyn Files) -> Result<Vec<Node>, String> {
                 .collect::<Vec<_>>()
                 .join("\n");
         }
-        let node = Node { name, value, inner: Vec::new(), source };
+        let node = Entry { name, value, inner: Vec::new(), source };
         match opens {
             true if open.len() > 16 => {
                 return Err(format!("{}: blocks nested more than 16 deep", node.source.place));

@@ -59,17 +59,17 @@ const KNOWN_INCLUDES: &[(&str, &str)] = &[
 /// The file can't be read, or is no configuration.
 pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<Directive>, String> {
     let base = path.parent().unwrap_or(Path::new("")).to_owned();
-    Reader { files, base: &base, notes }.file(path, 0)
+    Includes { files, base: &base, notes }.file(path, 0)
 }
 
-struct Reader<'a> {
+struct Includes<'a> {
     files: &'a dyn Files,
     /// The folder of the first file: names of included files start there.
     base: &'a Path,
     notes: &'a mut Notes,
 }
 
-impl Reader<'_> {
+impl Includes<'_> {
     fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
         let text =
             self.files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

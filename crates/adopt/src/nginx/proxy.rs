@@ -44,59 +44,52 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
             .lost(source, "`proxy.to` takes URLs without variables, like \"http://127.0.0.1:3000\"");
     };
     let strips = path.as_deref().is_some_and(|path| path != prefix);
+    if strips && matches!(location.kind, Kind::Exact(_)) {
+        return server
+            .site
+            .notes
+            .lost(source, "a single path goes to the same path: let the application answer it");
+    }
     let base = if strips { path.unwrap_or_default() } else { String::new() };
     let base = base.trim_end_matches('/');
-    let to: Vec<String> = to
-        .into_iter()
-        .map(|to| {
-            if to.starts_with("unix:") && !base.is_empty() {
-                format!("{to}:{base}")
-            } else {
-                format!("{to}{base}")
-            }
-        })
-        .collect();
-    let inside =
-        |name: &str| location.directive.inner().iter().filter(|inner| inner.name == name).collect::<Vec<_>>();
-    let mut keys = vec![("to", if to.len() == 1 { Toml::Text(to[0].clone()) } else { Toml::List(to) })];
-    if strips && prefix != "/" {
-        keys.push(("strip", Toml::Switch(true)));
-    }
-    let fields = inside("proxy_set_header").into_iter().chain(server.proxy_fields());
-    let host = fields
-        .into_iter()
-        .find(|field| field.arg(0).eq_ignore_ascii_case("host"))
-        .map(|field| field.arg(1).to_owned());
-    match host.as_deref() {
-        None | Some("$proxy_host") => keys.push(("host", "application".into())),
-        Some(host) if !host.contains('$') => keys.push(("host", host.into())),
-        Some(_) => {}
-    }
-    for (name, key) in [("proxy_connect_timeout", "connect_timeout"), ("proxy_read_timeout", "read_timeout")]
-    {
-        if let Some(time) = inside(name)
-            .first()
-            .and_then(|inner| duration(inner.arg(0)))
-            .filter(|time| time != "60s" && time != "0")
-        {
-            keys.push((key, time.clone().into()));
-            if key == "read_timeout" {
-                keys.push(("response_timeout", time.into()));
-            }
-        }
-    }
-    if let Some(ca) = inside("proxy_ssl_trusted_certificate").first() {
-        keys.push(("ca", server.http.file(ca.arg(0)).into()));
-    }
+    let colon = |to: &str| if to.starts_with("unix:") && !base.is_empty() { ":" } else { "" };
+    let to: Vec<String> = to.into_iter().map(|to| format!("{to}{}{base}", colon(&to))).collect();
+    let mut keys = vec![("to", Toml::one_or_list(to))];
+    keys.extend((strips && prefix != "/").then_some(("strip", Toml::Switch(true))));
+    keys.extend(options(server, location));
     server.site.notes.carried(source);
     let paths = match &location.kind {
-        Kind::Exact(path) if !strips => vec![path.clone()],
+        Kind::Exact(path) => vec![path.clone()],
         _ => crate::listen::proxy_paths(&prefix, strips),
     };
     for path in paths {
         let keys = [("path", Toml::Text(path))].into_iter().chain(keys.clone()).collect();
         server.site.proxy(Block { source: source.clone(), keys, caveat: None });
     }
+}
+
+/// What the other directives of a location say about its application.
+fn options(server: &Server<'_>, location: &Location<'_>) -> Vec<(&'static str, Toml)> {
+    let inside =
+        |name: &'static str| location.directive.inner().iter().filter(move |inner| inner.name == name);
+    let mut keys = Vec::new();
+    let mut fields = inside("proxy_set_header").chain(server.proxy_fields());
+    match fields.find(|field| field.arg(0).eq_ignore_ascii_case("host")).map(|field| field.arg(1)) {
+        None | Some("$proxy_host") => keys.push(("host", "application".into())),
+        Some(host) if !host.contains('$') => keys.push(("host", host.into())),
+        Some(_) => {}
+    }
+    let time = |name| {
+        let time = inside(name).next().and_then(|inner| duration(inner.arg(0)));
+        time.filter(|time| time != "60s" && time != "0").map(Toml::Text)
+    };
+    keys.extend(time("proxy_connect_timeout").map(|time| ("connect_timeout", time)));
+    if let Some(time) = time("proxy_read_timeout") {
+        keys.extend([("read_timeout", time.clone()), ("response_timeout", time)]);
+    }
+    let ca = inside("proxy_ssl_trusted_certificate").next();
+    keys.extend(ca.map(|ca| ("ca", server.http.file(ca.arg(0)).into())));
+    keys
 }
 
 /// The URLs without their path, and the path.

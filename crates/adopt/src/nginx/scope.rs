@@ -3,10 +3,7 @@
 use super::lex::Directive;
 use super::server::Server;
 use super::table::{self, LOST, NEEDLESS};
-use crate::value::{Block, Notes, Site, Source, Toml};
-
-/// Conditions of a rule.
-pub type When = Vec<(&'static str, Toml)>;
+use crate::value::{Block, Notes, Site, Source, Toml, When};
 
 /// The directives of one server or location that become one rule each, collected.
 #[derive(Default)]
@@ -221,14 +218,13 @@ impl Scope {
     fn fold_expiry(&mut self) {
         let Some(expires) = self.expires.as_deref().and_then(seconds) else { return };
         let lists = self.always.iter_mut().chain(&mut self.successful);
-        for (name, value) in lists.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
+        for (_, value) in lists.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
             if let Toml::Text(text) = value
                 && !text.contains("max-age")
             {
                 *text = format!("max-age={expires}, {text}");
             }
             self.expires = None;
-            let _ = name;
         }
     }
 

@@ -3,9 +3,9 @@
 use super::lex::Directive;
 use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
-use super::scope::{self, Scope, When};
+use super::scope::{self, Scope};
 use super::{Http, php, proxy};
-use crate::value::{Adopted, Block, Php, Site, Toml};
+use crate::value::{Adopted, Block, Php, Site, Toml, When};
 use crate::{listen, pattern};
 
 /// What is collected of a server before its rules have an order.
@@ -21,14 +21,14 @@ pub struct Server<'a> {
     pub bypass: Vec<String>,
     /// Whether an earlier location runs some of the scripts that a later one refuses.
     pub has_chosen_scripts: bool,
-    effects: Vec<(Rank, Block)>,
+    effects: Vec<(Precedence, Block)>,
     /// Before locations are looked for: redirects and rewrites of the server.
     pub early: Vec<Block>,
-    actions: Vec<(Rank, Block)>,
+    actions: Vec<(Precedence, Block)>,
 }
 
 /// Which location decides: lower ones before higher ones.
-type Rank = (u8, usize);
+type Precedence = (u8, usize);
 
 /// Converts a server, and adds it.
 pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopted) {
@@ -311,7 +311,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn location(&mut self, location: &Location<'a>, rank: Rank) {
+    fn location(&mut self, location: &Location<'a>, rank: Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
         let is_challenge =
