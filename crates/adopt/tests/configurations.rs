@@ -217,3 +217,39 @@ fn is_toml_or_error(format: millrace_adopt::Format, path: &Path, text: String) {
         assert_eq!(syntax, None, "{}:\n{}\n{toml}", path.display(), files.1);
     }
 }
+
+/// Each line with a directive is in one of the three lists, alone or in its block.
+#[test]
+fn nothing_is_dropped_silently() {
+    let mut missing = Vec::new();
+    for (dir, ending) in
+        [("nginx", "conf"), ("apache", "conf"), ("caddy", "Caddyfile"), ("litespeed", "conf")]
+    {
+        for path in files(Path::new(dir), ending) {
+            let notes = convert(&path, &Options::default()).all_notes();
+            let told =
+                notes.needless.iter().chain(&notes.lost).map(|note| &note.source).chain(&notes.carried);
+            let told: Vec<_> = told.filter(|source| *source.place.file == *path.to_string_lossy()).collect();
+            let text = Tests.read(&path).unwrap();
+            let mut in_value = false;
+            for (number, line) in (1..).zip(text.lines()) {
+                let words: Vec<&str> =
+                    line.split(|c: char| c.is_whitespace() || ";{}<>".contains(c)).collect();
+                let Some(first) = words.iter().find(|word| !word.is_empty()) else { continue };
+                // Values of several lines are told with their first one.
+                let is_inside = in_value;
+                in_value = (in_value || line.contains("<<<")) && !first.starts_with("END_");
+                let is_address = first.ends_with("example.com,");
+                let is_no_directive =
+                    is_inside || is_address || first.starts_with(['#', '/', '\'', '"', '$']);
+                let name = first.to_ascii_lowercase();
+                let in_block = |text: &str| text.contains('{') && text.to_ascii_lowercase().contains(&name);
+                let is_told = told.iter().any(|source| source.place.line == number || in_block(&source.text));
+                if !is_no_directive && !is_told {
+                    missing.push(format!("{}:{number}: {line}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}

@@ -110,11 +110,12 @@ impl ItemReader<'_> {
                     self.notes.carried(&source);
                 }
                 (name, Some(inner)) if modules::is_condition(name) => {
-                    self.notes.carried(&source);
                     if self.holds(name, &args) {
+                        self.notes.carried(&source);
                         all.extend(self.items(inner, file, depth)?);
                     } else {
-                        self.notes.needless(&source, "the condition does not hold here");
+                        let text = format!("{} {{ {}}}", source.text, written(&inner));
+                        self.notes.needless(&Source { text, ..source }, "the condition does not hold here");
                     }
                 }
                 (_, inner) => {
@@ -177,4 +178,13 @@ impl ItemReader<'_> {
             .iter()
             .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
     }
+}
+
+/// Items as they are written, in one line.
+fn written(items: &[lines::Item]) -> String {
+    let text = |item: &lines::Item| match item {
+        lines::Item::Directive(line) => format!("{} {}; ", line.name, line.rest),
+        lines::Item::Section(line, inner) => format!("{} {} {{ {}}} ", line.name, line.rest, written(inner)),
+    };
+    items.iter().map(text).collect()
 }

@@ -143,7 +143,7 @@ impl Converter<'_> {
     fn directives(&mut self, nodes: &[CaddyLine], when: &When, adopted: &mut Adopted) {
         for node in nodes.iter().filter(|node| node.word(0).starts_with('@')) {
             let conditions = matcher(node);
-            self.site.notes.carried(&node.source);
+            self.site.notes.carried(&node.whole());
             self.matchers.push((node.word(0).to_owned(), conditions));
         }
         for node in nodes.iter().filter(|node| !node.word(0).starts_with('@')) {

@@ -74,6 +74,10 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
     for server in servers {
         server::convert(server, &http, &mut adopted);
     }
+    let told = adopted.all_notes();
+    for upstream in http.upstreams.iter().filter(|upstream| !told.carried.contains(&upstream.source)) {
+        adopted.notes.needless(&upstream.whole(), "no application is there: Millrace runs PHP itself");
+    }
     listen::widest(&mut adopted);
     Ok(adopted)
 }

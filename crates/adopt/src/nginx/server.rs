@@ -47,6 +47,7 @@ pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopt
         early: Vec::new(),
         actions: Vec::new(),
     };
+    server.site.notes.carried(&directive.source);
     names(directive, &mut server.site);
     server.find_locations(directive, None);
     server.server_scope(adopted);
