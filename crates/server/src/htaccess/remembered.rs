@@ -36,13 +36,15 @@ pub struct Verdicts<T> {
     by_name: HashMap<Box<[u8]>, Vec<Variant<T>>>,
 }
 
+/// A field that an evaluation has read, and its value; `None`: there was none.
+type ReadField = (Box<str>, Option<Box<[u8]>>);
+
 /// A verdict for some values of fields.
 #[derive(Debug)]
 struct Variant<T> {
     /// When it is forgotten, milliseconds of the clock.
     until: u64,
-    /// Fields that the evaluation has read; `None`: there was none.
-    fields: Box<[(Box<str>, Option<Box<[u8]>>)]>,
+    fields: Box<[ReadField]>,
     verdict: T,
 }
 
@@ -73,7 +75,7 @@ impl<T> Verdicts<T> {
     /// Adds a verdict that depends on the fields `reads`, and is valid until `until`.
     pub fn add(&mut self, request: &Request, path: &[u8], reads: Vec<String>, until: u64, verdict: T) {
         let values = |name: &String| field(request, name).map(Box::from);
-        let fields: Box<[(Box<str>, Option<Box<[u8]>>)]> =
+        let fields: Box<[ReadField]> =
             reads.iter().map(|name| (Box::from(name.as_str()), values(name))).collect();
         let length: usize = fields.iter().filter_map(|(_, value)| Some(value.as_ref()?.len())).sum();
         // A password does not stay in memory.
@@ -222,34 +224,36 @@ mod tests {
         Folder::compile(text.as_bytes())
     }
 
-    fn request(random: &mut Random) -> Request {
-        let method = random.one(&["GET", "GET", "GET", "HEAD", "POST"]);
-        let target = random.one(&["/a", "/a?x=1", "/a?x=2", "/b", "/c.html", "/%61"]);
-        let host = random.one(&["a.test", "b.test"]);
+    /// Number of choices that make a request.
+    const CHOICES: usize = 13;
+
+    fn request(choices: [usize; CHOICES]) -> Request {
+        let [method, target, host, length, client, local, scheme, fields @ ..] = choices;
+        let method = ["GET", "GET", "GET", "HEAD", "POST"][method % 5];
+        let target = ["/a", "/a?x=1", "/a?x=2", "/b", "/c.html", "/%61"][target % 6];
+        let host = ["a.test", "b.test"][host % 2];
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
-        for field in [
-            "X-A: 1",
-            "X-B: 1",
-            "User-Agent: phone",
-            "Cookie: lang=de",
-            "Cookie: lang=fr",
-            "Authorization: Basic YTpi",
-        ] {
-            if random.below(3) == 0 {
-                text.push_str(field);
-                text.push_str("\r\n");
-            }
+        let known = [
+            ["X-A: 1\r\n", "X-A: 2\r\n"],
+            ["X-B: 1\r\n", "x-b: 2\r\n"],
+            ["User-Agent: phone\r\n", "User-Agent: desk\r\n"],
+            ["Cookie: lang=de\r\n", "Cookie: lang=fr\r\n"],
+            ["Authorization: Basic YTpi\r\n", ""],
+            ["X-Other: 1\r\n", ""],
+        ];
+        for (field, choice) in known.iter().zip(fields) {
+            text.push_str(field.get(choice % 3).copied().unwrap_or_default());
         }
         if method == "POST" {
-            text.push_str(random.one(&["Content-Length: 2\r\n", "Content-Length: 9\r\n"]));
+            text.push_str(["Content-Length: 2\r\n", "Content-Length: 9\r\n"][length % 2]);
         }
         text.push_str("\r\n");
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
         let address = |text: &str| Some(text.parse::<SocketAddr>().unwrap());
-        let client = address(random.one(&["192.0.2.1:5", "192.0.2.2:5", "10.0.0.1:6"]));
-        let local = address(random.one(&["127.0.0.1:80", "127.0.0.1:81"]));
-        let scheme = random.one(&[Scheme::Http, Scheme::Https]);
+        let client = address(["192.0.2.1:5", "192.0.2.2:5", "10.0.0.1:6"][client % 3]);
+        let local = address(["127.0.0.1:80", "127.0.0.1:81"][local % 2]);
+        let scheme = [Scheme::Http, Scheme::Https][scheme % 2];
         Request::new(head, Ends { client, local, scheme, tls: None }, &[])
     }
 
@@ -299,13 +303,19 @@ mod tests {
             let random = &mut Random(seed);
             let mut disk = Disk(Arc::new(folder(random)), vec![]);
             let (mut verdicts, mut now) = (Verdicts::default(), 0);
+            let usual: [usize; CHOICES] = std::array::from_fn(|_| random.below(60));
             for _ in 0..40 {
                 if random.below(8) == 0 {
                     disk.1 = FILES.into_iter().filter(|_| random.below(2) == 0).collect();
                     now += super::super::folders::REVALIDATE;
                 }
                 now += random.below(20) as u64;
-                let request = request(random);
+                // Most requests are alike; the others differ in one thing.
+                let mut choices = usual;
+                if random.below(2) == 0 {
+                    choices[random.below(CHOICES)] = random.below(60);
+                }
+                let request = request(choices);
                 let path = if request.raw_path() == b"/%61" { b"/a" } else { request.raw_path() };
                 let (verdict, reads) = judged(&request, path, now, &disk);
                 match verdicts.find(&request, path, now) {
