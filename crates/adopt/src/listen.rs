@@ -36,8 +36,16 @@ pub fn proxy_paths(prefix: &str, strips: bool) -> Vec<String> {
     }
 }
 
-/// Removes addresses that another one covers: `:80` accepts the connections of `127.0.0.1:80`, too.
+/// Removes addresses that another one covers: `:80` accepts the connections of `127.0.0.1:80`, too. An address that one site has
+/// with TLS has it for all.
 pub fn widest(adopted: &mut Adopted) {
+    if let Some(Toml::List(secure)) = adopted.settings.get("https.listen").cloned()
+        && let Some((_, Toml::List(plain))) =
+            adopted.settings.0.iter_mut().find(|(name, _)| name == "server.listen")
+    {
+        plain.retain(|address| !secure.contains(address));
+    }
+    adopted.settings.0.retain(|(_, value)| *value != Toml::List(Vec::new()));
     for key in ["server.listen", "https.listen"] {
         let Some((_, Toml::List(list))) = adopted.settings.0.iter_mut().find(|(name, _)| name == key) else {
             continue;

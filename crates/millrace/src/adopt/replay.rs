@@ -254,8 +254,9 @@ impl Report {
             self.different,
             self.failed.len()
         );
-        match self.different + self.failed.len() {
-            0 => say(&summary),
+        match (self.different, self.failed.len()) {
+            (0, 0) => say(&summary),
+            (0, _) => Err(Failure::new(summary).next("are both servers running, at these addresses?")),
             _ => Err(Failure::new(summary).next("correct millrace.toml, and replay again")),
         }
     }
