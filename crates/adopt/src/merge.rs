@@ -20,6 +20,15 @@ pub fn merge(adopted: &mut Adopted) {
         redirect(&mut merged, site);
     }
     nameless(&mut merged);
+    let ends_elsewhere =
+        ["https.listen", "server.trusted_proxies"].iter().all(|key| adopted.settings.get(key).is_none());
+    for site in
+        merged.iter_mut().filter(|site| ends_elsewhere && site.settings.get("redirect.https").is_some())
+    {
+        let why = "it redirects to HTTPS, which a server before it ends: name that one with `server.trusted_proxies`, or visitors are \
+                   redirected for ever";
+        site.notes.lost(&site.source.clone(), why);
+    }
     adopted.sites = merged;
 }
 
