@@ -40,7 +40,7 @@ pub fn compare(before: &Answer, new: &Answer, after: &Answer, hosts: &[String]) 
         comparison.is_unsteady = true;
         return comparison;
     }
-    let mut add = |kind, text| comparison.differences.push(Difference { kind, text });
+    let mut add = |kind, text: String| comparison.differences.push(Difference { kind, text });
     if before.status != new.status {
         add("status", format!("{} -> {}", before.status, new.status));
         return comparison;
@@ -52,13 +52,13 @@ pub fn compare(before: &Answer, new: &Answer, after: &Answer, hosts: &[String]) 
             format!("{} -> {}", old_location.unwrap_or_default(), new_location.unwrap_or_default()),
         );
     }
-    if !same_type(before.content_type.as_deref(), new.content_type.as_deref()) {
-        let text = |answer: &Answer| answer.content_type.clone().unwrap_or_else(|| "none".to_owned());
-        add("type", format!("{} -> {}", text(before), text(new)));
-    }
     // The text of a redirect or an error is the server's own.
     if before.status != 200 {
         return comparison;
+    }
+    if !same_type(before.content_type.as_deref(), new.content_type.as_deref()) {
+        let text = |answer: &Answer| answer.content_type.clone().unwrap_or_else(|| "none".to_owned());
+        add("type", format!("{} -> {}", text(before), text(new)));
     }
     match same_content(&before.content, &new.content, &after.content) {
         Some(true) => {}

@@ -16,7 +16,9 @@ pub struct Host<'a> {
     /// `BalancerMember`s by the name of their balancer.
     balancers: Vec<(String, Vec<String>)>,
     effects: Vec<Block>,
+    /// Of rewrite rules, which Apache applies before `Redirect`.
     pub actions: Vec<Block>,
+    redirects: Vec<Block>,
     /// Access control of each section, and which of them decides.
     access: Vec<(SectionRank, bool, Vec<Block>)>,
     /// The most specific folder whose `AllowOverride` counts.
@@ -66,6 +68,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
         balancers: Vec::new(),
         effects: Vec::new(),
         actions: Vec::new(),
+        redirects: Vec::new(),
         access: Vec::new(),
         overrides: 0,
     };
@@ -81,7 +84,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
         // With mod_php nothing in a virtual host says that PHP runs.
         host.site.php = Php::Own;
     }
-    let Host { mut site, effects, actions, mut access, .. } = host;
+    let Host { mut site, effects, actions, redirects, mut access, .. } = host;
     // In Apache the last section decides about access; here the first rule.
     access.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
     // Of those for the whole site only the last counts.
@@ -92,7 +95,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
         !is_whole || number - 1 == whole
     });
     let access = access.into_iter().flat_map(|(.., rules)| rules);
-    site.rules = effects.into_iter().chain(actions).chain(access).collect();
+    site.rules = effects.into_iter().chain(actions).chain(redirects).chain(access).collect();
     adopted.sites.push(site);
 }
 
@@ -354,7 +357,7 @@ impl Host<'_> {
             keys.extend((status != 301).then_some(("status", Toml::Number(status))));
         }
         self.site.notes.carried(source);
-        self.actions.push(Block { source: source.clone(), keys, caveat: None });
+        self.redirects.push(Block { source: source.clone(), keys, caveat: None });
     }
 
     /// `Header [always] set Name "value"`
