@@ -14,6 +14,9 @@ pub struct Options {
 pub const ONE_FOLDER: &str =
     "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
 
+/// Added to the reason where the lost directives restrict access.
+pub const OPEN: &str = "; until you write it, what it closes is open";
+
 /// Where something is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {

@@ -5,7 +5,7 @@ use super::section::{self, Access};
 use super::{MainServer, rewrite, table};
 use crate::listen;
 use crate::pattern;
-use crate::value::{Adopted, Block, Php, Site, Source, Toml, When};
+use crate::value::{Adopted, Block, OPEN, Php, Site, Source, Toml, When};
 
 /// What is collected of a host before its rules have an order.
 pub struct Host<'a> {
@@ -152,7 +152,12 @@ impl Host<'_> {
             Err(why) if why.is_empty() => {
                 self.site.notes.needless(&item.whole(), "Millrace sends files of the sites' roots only");
             }
-            Err(why) => self.site.notes.lost(&item.whole(), why),
+            Err(why) => {
+                let closes =
+                    |inner: &Item| matches!(inner.name.as_str(), "require" | "deny" | "authuserfile");
+                let open = if item.items().iter().any(closes) { OPEN } else { "" };
+                self.site.notes.lost(&item.whole(), format!("{why}{open}"));
+            }
         }
     }
 

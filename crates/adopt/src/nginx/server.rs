@@ -5,7 +5,7 @@ use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope};
 use super::{Http, php, proxy};
-use crate::value::{Adopted, Block, Php, Site, Toml, When};
+use crate::value::{Adopted, Block, OPEN, Php, Site, Toml, When};
 use crate::{listen, pattern};
 
 /// What is collected of a server before its rules have an order.
@@ -119,7 +119,13 @@ impl<'a> Server<'a> {
                     self.locations.push(location.clone());
                     self.find_locations(directive, Some(&location));
                 }
-                Err(why) => self.site.notes.lost(&directive.whole(), why),
+                Err(why) => {
+                    let closes = |inner: &Directive| {
+                        matches!(inner.name.as_str(), "deny" | "auth_basic" | "auth_request" | "return")
+                    };
+                    let open = if directive.inner().iter().any(closes) { OPEN } else { "" };
+                    self.site.notes.lost(&directive.whole(), format!("{why}{open}"));
+                }
             }
         }
     }
