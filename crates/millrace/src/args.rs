@@ -1,5 +1,6 @@
 //! The command line as typed. Scripts rely on it: options are added, never renamed.
 
+use crate::adopt::AdoptArgs;
 use crate::load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 use millrace_load::source::time::duration;
@@ -89,6 +90,11 @@ pub enum Command {
     ///
     /// Without --apply or --undo it changes nothing.
     Tune(TuneArgs),
+    /// Convert the configuration of nginx, Apache, OpenLiteSpeed, Caddy or NGINX Unit; exit status 1 if the result has problems
+    ///
+    /// Nothing is dropped silently: comments in the result name each directive that is not carried over, why, and what to
+    /// do instead. With --replay it compares two servers instead.
+    Adopt(AdoptArgs),
     /// Explain a setting: what it does, its range, its default on this machine, and why
     Explain {
         /// Name of a setting, such as http.keep_alive, or of a section, such as http; default: list all settings

@@ -3,6 +3,7 @@
 //! Exit status: 0 success, 1 failure (the reason and the next step are on standard error; of `doctor`: it has found an error), 2 wrong use.
 
 mod admin;
+mod adopt;
 mod args;
 mod cache;
 mod doctor;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             Ok(has_errors) => return if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS },
             Err(failure) => Err(failure),
         },
+        Command::Adopt(args) => adopt::adopt(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::ObjectCache(ObjectCache::Enable(args)) => object_cache::enable(&args),
         Command::ObjectCache(ObjectCache::Disable(args)) => object_cache::disable(&args),

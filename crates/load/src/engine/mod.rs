@@ -38,7 +38,7 @@ mod walk;
 
 pub use interrupt::on_interrupt;
 pub use limits::is_private;
-pub use quiet::fetch;
+pub use quiet::{exchange, fetch};
 pub use run::{CannotBegin, Control, resolve, run};
 pub use server::{admin_address, is_here};
 pub use tls::NoTls;

@@ -212,6 +212,28 @@ pub fn fetch(plan: &Plan, url: &Url, target: SocketAddr) -> io::Result<Vec<u8>> 
     }
 }
 
+/// The response to one request, content decoded; redirects are not followed.
+///
+/// # Errors
+/// There is none: why.
+pub fn exchange(
+    plan: &Plan,
+    scenario: &Scenario,
+    request: &Request,
+    target: SocketAddr,
+) -> io::Result<Response> {
+    let manner = Manner::new(plan, scenario);
+    let fetcher = Fetcher {
+        plan,
+        origin: &scenario.origin,
+        dynamic: &[],
+        manner: &manner,
+        target,
+        interrupted: &AtomicBool::new(false),
+    };
+    fetcher.fetch(request, 0).map(|answer| answer.response)
+}
+
 struct Fetcher<'a> {
     plan: &'a Plan,
     origin: &'a Origin,
@@ -270,12 +292,12 @@ impl Fetcher<'_> {
         request.fields.push(("Connection".to_owned(), "close".to_owned()));
         let bytes = self.manner.bytes_of(&request, Personal::default());
         if !self.origin.tls {
-            return read(stream, request.target, &bytes);
+            return read(stream, request, &bytes);
         }
         // HTTP/1.1 here even where the load is HTTP/2: the content is the same.
         let tls = Tls::new(&self.origin.host, false, false, &self.plan.certificates);
         let connection = tls.map_err(io::Error::other)?.connect().map_err(io::Error::other)?;
-        read(StreamOwned::new(*connection, stream), request.target, &bytes)
+        read(StreamOwned::new(*connection, stream), request, &bytes)
     }
 }
 
@@ -333,9 +355,10 @@ fn cure_of(error: &io::Error, scenario: &Scenario, target: SocketAddr) -> String
     }
 }
 
-fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Result<Answer> {
-    stream.write_all(request)?;
-    let (mut collector, mut piece) = (Collector::new(false, MOST_BYTES), vec![0; 64 << 10]);
+fn read(mut stream: impl Read + Write, request: Request, bytes: &[u8]) -> io::Result<Answer> {
+    stream.write_all(bytes)?;
+    let (mut collector, mut piece) =
+        (Collector::new(request.method == "HEAD", MOST_BYTES), vec![0; 64 << 10]);
     let response = loop {
         match stream.read(&mut piece) {
             Ok(0) => break collector.end()?,
@@ -353,5 +376,5 @@ fn read(mut stream: impl Read + Write, target: String, request: &[u8]) -> io::Re
             io::Error::new(io::ErrorKind::InvalidData, "the content does not match its Content-Encoding")
         })?
         .into_owned();
-    Ok(Answer { response: Response { content, ..response }, target })
+    Ok(Answer { response: Response { content, ..response }, target: request.target })
 }

@@ -101,7 +101,7 @@ fn timeline(mut entries: Vec<(i64, usize)>, speed: f64) -> Vec<(Duration, usize)
 }
 
 /// Time (seconds since 1970), method and target of a line.
-fn entry(line: &str) -> Option<(i64, &str, &str)> {
+pub fn entry(line: &str) -> Option<(i64, &str, &str)> {
     let (_, rest) = line.split_once('[')?;
     let (time, rest) = rest.split_once(']')?;
     let request = rest.trim_start().strip_prefix('"')?;

@@ -248,7 +248,12 @@ fn check_target(args: &LoadArgs, origin: &Origin) -> Result<SocketAddr, Failure>
                 .next("check the name, or give the server's address: --connect-to ADDR:PORT")
         })?,
     };
-    if args.tester.i_own_this_target || engine::is_private(address.ip()) {
+    own(origin, address, args.tester.i_own_this_target)
+}
+
+/// The address, if it is on this machine or a private network, or its owner has been confirmed.
+pub fn own(origin: &Origin, address: SocketAddr, is_confirmed: bool) -> Result<SocketAddr, Failure> {
+    if is_confirmed || engine::is_private(address.ip()) {
         return Ok(address);
     }
     Err(Failure::new(format!("{origin} ({}) is not on this machine or a private network", address.ip()))

@@ -125,7 +125,8 @@ fn proxied(
         return other(reply::plain(501));
     }
     let switches = request.protocol.is_some() || request.head.field("upgrade").is_some();
-    let is_cached = proxy.cache && !switches && !site.shows_certificate(request) && !site_rules::bypasses(site, request);
+    let is_cached =
+        proxy.cache && !switches && !site.shows_certificate(request) && !site_rules::bypasses(site, request);
     let consulted = match is_cached {
         true => {
             let make = || proxied_maker(thread, site, number);

@@ -1,0 +1,359 @@
+//! What a server and its locations have alike: header fields, expiry, error pages, access, passwords.
+
+use super::lex::Directive;
+use super::server::Server;
+use super::table::{self, LOST, NEEDLESS};
+use crate::value::{Block, Notes, Site, Source, Toml, When};
+
+/// The directives of one server or location that become one rule each, collected.
+#[derive(Default)]
+pub struct Scope {
+    /// Fields of responses of any status, and of successful ones.
+    always: Vec<(String, Toml)>,
+    successful: Vec<(String, Toml)>,
+    expires: Option<String>,
+    error_pages: Vec<(String, Toml)>,
+    access: Vec<(bool, String)>,
+    users: Option<String>,
+    realm: Option<String>,
+    /// `auth_basic off`.
+    is_open: bool,
+    any: bool,
+    effects_from: Option<Source>,
+    access_from: Option<Source>,
+}
+
+/// Statuses for which nginx adds fields without `always` (`ngx_http_headers_filter_module`).
+const SUCCESSFUL: [u64; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// Fields that the server writes itself.
+const OURS: &[&str] = &[
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Scope {
+    /// Takes a directive, if it is one of these.
+    pub fn take(&mut self, directive: &Directive, server: &mut Server<'_>) -> bool {
+        let (http, site) = (server.http, &mut server.site);
+        let source = &directive.source;
+        match directive.name.as_str() {
+            "add_header" | "more_set_headers" => self.field(directive, site),
+            "expires" => self.expiry(directive, &mut site.notes),
+            "error_page" => self.error_page(directive, site),
+            "allow" | "deny" => {
+                let is_network =
+                    |text: &str| text == "all" || text.parse::<std::net::IpAddr>().is_ok() || is_block(text);
+                if !is_network(directive.arg(0)) {
+                    site.notes.lost(source, "`from` of a rule takes addresses and networks");
+                    return true;
+                }
+                self.access.push((directive.name == "allow", directive.arg(0).to_owned()));
+                self.access_from.get_or_insert_with(|| source.clone());
+                site.notes.carried(source);
+            }
+            "auth_basic" if directive.arg(0) == "off" => {
+                self.is_open = true;
+                self.access_from.get_or_insert_with(|| source.clone());
+                site.notes.carried(source);
+            }
+            "auth_basic" => {
+                self.realm = Some(directive.arg(0).to_owned());
+                site.notes.carried(source);
+            }
+            "auth_basic_user_file" => {
+                if directive.arg(0).contains('$') {
+                    site.notes.lost(source, "there are no variables: write a rule with `auth` for each file");
+                    return true;
+                }
+                self.users = Some(http.file(directive.arg(0)));
+                self.access_from.get_or_insert_with(|| source.clone());
+                site.notes.carried(source);
+            }
+            "auth_request" | "auth_jwt" if directive.arg(0) != "off" => {
+                // Closed until its owner says who may enter.
+                self.access.push((false, "all".to_owned()));
+                self.access_from.get_or_insert_with(|| source.clone());
+                let why = "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all \
+                           requests are refused";
+                site.notes.lost(source, why);
+            }
+            "satisfy" => {
+                self.any = directive.arg(0) == "any";
+                site.notes.carried(source);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn field(&mut self, directive: &Directive, site: &mut Site) {
+        let source = &directive.source;
+        let own = directive.name == "more_set_headers";
+        let (name, value) = match own {
+            true => directive
+                .arg(0)
+                .split_once(':')
+                .map_or((directive.arg(0), ""), |(name, value)| (name, value.trim())),
+            false => (directive.arg(0), directive.arg(1)),
+        };
+        if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+            return site.notes.lost(source, "the server writes this field itself");
+        }
+        if name.eq_ignore_ascii_case("alt-svc") {
+            return site.notes.needless(source, "there is no HTTP/3 to announce");
+        }
+        if value.contains('$') {
+            return site.notes.lost(
+                source,
+                "there are no variables: let the application send the field, or write the value",
+            );
+        }
+        if value.is_empty() {
+            return site.notes.needless(source, "a field without a value is not sent");
+        }
+        let list = if own || directive.arg(2) == "always" { &mut self.always } else { &mut self.successful };
+        list.push((name.to_owned(), Toml::Text(value.split_whitespace().collect::<Vec<_>>().join(" "))));
+        self.effects_from.get_or_insert_with(|| source.clone());
+        site.notes.carried(source);
+    }
+
+    fn expiry(&mut self, directive: &Directive, notes: &mut Notes) {
+        let source = &directive.source;
+        let text = match directive.arg(0) {
+            "modified" => directive.arg(1),
+            text => text,
+        };
+        let expires = match text {
+            "off" => return notes.needless(source, "no rule, no expiry"),
+            "max" => Some("3650d".to_owned()),
+            "epoch" => Some("0".to_owned()),
+            _ if text.starts_with('-') => Some("0".to_owned()),
+            _ => duration(text),
+        };
+        match expires {
+            Some(expires) => {
+                self.expires = Some(expires);
+                self.effects_from.get_or_insert_with(|| source.clone());
+                notes.carried(source);
+            }
+            None => notes.lost(source, "write a rule with `expires` for each type: docs/rules.md"),
+        }
+    }
+
+    fn error_page(&mut self, directive: &Directive, site: &mut Site) {
+        let source = &directive.source;
+        let Some((page, codes)) = directive.args.split_last() else { return };
+        let changes = codes.iter().any(|code| code.starts_with('='));
+        let script = page.split('?').next().unwrap_or(page);
+        if script.ends_with(".php") && codes.iter().any(|code| code == "404") {
+            site.settings.set("front_controller", script);
+            return site.notes.carried(source);
+        }
+        if page.starts_with('@') || page.contains("://") || page.contains('$') {
+            return site
+                .notes
+                .lost(source, "an error page is a path of the site: write a page that links there");
+        }
+        if changes {
+            return site
+                .notes
+                .lost(source, "an error keeps its status: `error_page` of a rule without a new status");
+        }
+        for code in codes {
+            // 497 is nginx's own: HTTP on a TLS port.
+            if code
+                .parse::<u16>()
+                .is_ok_and(|code| (400..600).contains(&code) && !(494..=499).contains(&code))
+            {
+                self.error_pages.push((code.clone(), page.as_str().into()));
+            }
+        }
+        self.effects_from.get_or_insert_with(|| source.clone());
+        site.notes.carried(source);
+    }
+
+    /// The rules for header fields, expiry and error pages.
+    pub fn effects(&mut self, when: &When) -> Vec<Block> {
+        let Some(source) = self.effects_from.clone() else { return Vec::new() };
+        self.fold_expiry();
+        let block = |keys: Vec<(&'static str, Toml)>| {
+            let keys = when.iter().cloned().chain(keys).collect();
+            Block { source: source.clone(), keys, caveat: None }
+        };
+        let mut blocks = Vec::new();
+        let mut general = Vec::new();
+        let table = |list: &mut Vec<(String, Toml)>| Toml::Table(unique(std::mem::take(list)));
+        if !self.always.is_empty() {
+            general.push(("set_header", table(&mut self.always)));
+        }
+        if !self.error_pages.is_empty() {
+            general.push(("error_page", table(&mut self.error_pages)));
+        }
+        if !general.is_empty() {
+            blocks.push(block(general));
+        }
+        let mut successful = Vec::new();
+        if !self.successful.is_empty() {
+            successful.push(("set_header", table(&mut self.successful)));
+        }
+        if let Some(expires) = self.expires.take() {
+            successful.push(("expires", expires.into()));
+        }
+        if !successful.is_empty() {
+            successful.push(("on_status", Toml::Numbers(SUCCESSFUL.to_vec())));
+            blocks.push(block(successful));
+        }
+        blocks
+    }
+
+    /// With a Cache-Control of its own, nginx sends two such fields: one that says both is the same.
+    fn fold_expiry(&mut self) {
+        let Some(expires) = self.expires.as_deref().and_then(seconds) else { return };
+        let lists = self.always.iter_mut().chain(&mut self.successful);
+        for (_, value) in lists.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
+            if let Toml::Text(text) = value
+                && !text.contains("max-age")
+            {
+                *text = format!("max-age={expires}, {text}");
+            }
+            self.expires = None;
+        }
+    }
+
+    /// The rules for access and passwords.
+    pub fn access(&mut self, when: &When) -> Vec<Block> {
+        let Some(source) = self.access_from.clone() else { return Vec::new() };
+        let rule = |keys: Vec<(&'static str, Toml)>| {
+            let keys = when.iter().cloned().chain(keys).collect();
+            Block { source: source.clone(), keys, caveat: None }
+        };
+        if self.is_open {
+            return vec![rule(vec![("allow", Toml::Switch(true))])];
+        }
+        let password = self.users.as_ref().map(|users| {
+            let realm = self.realm.clone().unwrap_or_else(|| "Restricted".to_owned());
+            rule(vec![(
+                "auth",
+                Toml::Table(vec![("users".into(), users.as_str().into()), ("realm".into(), realm.into())]),
+            )])
+        });
+        let mut rules = Vec::new();
+        let listed: Vec<String> =
+            self.access.iter().filter(|(_, who)| who != "all").map(|(_, who)| who.clone()).collect();
+        let only = |allow: bool| self.access.iter().all(|(is, who)| who == "all" || *is == allow);
+        let ends = self.access.iter().rev().find(|(_, who)| who == "all").map(|(allow, _)| *allow);
+        let deny = ("deny", Toml::Switch(true));
+        let allow = ("allow", Toml::Switch(true));
+        match (listed.is_empty(), ends) {
+            (true, None) => {}
+            (true, Some(false)) if self.any && password.is_some() => {}
+            (true, Some(false)) => rules.push(rule(vec![deny])),
+            (true, Some(true)) => rules.push(rule(vec![allow])),
+            (false, Some(false)) if only(true) && self.any && password.is_some() => {
+                rules.push(rule(vec![("from", Toml::List(listed)), allow]));
+            }
+            (false, Some(false)) if only(true) => {
+                rules.push(rule(vec![("unless_from", Toml::List(listed)), deny]))
+            }
+            (false, _) if only(false) => rules.push(rule(vec![("from", Toml::List(listed)), deny])),
+            _ => {
+                for (is_allowed, who) in &self.access {
+                    let what = if *is_allowed { allow.clone() } else { deny.clone() };
+                    let from = (who != "all").then(|| ("from", Toml::List(vec![who.clone()])));
+                    rules.push(rule(from.into_iter().chain([what]).collect()));
+                }
+            }
+        }
+        rules.extend(password);
+        rules
+    }
+}
+
+/// The last value of each name.
+fn unique(list: Vec<(String, Toml)>) -> Vec<(String, Toml)> {
+    let mut out: Vec<(String, Toml)> = Vec::new();
+    for (name, value) in list {
+        match out.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some(entry) => entry.1 = value,
+            None => out.push((name, value)),
+        }
+    }
+    out
+}
+
+fn is_block(text: &str) -> bool {
+    text.split_once('/')
+        .is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
+}
+
+/// `30d`, `1y`, `1M`, `24h`, `3600` as Millrace writes it.
+pub fn duration(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+        return Some(if text.trim_start_matches('0').is_empty() {
+            "0".to_owned()
+        } else {
+            format!("{text}s")
+        });
+    }
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    Some(match unit {
+        "ms" | "s" | "m" | "h" | "d" => format!("{number}{unit}"),
+        "w" => format!("{}d", number.checked_mul(7)?),
+        "M" => format!("{}d", number.checked_mul(30)?),
+        "y" => format!("{}d", number.checked_mul(365)?),
+        _ => return None,
+    })
+}
+
+/// Seconds of a duration that [`duration`] has written.
+pub fn seconds(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().ok()?;
+    let unit = match &text[end..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// `64m` as Millrace writes it; 0 means no limit there.
+pub fn size(text: &str) -> Option<String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().ok()?;
+    let unit = match text[end..].to_ascii_lowercase().as_str() {
+        _ if number == 0 => return Some("1TB".to_owned()),
+        "" | "b" => "B",
+        "k" | "kb" => "KB",
+        "m" | "mb" => "MB",
+        "g" | "gb" => "GB",
+        _ => return None,
+    };
+    Some(format!("{number}{unit}"))
+}
+
+/// A directive of the tables, with its block.
+pub fn plain(name: &str, directive: &Directive, notes: &mut Notes) {
+    let source = directive.whole();
+    match table::find(NEEDLESS, name) {
+        Some(why) => notes.needless(&source, why),
+        None if directive.arg(0) == "off" => notes.needless(&source, "it is off"),
+        None => notes.lost(&source, table::find(LOST, name).unwrap_or(UNKNOWN)),
+    }
+}
+
+/// Why a directive that is in no table is not carried over.
+const UNKNOWN: &str = "adopt does not know it: docs/settings.md and docs/rules.md have what there is";

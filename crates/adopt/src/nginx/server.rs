@@ -1,0 +1,567 @@
+//! A `server` block.
+
+use super::lex::Directive;
+use super::location::{Kind, Location};
+use super::rewrite::{self, Done};
+use super::scope::{self, Scope};
+use super::{Http, php, proxy};
+use crate::value::{Adopted, Block, OPEN, Php, Site, Toml, When};
+use crate::{listen, pattern};
+
+/// What is collected of a server before its rules have an order.
+pub struct Server<'a> {
+    pub site: Site,
+    pub http: &'a Http,
+    /// Its directives, and those that it inherits.
+    own: Vec<&'a Directive>,
+    /// Values of `set $name value`.
+    pub variables: Vec<(String, String)>,
+    pub locations: Vec<Location<'a>>,
+    /// The variables that bypass nginx's cache.
+    pub bypass: Vec<String>,
+    /// Whether an earlier location runs some of the scripts that a later one refuses.
+    pub has_chosen_scripts: bool,
+    effects: Vec<(Precedence, Block)>,
+    /// Before locations are looked for: redirects and rewrites of the server.
+    pub early: Vec<Block>,
+    actions: Vec<(Precedence, Block)>,
+}
+
+/// Which location decides: lower ones before higher ones.
+type Precedence = (u8, usize);
+
+/// Converts a server, and adds it.
+pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopted) {
+    let mut own: Vec<&'a Directive> = directive.inner().iter().collect();
+    let has = |name: &str| directive.inner().iter().any(|inner| inner.name == name);
+    own.extend(http.inherited.iter().filter(|inherited| !has(&inherited.name)));
+    let mut server = Server {
+        site: Site::new(directive.source.clone()),
+        http,
+        own,
+        variables: constants(directive),
+        locations: Vec::new(),
+        bypass: bypass_variables(directive),
+        has_chosen_scripts: false,
+        effects: Vec::new(),
+        early: Vec::new(),
+        actions: Vec::new(),
+    };
+    server.site.notes.carried(&directive.source);
+    names(directive, &mut server.site);
+    server.find_locations(directive, None);
+    server.server_scope(adopted);
+    server.all_locations();
+    adopted.sites.push(server.finish());
+}
+
+/// `set $name value` of the server whose value has no variable, and which is set once.
+fn constants(directive: &Directive) -> Vec<(String, String)> {
+    let sets = || directive.inner().iter().filter(|inner| inner.name == "set");
+    let constant = |set: &&Directive| {
+        !set.arg(1).contains('$') && sets().filter(|other| other.arg(0) == set.arg(0)).count() == 1
+    };
+    sets().filter(constant).map(|set| (set.arg(0).to_owned(), set.arg(1).to_owned())).collect()
+}
+
+/// `fastcgi_cache_bypass $skip_cache` anywhere in the server.
+fn bypass_variables(directive: &Directive) -> Vec<String> {
+    let mut found = Vec::new();
+    for inner in directive.inner() {
+        if matches!(
+            inner.name.as_str(),
+            "fastcgi_cache_bypass" | "fastcgi_no_cache" | "proxy_cache_bypass" | "proxy_no_cache"
+        ) {
+            found.extend(inner.args.iter().cloned());
+        }
+        found.extend(bypass_variables(inner));
+    }
+    found
+}
+
+fn names(directive: &Directive, site: &mut Site) {
+    for inner in directive.inner().iter().filter(|inner| inner.name == "server_name") {
+        let mut is_carried = false;
+        for name in &inner.args {
+            match name.as_str() {
+                "_" | "" | "\"\"" | "$hostname" | "*" => {}
+                name if name.starts_with('~') => {
+                    site.notes.lost(
+                        &inner.source,
+                        "names are no regular expressions: write them, or `*.example.com`",
+                    );
+                    continue;
+                }
+                name if name.starts_with('.') => {
+                    site.name(&name[1..]);
+                    site.name(&format!("*{name}"));
+                }
+                name if name.trim_start_matches("*.").contains('*') => {
+                    site.notes
+                        .lost(&inner.source, "a `*` stands at the beginning of a name: write each name");
+                    continue;
+                }
+                name => site.name(name),
+            }
+            is_carried = true;
+        }
+        if is_carried {
+            site.notes.carried(&inner.source);
+        }
+    }
+}
+
+impl<'a> Server<'a> {
+    fn find_locations(&mut self, block: &'a Directive, outer: Option<&Location<'a>>) {
+        for directive in block.inner().iter().filter(|inner| inner.name == "location") {
+            match Location::read(directive, outer) {
+                Ok(location) => {
+                    self.locations.push(location.clone());
+                    self.find_locations(directive, Some(&location));
+                }
+                Err(why) => {
+                    let closes = |inner: &Directive| {
+                        matches!(inner.name.as_str(), "deny" | "auth_basic" | "auth_request" | "return")
+                    };
+                    let open = if directive.inner().iter().any(closes) { OPEN } else { "" };
+                    self.site.notes.lost(&directive.whole(), format!("{why}{open}"));
+                }
+            }
+        }
+    }
+
+    /// Replaces constant variables.
+    pub fn expand(&self, text: &str) -> String {
+        self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
+            let braced = format!("${{{}}}", name.trim_start_matches('$'));
+            text.replace(&braced, value).replace(name.as_str(), value)
+        })
+    }
+
+    /// The server's own directives.
+    fn server_scope(&mut self, adopted: &mut Adopted) {
+        let mut scope = Scope::default();
+        let none = When::new();
+        for directive in self.own.clone() {
+            if scope.take(directive, self) {
+                continue;
+            }
+            match rewrite::take(self, directive, None) {
+                Done::Rules(rules) => self.early.extend(rules),
+                Done::Yes => {}
+                Done::No => self.of_server(directive, adopted),
+            }
+        }
+        self.effects.extend(scope.effects(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.actions.extend(scope.access(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+    }
+
+    fn of_server(&mut self, directive: &Directive, adopted: &mut Adopted) {
+        let source = &directive.source;
+        match directive.name.as_str() {
+            "location" | "server_name" | "ssl_certificate_key" => {}
+            "listen" => self.listen(directive, adopted),
+            "ssl_certificate" => self.certificate(directive, adopted),
+            "ssl_client_certificate" => {
+                self.site.settings.set("client_ca", self.http.file(directive.arg(0)));
+                self.site.notes.carried(source);
+            }
+            "ssl_verify_client" => {
+                let verify = match directive.arg(0) {
+                    "on" => "required",
+                    "off" => "off",
+                    _ => "optional",
+                };
+                self.site.settings.set("client_verify", verify);
+                self.site.notes.carried(source);
+            }
+            "root" => self.root(directive),
+            "set" => self.set(directive),
+            "access_log" | "error_log" => super::log(directive, self.http, adopted),
+            "set_real_ip_from" => super::real_ip(directive, adopted),
+            "real_ip_header" | "real_ip_recursive" => {
+                self.site
+                    .notes
+                    .needless(source, "X-Forwarded-For of `server.trusted_proxies` counts, from its end");
+            }
+            _ => self.common(directive),
+        }
+    }
+
+    /// Directives that servers and locations have.
+    fn common(&mut self, directive: &Directive) {
+        let source = &directive.source;
+        match directive.name.as_str() {
+            "index" => self.index(directive),
+            "client_max_body_size" => self.body_size(directive),
+            name if name.starts_with("fastcgi_") => php::take(self, directive),
+            name if name.starts_with("proxy_") => proxy::take(self, directive),
+            "access_log" | "error_log" => {
+                self.site
+                    .notes
+                    .needless(source, "the access log has every request; `log.level` is for errors");
+            }
+            name => scope::plain(name, directive, &mut self.site.notes),
+        }
+    }
+
+    fn listen(&mut self, directive: &Directive, adopted: &mut Adopted) {
+        let source = &directive.source;
+        let has = |option: &str| directive.args.iter().any(|arg| arg == option);
+        let Some(address) = listen::address(directive.arg(0), 80) else {
+            let why = "`server.listen` takes an address and a port: write the address of the name";
+            return self.site.notes.lost(source, why);
+        };
+        if has("quic") || has("http3") {
+            return self.site.notes.lost(source, "there is no HTTP/3; browsers use HTTP/2");
+        }
+        if has("proxy_protocol") {
+            let why = "the PROXY protocol is not spoken: let the balancer send X-Forwarded-For, and set server.trusted_proxies";
+            self.site.notes.lost(source, why);
+        }
+        let secure = has("ssl") || self.own.iter().any(|own| own.name == "ssl" && own.arg(0) == "on");
+        adopted.settings.add(if secure { "https.listen" } else { "server.listen" }, &address);
+        self.site.secure |= secure;
+        self.site.plain |= !secure;
+        self.site.default |= has("default_server") || has("default");
+        self.site.notes.carried(source);
+    }
+
+    /// Certificates and keys belong together in their order.
+    fn certificate(&mut self, directive: &Directive, adopted: &mut Adopted) {
+        let of = |name: &str| self.own.iter().filter(|own| own.name == name).copied().collect::<Vec<_>>();
+        let at = of("ssl_certificate").iter().position(|own| own.source == directive.source);
+        let keys = of("ssl_certificate_key");
+        match at.and_then(|at| keys.get(at)) {
+            Some(key) if !directive.arg(0).contains('$') && !key.arg(0).contains('$') => {
+                adopted.certificate(&self.http.file(directive.arg(0)), &self.http.file(key.arg(0)));
+                self.site.notes.carried(&key.source);
+                self.site.notes.carried(&directive.source);
+            }
+            _ => {
+                let why = "a certificate needs a file and the file of its key: write [[tls]]";
+                self.site.notes.lost(&directive.source, why);
+            }
+        }
+    }
+
+    fn root(&mut self, directive: &Directive) {
+        let root = self.expand(directive.arg(0));
+        if root.contains('$') {
+            return self
+                .site
+                .notes
+                .lost(&directive.source, "there are no variables: write a [[site]] for each folder");
+        }
+        self.site.root.get_or_insert(root);
+        self.site.notes.carried(&directive.source);
+    }
+
+    fn set(&mut self, directive: &Directive) {
+        let (source, name) = (&directive.source, directive.arg(0));
+        if self.variables.iter().any(|(known, _)| known == name) {
+            self.site.notes.carried(source);
+        } else if rewrite::is_of_cache(self, directive) {
+            self.site.notes.needless(source, rewrite::CACHE);
+        } else if directive.arg(1).starts_with("$fastcgi_") {
+            self.site.notes.needless(source, "Millrace sets PHP's variables");
+        } else {
+            self.site.notes.lost(source, "there are no variables");
+        }
+    }
+
+    /// Millrace tries index.php before index.html.
+    fn index(&mut self, directive: &Directive) {
+        let known = ["index.php", "index.html", "index.htm", "index.nginx-debian.html"];
+        let odd = directive.args.iter().find(|name| !known.contains(&name.as_str()));
+        match odd {
+            None => self
+                .site
+                .notes
+                .needless(&directive.source, "`files.index` is index.php, index.html, index.htm"),
+            Some(name) if name.starts_with('/') => {
+                self.site.notes.lost(
+                    &directive.source,
+                    "an index file is a name; `front_controller` answers other URLs",
+                );
+            }
+            Some(_) => {
+                let why = "`files.index` is for all sites: add the name there";
+                self.site.notes.lost(&directive.source, why);
+            }
+        }
+    }
+
+    fn body_size(&mut self, directive: &Directive) {
+        let bytes = |text: &str| {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            let unit = ["B", "KB", "MB", "GB", "TB"].iter().position(|unit| *unit == &text[end..])?;
+            text[..end].parse::<u64>().ok().and_then(|number| number.checked_mul(1 << (10 * unit)))
+        };
+        let Some(size) = scope::size(directive.arg(0)) else {
+            return self.site.notes.lost(&directive.source, "not a size: set body_bytes");
+        };
+        // A site has one limit: the largest of its locations.
+        match self.site.settings.get("body_bytes") {
+            Some(Toml::Text(known)) if bytes(known) >= bytes(&size) => {}
+            _ => self.site.settings.set("body_bytes", size),
+        }
+        self.site.notes.carried(&directive.source);
+    }
+
+    fn all_locations(&mut self) {
+        let mut order: Vec<usize> = (0..self.locations.len()).collect();
+        order.sort_by_key(|number| self.locations[*number].rank(*number));
+        for number in order {
+            let location = self.locations[number].clone();
+            self.location(&location, location.rank(number));
+        }
+    }
+
+    fn location(&mut self, location: &Location<'a>, rank: Precedence) {
+        let directive = location.directive;
+        self.site.notes.carried(&directive.source);
+        let is_challenge =
+            location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
+        if is_challenge {
+            let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
+            return self.site.notes.needless(&directive.whole(), why);
+        }
+        let (when, mut scope) = (location.when(), Scope::default());
+        let mut rules = Vec::new();
+        for inner in directive.inner().iter().filter(|inner| inner.name != "location") {
+            if scope.take(inner, self) {
+                continue;
+            }
+            match rewrite::take(self, inner, Some(location)) {
+                Done::Rules(more) => rules.extend(more),
+                Done::Yes => {}
+                Done::No => self.of_location(inner, location),
+            }
+        }
+        if location.kind == Kind::Whole {
+            // The location `/` is the server for all that no other location has.
+            self.early.append(&mut rules);
+        }
+        let effects = scope.effects(&when);
+        self.effects.extend(effects.into_iter().map(|block| (rank, block)));
+        rules.extend(scope.access(&when));
+        self.spare(location, &mut rules);
+        self.actions.extend(rules.into_iter().map(|block| (rank, block)));
+    }
+
+    /// Keeps rules of expressions from requests that another location has before: `= /index.php` before `~ \.php$`.
+    fn spare(&mut self, location: &Location<'a>, rules: &mut Vec<Block>) {
+        let runs_php = location.directive.inner().iter().any(|inner| inner.name == "fastcgi_pass");
+        match &location.kind {
+            Kind::Regex(regex) => {
+                let Some(matcher) = pattern::compile(regex) else { return };
+                let exact = self.locations.iter().filter_map(|other| match &other.kind {
+                    Kind::Exact(path) if matcher.is_match(path.as_bytes()) => Some(path.clone()),
+                    _ => None,
+                });
+                let exact: Vec<String> = exact.collect();
+                for rule in rules.iter_mut().filter(|rule| rule.get("regex").is_some() && !exact.is_empty()) {
+                    except(rule, &exact);
+                }
+                if self.has_chosen_scripts {
+                    rules.iter_mut().for_each(refuse_instead);
+                }
+                if runs_php && !php::is_general(regex) && rules.is_empty() && self.refuses_scripts() {
+                    self.has_chosen_scripts = true;
+                    rules.push(Block {
+                        source: location.directive.source.clone(),
+                        keys: location.when().into_iter().chain([("allow", Toml::Switch(true))]).collect(),
+                        caveat: Some("these scripts run, whatever later rules refuse".to_owned()),
+                    });
+                }
+            }
+            // A location with an expression for scripts comes before one with a plain prefix.
+            Kind::Prefix(_) if self.runs_scripts_by_regex() => {
+                let scripts = ["*.php".to_owned(), "*.php/*".to_owned()];
+                let leads_away = |rule: &&mut Block| {
+                    ["redirect", "return", "rewrite"].iter().any(|key| rule.get(key).is_some())
+                };
+                for rule in rules.iter_mut().filter(leads_away).filter(|rule| rule.get("path").is_some()) {
+                    except(rule, &scripts);
+                }
+            }
+            _ => {}
+        }
+        if rules.is_empty() && self.is_spared(location) {
+            rules.push(Block {
+                source: location.directive.source.clone(),
+                keys: location.when().into_iter().chain([("allow", Toml::Switch(true))]).collect(),
+                caveat: None,
+            });
+        }
+    }
+
+    /// Whether a location that refuses nothing has requests that a less specific one refuses: in nginx only one counts.
+    fn is_spared(&self, location: &Location<'a>) -> bool {
+        let refuses = |inner: &&Directive| {
+            matches!(inner.name.as_str(), "allow" | "deny" | "auth_basic" | "auth_request")
+        };
+        // What the server refuses holds for its locations, too.
+        if self.own.iter().copied().any(|own| refuses(&own)) {
+            return false;
+        }
+        let before_regex = matches!(location.kind, Kind::Exact(_) | Kind::First(_));
+        let Some(path) = location.prefix().filter(|path| *path != "/") else { return false };
+        self.locations.iter().any(|other| {
+            let covers = match &other.kind {
+                Kind::Regex(regex) => {
+                    let is_exact = matches!(location.kind, Kind::Exact(_));
+                    let fits =
+                        || pattern::compile(regex).is_some_and(|regex| regex.is_match(path.as_bytes()));
+                    before_regex && (!is_exact || fits())
+                }
+                Kind::First(prefix) | Kind::Prefix(prefix) => {
+                    prefix.len() < path.len() && path.starts_with(prefix)
+                }
+                _ => false,
+            };
+            covers && other.directive.inner().iter().any(|inner| refuses(&inner))
+        })
+    }
+
+    /// Whether a location with an expression has this directive; of those whose text has `part`.
+    fn has_in_regex(&self, part: &str, names: &[&str]) -> bool {
+        self.locations.iter().any(|location| {
+            matches!(&location.kind, Kind::Regex(regex) if regex.contains(part))
+                && location.directive.inner().iter().any(|inner| names.contains(&inner.name.as_str()))
+        })
+    }
+
+    fn refuses_scripts(&self) -> bool {
+        self.has_in_regex("php", &["deny", "return"])
+    }
+
+    fn runs_scripts_by_regex(&self) -> bool {
+        self.has_in_regex("php", &["fastcgi_pass"])
+    }
+
+    fn of_location(&mut self, directive: &'a Directive, location: &Location<'a>) {
+        let source = &directive.source;
+        match directive.name.as_str() {
+            "root" if location.kind == Kind::Whole => self.root(directive),
+            "root" => {
+                let root = self.expand(directive.arg(0));
+                let own = self.site.root.clone().or_else(|| self.own_root());
+                if own.as_deref() == Some(root.as_str()) {
+                    self.site.notes.needless(source, "the root of the site");
+                } else {
+                    self.other_folder(directive, location, &root);
+                }
+            }
+            "alias" => {
+                let folder = self.expand(directive.arg(0));
+                self.other_folder(directive, location, &folder);
+            }
+            "internal" => {
+                let why = "`internal` of the site has folders that only X-Accel-Redirect reaches";
+                match directive_of(location, "alias") {
+                    Some(_) => self.site.notes.carried(source),
+                    None if matches!(location.kind, Kind::Exact(_)) => {
+                        self.site
+                            .notes
+                            .needless(source, "an error page does no harm when it is requested itself");
+                    }
+                    None => self.site.notes.lost(source, why),
+                }
+            }
+            "set" => self.set(directive),
+            "fastcgi_pass" => php::pass(self, directive),
+            "proxy_pass" => proxy::pass(self, directive, location),
+            _ => self.common(directive),
+        }
+    }
+
+    /// Fields for applications that the server sets for its locations.
+    pub fn proxy_fields(&self) -> impl Iterator<Item = &'a Directive> {
+        self.own.iter().copied().filter(|own| own.name == "proxy_set_header")
+    }
+
+    /// The front controller that the location `/` names, or the server.
+    pub fn front_controller_of_all(&self) -> Option<String> {
+        let whole = self.locations.iter().find(|location| location.kind == Kind::Whole);
+        let inner = whole.into_iter().flat_map(|location| location.directive.inner());
+        let fallback = inner.chain(self.own.iter().copied()).find(|inner| inner.name == "try_files");
+        let last = fallback.and_then(|fallback| fallback.args.last())?;
+        if last.starts_with('@') { rewrite::script_of(self.named(last)) } else { rewrite::script_in(last) }
+    }
+
+    /// The directives of a named location.
+    pub fn named(&self, name: &str) -> &'a [Directive] {
+        let named =
+            self.locations.iter().find(|other| matches!(&other.kind, Kind::Named(known) if known == name));
+        named.map(|named| named.directive.inner()).unwrap_or_default()
+    }
+
+    /// The server's own root, which may stand below its locations.
+    fn own_root(&self) -> Option<String> {
+        self.own.iter().find(|own| own.name == "root").map(|own| self.expand(own.arg(0)))
+    }
+
+    /// A location with files of another folder.
+    fn other_folder(&mut self, directive: &Directive, location: &Location<'_>, folder: &str) {
+        let source = &directive.source;
+        let is_plain = !folder.contains('$');
+        match (&location.kind, directive_of(location, "internal")) {
+            (Kind::First(prefix) | Kind::Prefix(prefix), Some(_)) if is_plain => {
+                let prefix = format!("{}/", prefix.trim_end_matches('/'));
+                let table = vec![(prefix, folder.trim_end_matches('/').into())];
+                match self.site.settings.0.iter_mut().find(|(key, _)| key == "internal") {
+                    Some((_, Toml::Table(known))) => known.extend(table),
+                    _ => self.site.settings.set("internal", Toml::Table(table)),
+                }
+                self.site.notes.carried(source);
+            }
+            _ => {
+                let inside = location.prefix().unwrap_or("/x").trim_matches('/').to_owned();
+                let why = format!(
+                    "a site has one folder: link the other into it (ln -s {folder} ROOT/{inside}), with `files.symlinks` on follow"
+                );
+                self.site.notes.lost(source, why);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Site {
+        // Later effects replace earlier ones: the most specific location last.
+        self.effects.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        self.actions.sort_by_key(|(rank, _)| *rank);
+        let effects = self.effects.into_iter().map(|(_, block)| block);
+        let actions = self.actions.into_iter().map(|(_, block)| block);
+        self.site.rules = effects.chain(self.early).chain(actions).collect();
+        if self.site.php == Php::Off
+            && let Some(at) = self.site.settings.0.iter().position(|(key, _)| key == "front_controller")
+        {
+            self.site.settings.0.remove(at);
+            let source = self.site.source.clone();
+            self.site.notes.lost(&source, "it names a script for URLs without a file, but runs no PHP");
+        }
+        self.site
+    }
+}
+
+fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive> {
+    location.directive.inner().iter().find(|inner| inner.name == name)
+}
+
+/// Adds paths for which a rule does not apply.
+fn except(rule: &mut Block, paths: &[String]) {
+    match rule.keys.iter_mut().find(|(key, _)| *key == "unless_path") {
+        Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
+        _ => rule.keys.insert(1, ("unless_path", Toml::List(paths.to_vec()))),
+    }
+}
+
+/// `return 404` as a refusal, which an earlier `allow` spares.
+fn refuse_instead(rule: &mut Block) {
+    if matches!(rule.get("return"), Some(Toml::Number(403 | 404))) {
+        rule.keys.retain(|(key, _)| *key != "return");
+        rule.keys.push(("deny", Toml::Switch(true)));
+        rule.caveat = Some("the status is 403".to_owned());
+    }
+}
