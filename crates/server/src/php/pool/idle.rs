@@ -82,6 +82,11 @@ impl Idle {
         Some(list.remove(at))
     }
 
+    /// Whether one of them has no image of a boot.
+    pub fn has_empty(&self) -> bool {
+        self.settled.iter().chain([&self.loose]).flatten().any(|worker| !worker.handle.has_image())
+    }
+
     /// How many could run a request with this niceness.
     pub fn fitting(&self, nice: u8, lowers: bool) -> usize {
         let all = self.settled.iter().chain([&self.loose]).flatten();

@@ -240,7 +240,7 @@ impl WorkersState {
         let has_image = matches!(suits, Suits::Fits | Suits::Untried);
         worker.terms = ImageTerms {
             may_decline: has_image && self.idle.fitting(nice, false) > 0,
-            no_image: !has_image && (suits == Suits::Misfit || self.is_kept_empty(&worker)),
+            no_image: !has_image && (suits == Suits::Misfit || self.keeps_empty()),
         };
         Some(worker)
     }
@@ -262,10 +262,9 @@ impl WorkersState {
         suited
     }
 
-    /// Whether this worker without an image is kept for requests that fit none: it is the last one.
-    fn is_kept_empty(&self, worker: &Worker) -> bool {
-        let is_other_empty = |seat: &Seat| matches!(seat, Seat::Live(other) if other.slot != worker.handle.slot && !other.has_image());
-        self.fits.expects_odd() && self.live > 1 && !self.seats.iter().any(is_other_empty)
+    /// Whether a worker without an image, which is not idle any more, is kept for requests that fit none: no idle one is left for them.
+    fn keeps_empty(&self) -> bool {
+        self.fits.expects_odd() && self.live > 1 && !self.idle.has_empty()
     }
 
     /// The worker no longer runs it.
