@@ -1,6 +1,6 @@
 //! Workers that wait for a request.
 
-use super::fits::{BootKind, Fits, Suits};
+use super::fits::Suits;
 use crate::php::worker::Worker;
 
 /// Idle workers: one list per event loop that watches them, and one of unwatched workers. The worker that became idle
@@ -44,23 +44,22 @@ impl Idle {
         self.take_by(thread, same).or_else(|| self.take_by(thread, nearly))
     }
 
-    /// The best one where workers are rewound, for a request of this kind: one with an image that fits or may fit, one without an image,
-    /// or the one that was idle for longest. With how it suits.
+    /// The best one of those that `can` run it where workers are rewound, for a request of this kind: one with an image that fits or may
+    /// fit, one without an image, or the one that was idle for longest. With how it suits.
     pub(super) fn take_suited(
         &mut self,
         thread: usize,
-        nice: u8,
-        kind: Option<BootKind>,
-        fits: &Fits,
-        now: u64,
+        can: impl Fn(&Worker) -> bool,
+        suits: impl Fn(&Worker) -> Suits,
     ) -> Option<(Box<Worker>, Suits)> {
         for wanted in [Suits::Fits, Suits::Untried, Suits::Empty] {
-            let suits = |worker: &Worker| worker.nice == nice && fits.judge(worker, kind, now) == wanted;
-            if let Some(worker) = self.take_by(thread, |list| list.iter().rposition(|worker| suits(worker))) {
+            let is_wanted = |worker: &Worker| can(worker) && suits(worker) == wanted;
+            let find = |list: &[Box<Worker>]| list.iter().rposition(|worker| is_wanted(worker));
+            if let Some(worker) = self.take_by(thread, find) {
                 return Some((worker, wanted));
             }
         }
-        let oldest = self.take_by(thread, |list| list.iter().position(|worker| worker.nice == nice))?;
+        let oldest = self.take_by(thread, |list| list.iter().position(|worker| can(worker)))?;
         Some((oldest, Suits::Misfit))
     }
 

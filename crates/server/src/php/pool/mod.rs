@@ -287,7 +287,7 @@ impl WorkersShared {
         let now = self.since_epoch(job.since);
         let suited = match self.settings.rewind {
             Rewind::Off => None,
-            _ => state.take_suited(thread, nice, job.kind, job.is_declined, now),
+            _ => state.take_suited(thread, (job.pool, self.lowers()), (job.kind, job.is_declined), now),
         };
         let mut worker = suited.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
         worker.kind = job.kind;
@@ -345,7 +345,7 @@ impl WorkersShared {
                 continue;
             }
             if self.settings.rewind != Rewind::Off {
-                worker = state.exchange_for_suited(worker, thread, waiter.kind, now);
+                worker = state.exchange_for_suited(worker, thread, (pool, lowers), waiter.kind, now);
             }
             if worker.home().is_some_and(|home| home != thread) {
                 worker.loosen();

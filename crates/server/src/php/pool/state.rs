@@ -222,42 +222,44 @@ impl WorkersState {
         self.pools.begin(pool, rank);
     }
 
-    /// An idle worker for a request of this kind where workers are rewound. One that a worker has declined gets no other image: it would
-    /// be declined again and again.
+    /// An idle worker for a request of a pool and a kind where workers are rewound; `lowers`: niceness can be lowered. A request that a
+    /// worker has declined gets no other image: it would be declined again and again.
     pub(super) fn take_suited(
         &mut self,
         thread: usize,
-        nice: u8,
-        kind: Option<BootKind>,
-        is_declined: bool,
+        (pool, lowers): (PoolId, bool),
+        (kind, is_declined): (Option<BootKind>, bool),
         now: u64,
     ) -> Option<Box<Worker>> {
+        let (nice, fits) = (self.pools.get(pool).nice, &self.fits);
         let wanted = kind.filter(|_| !is_declined);
-        let (mut worker, suits) = self.idle.take_suited(thread, nice, wanted, &self.fits, now)?;
+        let can = |worker: &Worker| lowers || worker.nice <= nice;
+        let (mut worker, suits) =
+            self.idle.take_suited(thread, can, |worker| fits.judge(worker, wanted, now))?;
         if wanted.is_none() || suits == Suits::Misfit {
             self.fits.note_odd();
         }
         let has_image = matches!(suits, Suits::Fits | Suits::Untried);
         worker.terms = ImageTerms {
-            may_decline: has_image && self.idle.fitting(nice, false) > 0,
+            may_decline: has_image && self.idle.fitting(nice, lowers) > 0,
             no_image: !has_image && (suits == Suits::Misfit || self.keeps_empty()),
         };
         Some(worker)
     }
 
-    /// For a waiting request of this kind: the worker at hand, or an idle one that suits it better.
+    /// For a waiting request of this pool and kind: the worker at hand, or an idle one that suits it better.
     pub(super) fn exchange_for_suited(
         &mut self,
         mut worker: Box<Worker>,
         thread: usize,
+        pool: (PoolId, bool),
         kind: Option<BootKind>,
         now: u64,
     ) -> Box<Worker> {
-        let nice = worker.nice;
         worker.idle_since = now;
         self.idle.put(worker);
-        let mut suited =
-            self.take_suited(thread, nice, kind, false, now).expect("at least the one at hand is idle");
+        let suited = self.take_suited(thread, pool, (kind, false), now);
+        let mut suited = suited.expect("at least the one at hand is idle, and can run it");
         suited.terms.may_decline = false;
         suited
     }
