@@ -183,8 +183,12 @@ mod tests {
     #[test]
     fn beyond_the_share_only_links_of_the_site_pass_and_only_some() {
         let lanes = SiteLanes::new(8);
-        let of =
-            |standpoint| ShieldRequest { address: [192, 0, 2, 1].into(), class: Class::Filter, standpoint };
+        let of = |standpoint| ShieldRequest {
+            address: [192, 0, 2, 1].into(),
+            class: Class::Filter,
+            standpoint,
+            is_relayed: false,
+        };
         let ask = |standpoint| {
             let passes = lanes.lets_pass(&of(standpoint), PART_OF_TWO, 1_000);
             lanes.shares()[Class::Filter as usize].begin();

@@ -47,6 +47,8 @@ use crate::site::Site;
 
 /// How many times the limit of an address its network has: it contains many clients.
 const NETWORK: u64 = 8;
+/// How many times the limit of a client an address has that seems to be a proxy: see [`ShieldRequest::is_relayed`].
+const RELAY: u64 = 8;
 /// How many minutes' requests a client may send at once.
 const AT_ONCE: u64 = 3;
 /// The number behind those of the classes: refusals, of which too many are a ban.
@@ -68,6 +70,8 @@ pub struct Shield {
     is_dirty: AtomicBool,
     /// Held while they are written.
     saving: Mutex<()>,
+    /// The log has said that requests seem to come through a proxy.
+    has_told_of_relay: AtomicBool,
     /// The second since 1970 of the last line in the log about a refusal, and the number of refusals since then.
     logged: AtomicU64,
     unlogged: AtomicU64,
@@ -96,6 +100,7 @@ impl Shield {
             epoch: OnceLock::new(),
             is_dirty: AtomicBool::new(false),
             saving: Mutex::default(),
+            has_told_of_relay: AtomicBool::new(false),
             logged: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
         })
@@ -135,6 +140,16 @@ impl Shield {
         self.publish(&bans, now);
         self.is_dirty.store(true, Ordering::Relaxed);
         Some(ban.until)
+    }
+
+    /// Says once what to do about an address that seems to be a proxy.
+    fn tell_of_relay(&self, address: IpAddr) {
+        if !self.has_told_of_relay.swap(true, Ordering::Relaxed) {
+            self.process.log.warn(format_args!(
+                "shield: {address} has reached a limit with requests that say they come from others: if it is your proxy or CDN, add its \
+                 networks to server.trusted_proxies; until then its visitors share the limits of {RELAY} clients, and it is not banned"
+            ));
+        }
     }
 
     /// Logs a refusal, at most one a second; the line has the number of the others since the last one.
@@ -245,15 +260,15 @@ impl ShieldThread {
             return None;
         }
         let plan = context.plan();
-        let asked = self.asked(context, &plan.shield, seen.address, seen.class, 1);
+        let asked = self.asked(context, &plan.shield, seen, seen.class, 1);
         if seen.class == Class::Php {
-            let scans = self.asked(context, &plan.shield, seen.address, Class::NotFound, 1);
+            let scans = self.asked(context, &plan.shield, seen, Class::NotFound, 1);
             if self.shared.table.left(&scans) == Some(0) {
-                return self.refuse(context, &plan.shield, &scans, Class::NotFound, 1);
+                return self.refuse(context, &plan.shield, seen, (&scans, Class::NotFound), 1);
             }
         }
         let wait = self.shared.table.ask(&asked).err()?;
-        self.refuse(context, &plan.shield, &asked, seen.class, wait)
+        self.refuse(context, &plan.shield, seen, (&asked, seen.class), wait)
     }
 
     /// Counts a request whose response is 404, and returns the refusal of a client that has sent too many. Requests from links of
@@ -265,21 +280,23 @@ impl ShieldThread {
         }
         let plan = context.plan();
         let cost = class::weight(request.raw_path());
-        let asked = self.asked(context, &plan.shield, seen.address, Class::NotFound, cost);
+        let asked = self.asked(context, &plan.shield, &seen, Class::NotFound, cost);
         let wait = self.shared.table.ask(&asked).err()?;
-        self.refuse(context, &plan.shield, &asked, Class::NotFound, wait)
+        self.refuse(context, &plan.shield, &seen, (&asked, Class::NotFound), wait)
     }
 
     fn asked(
         &self,
         context: &Context,
         settings: &plan::Shield,
-        address: IpAddr,
+        seen: &ShieldRequest,
         class: Class,
         cost: u64,
     ) -> Asked {
         let now = self.shared.micros(context.clock.now());
-        Asked { address, class: class as u8, limit: limit(settings, class), cost, now }
+        let clients = if seen.is_relayed { RELAY } else { 1 };
+        let limit = limit(settings, class, clients);
+        Asked { address: seen.address, class: class as u8, limit, cost, now }
     }
 
     /// Counts and logs a refusal, which may be one too many; `None`: it is only watched. `wait`: microseconds until the client
@@ -288,8 +305,8 @@ impl ShieldThread {
         &self,
         context: &Context,
         settings: &plan::Shield,
-        asked: &Asked,
-        class: Class,
+        seen: &ShieldRequest,
+        (asked, class): (&Asked, Class),
         wait: u64,
     ) -> Option<Reply> {
         let now = context.clock.unix_time().as_secs();
@@ -300,7 +317,9 @@ impl ShieldThread {
         }
         context.stats.add(counter(class), 1);
         self.shared.log_refusal(now, "refused", asked.address, class);
-        if let Some(until) = self.shared.offend(settings, asked, class, now) {
+        if seen.is_relayed {
+            self.shared.tell_of_relay(asked.address);
+        } else if let Some(until) = self.shared.offend(settings, asked, class, now) {
             context.stats.add(Counter::ShieldBans, 1);
             self.shared.process.log.warn(format_args!(
                 "shield: banned {} for {} s after more than {} refusals; to undo it: millrace shield unban {0}",
@@ -318,8 +337,8 @@ fn applies(settings: &plan::Shield, address: IpAddr) -> bool {
     settings.mode != ShieldMode::Off && !settings.exempt.iter().any(|network| network.contains(address))
 }
 
-/// The limits of a class.
-fn limit(settings: &plan::Shield, class: Class) -> Limit {
+/// The limits of a class, for an address of so many clients.
+fn limit(settings: &plan::Shield, class: Class, clients: u64) -> Limit {
     let limits = &settings.limits;
     let number = match class {
         Class::Login => limits.login,
@@ -332,6 +351,7 @@ fn limit(settings: &plan::Shield, class: Class) -> Limit {
         Class::Php => limits.php,
     };
     let rate = |number| Rate::new(number, 1, number * AT_ONCE);
+    let number = number * clients;
     Limit { client: rate(number), network: rate(number * NETWORK) }
 }
 

@@ -203,7 +203,7 @@ impl Shield {
         let listed = view.listed.find(address, |until| *until > now);
         let micros = self.micros(Instant::now());
         let left = |class: Class| {
-            let limit = limit(settings, class);
+            let limit = limit(settings, class, 1);
             let asked = Asked { address, class: class as u8, limit, cost: 1, now: micros };
             Some((class.name(), self.table.left(&asked)?, limit.client?.burst()))
         };

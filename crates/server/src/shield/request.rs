@@ -22,6 +22,9 @@ pub struct ShieldRequest {
     pub(super) class: Class,
     /// Who sends it.
     pub(super) standpoint: Standpoint,
+    /// It says that it comes from others, by way of its address, which is no trusted proxy: perhaps a CDN that the configuration does
+    /// not name. A program can say so, too.
+    pub(super) is_relayed: bool,
 }
 
 /// Who sends a request.
@@ -67,8 +70,14 @@ impl ShieldRequest {
         } else {
             Standpoint::Stranger
         };
-        ShieldRequest { address, class: Class::of(&target), standpoint }
+        ShieldRequest { address, class: Class::of(&target), standpoint, is_relayed: is_relayed(request) }
     }
+}
+
+/// Whether a proxy that is not trusted seems to have sent a request.
+fn is_relayed(request: &Request) -> bool {
+    const FIELDS: [&str; 4] = ["x-forwarded-for", "forwarded", "cf-connecting-ip", "true-client-ip"];
+    !request.is_forwarded && FIELDS.into_iter().any(|name| request.head.field(name).is_some())
 }
 
 /// Whether a client that says it is a crawler is it; `None`: it says nothing of the kind, or of no crawler that is known.
