@@ -46,7 +46,7 @@ pub struct SiteOnRedis {
     log: Log,
     /// Prefix of all its keys.
     name: String,
-    idle: RefCell<Vec<Link>>,
+    idle: RefCell<Vec<RedisLink>>,
     open: Semaphore,
     generation: RefCell<Vec<u8>>,
     failed: Cell<Option<Instant>>,
@@ -62,7 +62,7 @@ pub struct SiteOnRedis {
 type CarriedOut = (Outcome, Vec<u8>, u64);
 
 /// A connection that is ready for frames.
-struct Link {
+struct RedisLink {
     connection: RedisConnection,
     /// Run id of the server's process.
     run: Vec<u8>,
@@ -201,7 +201,7 @@ impl SiteOnRedis {
     }
 
     /// An idle connection, or a new one.
-    async fn link(&self) -> io::Result<Link> {
+    async fn link(&self) -> io::Result<RedisLink> {
         loop {
             let Some(mut link) = self.idle.borrow_mut().pop() else { return self.connect().await };
             if link.connection.is_usable() {
@@ -210,7 +210,7 @@ impl SiteOnRedis {
         }
     }
 
-    async fn connect(&self) -> io::Result<Link> {
+    async fn connect(&self) -> io::Result<RedisLink> {
         let mut connection = RedisConnection::open(&self.address).await?;
         if let Some(password) = &self.password {
             connection.ask(&[b"AUTH", password.0.as_bytes()]).await?.bytes()?;
@@ -221,7 +221,7 @@ impl SiteOnRedis {
         let run =
             run.ok_or_else(|| io::Error::other("INFO has no run_id: it is no Redis or Valkey server"))?;
         let script = connection.ask(&[b"SCRIPT", b"LOAD", SCRIPT.as_bytes()]).await?.bytes()?;
-        Ok(Link { connection, run: run.as_bytes().to_vec(), script })
+        Ok(RedisLink { connection, run: run.as_bytes().to_vec(), script })
     }
 
     /// Removes objects of generations before this one. They have an expiry, too, for the case that this ends early.
@@ -248,7 +248,7 @@ impl SiteOnRedis {
 }
 
 /// One step of a scan: unlinks the keys that do not begin with `own`; the next cursor.
-async fn step(link: &mut Link, command: &[&[u8]], own: &[u8]) -> io::Result<Vec<u8>> {
+async fn step(link: &mut RedisLink, command: &[&[u8]], own: &[u8]) -> io::Result<Vec<u8>> {
     let mut found = link.connection.ask(command).await?.many()?.into_iter();
     let (next, keys) = (found.next().unwrap_or(RedisReply::Nil), found.next().unwrap_or(RedisReply::Nil));
     let keys: Vec<Vec<u8>> = keys.many()?.into_iter().map(RedisReply::bytes).collect::<io::Result<_>>()?;
