@@ -13,7 +13,9 @@ pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, req
         return key;
     }
     let front = site.plan.front_controller.as_deref().unwrap_or("").as_bytes();
-    if verdict.path != path && verdict.path != front {
+    // Without rules a path that is no file leads to the front controller, too; a script does not.
+    let is_usual = verdict.path == front && !path.windows(4).any(|part| part.eq_ignore_ascii_case(b".php"));
+    if verdict.path != path && !is_usual {
         item(&mut key, b"path", &verdict.path);
     }
     let query = query.filter(|query| !query.is_empty());
