@@ -15,7 +15,6 @@ use super::{ServeThread, Setup, rules};
 use crate::cache::{self, Preview, purge::OrderError};
 use crate::context::stats::SiteCauses;
 use crate::message::request::{Ends, Request};
-use crate::proxy;
 use crate::route::{self, Route};
 use crate::site::Profile;
 
@@ -259,11 +258,9 @@ fn find_route_of(
             rules.push(format!("{}{bypasses}", rule.plan.place));
         });
     }
-    if let Some(number) = proxy::find(&site.plan.proxies, &path) {
-        return (ExplainedRoute::Proxy(site.plan.proxies[number].path.clone()), rules);
-    }
     let route = match find(thread, site, request, &path) {
         Found::Route(route) => explained(thread, site, request, &path, route),
+        Found::Application(number) => ExplainedRoute::Proxy(site.plan.proxies[number].path.clone()),
         Found::Reply(reply) => match reply.fields.iter().find(|(name, _)| *name == "Location") {
             Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
             None => ExplainedRoute::Refuse(reply.status),

@@ -79,36 +79,10 @@ fn decide(
     let mut path = thread.path.take();
     let response = match route::at_the_door(site, request, &mut path) {
         Some(route) => follow(thread, site, request, &path, route),
-        None => match proxy::find(&site.plan.proxies, &path) {
-            // Only scripts lead there: see `handover`.
-            Some(number) if site.plan.proxies[number].internal => other(reply::plain(404)),
-            Some(number) => to_application(thread, site, request, &path, number),
-            // No other part of a site speaks another protocol (RFC 8441 section 4).
-            None if request.protocol.is_some() => other(reply::plain(501)),
-            None => ruled(thread, site, request, &path),
-        },
+        None => ruled(thread, site, request, &path),
     };
     thread.path.replace(path);
     response
-}
-
-/// The response to a request for an application, if the site's rules let it pass. They rewrite no request for an application.
-fn to_application(
-    thread: &Rc<ServeThread>,
-    site: &Arc<SiteWorkers>,
-    request: &mut Request,
-    path: &[u8],
-    number: usize,
-) -> (ResponseClass, Response) {
-    match site_rules::apply(thread, site, request, path) {
-        Applied::On => proxied(thread, site, request, path, number),
-        Applied::Refuse(status) => follow(thread, site, request, path, Route::Refuse(status)),
-        Applied::Wait(check) => (ResponseClass::Other, Response::Again(check)),
-        Applied::Reply(mut reply) => {
-            site_rules::change(thread, site, request, Origin::Server, &mut reply);
-            other(reply)
-        }
-    }
 }
 
 /// The response of an application, or a cached page of it. What may be a replay has to come again (RFC 8470 section
@@ -155,7 +129,7 @@ fn proxied_maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, number: usiz
     })
 }
 
-/// The result after the rules of `.htaccess` files; `path` is the request's normalised path.
+/// The result after the rules of the site and of `.htaccess` files; `path` is the request's normalised path.
 fn ruled(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
@@ -163,6 +137,9 @@ fn ruled(
     path: &[u8],
 ) -> (ResponseClass, Response) {
     let route = match find(thread, site, request, path) {
+        Found::Application(number) => return proxied(thread, site, request, path, number),
+        // No other part of a site speaks another protocol (RFC 8441 section 4).
+        Found::Route(_) if request.protocol.is_some() => return other(reply::plain(501)),
         Found::Route(route) => route,
         Found::Reply(mut reply) => {
             site_rules::change(thread, site, request, Origin::Server, &mut reply);
@@ -219,19 +196,28 @@ fn error_page(
 pub(super) enum Found {
     /// A route.
     Route(Route),
+    /// An application behind the server, by its number.
+    Application(usize),
     /// The rules respond.
     Reply(Reply),
     /// A password is being checked.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
-/// Applies the rules of the site, then those of `.htaccess` files, and finds the route of what they make of the request.
+/// Applies the rules of the site, then those of `.htaccess` files, and finds the route of what they make of the request. An application
+/// gets what the site's rules let pass, without being rewritten; files and `.htaccess` files do not count there.
 pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Found {
     match site_rules::apply(thread, site, request, path) {
         Applied::On => {}
         Applied::Reply(reply) => return Found::Reply(reply),
         Applied::Refuse(status) => return Found::Route(Route::Refuse(status)),
         Applied::Wait(check) => return Found::Wait(check),
+    }
+    match proxy::find(&site.plan.proxies, path) {
+        // Only scripts lead there: see `handover`.
+        Some(number) if site.plan.proxies[number].internal => return Found::Route(Route::Refuse(404)),
+        Some(number) => return Found::Application(number),
+        None => {}
     }
     let own = if site.rules.is_some() { request.ruling.take() } else { None };
     let path_now = own.as_ref().map_or(path, |own| &own.verdict.path);
