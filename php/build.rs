@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 38] = [
+const SOURCES: [&str; 39] = [
     "main.c",
     "host.c",
     "check.c",
@@ -38,6 +38,7 @@ const SOURCES: [&str; 38] = [
     "database.c",
     "wire.c",
     "rewind/point.c",
+    "rewind/renew.c",
     "rewind/reads.c",
     "rewind/files.c",
     "rewind/sources.c",

@@ -127,6 +127,13 @@ bool room_open(void);
 const char *room_stay(void);
 ZEND_NORETURN void room_go_back(void);
 
+/* ---- renew.c ---- */
+
+void renew_openssl(void);
+void renew_superglobals(void);
+const char *renew_changed_superglobal(void);
+void renew_request(void);
+
 /* ---- reads.c ---- */
 
 void reads_startup(void);

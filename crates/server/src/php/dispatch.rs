@@ -190,7 +190,9 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         let turn = pool.admit(now, &from, at_once).ok_or(Refusal::Overload)?;
         let (wake, woken) = oneshot::channel();
         let place = pool.queue.waiters.push(thread, turn, now, local, short, wake);
-        pool.queue.waiters.set_kind(place, job.kind);
+        if job.kind.is_some() {
+            pool.queue.waiters.set_kind(place, job.kind);
+        }
         transport.waits(state);
         Ok(Taken::Later(InQueue { transport, pool: job.pool, place }, woken))
     }

@@ -283,13 +283,17 @@ impl WorkersShared {
         thread: usize,
         job: &PhpJob<'_>,
     ) -> Option<Lease> {
-        let nice = state.pools.get(job.pool).nice;
-        let now = self.since_epoch(job.since);
-        let suited = match self.settings.rewind {
-            Rewind::Off => None,
-            _ => state.take_suited(thread, (job.pool, self.lowers()), (job.kind, job.is_declined), now),
-        };
-        let mut worker = suited.or_else(|| state.idle.take(thread, nice, self.lowers()))?;
+        let lowers = self.lowers();
+        let mut worker = match self.settings.rewind {
+            Rewind::Off => {
+                let nice = state.pools.get(job.pool).nice;
+                state.idle.take(thread, nice, lowers)
+            }
+            _ => {
+                let now = self.since_epoch(job.since);
+                state.take_suited(thread, (job.pool, lowers), (job.kind, job.is_declined), now)
+            }
+        }?;
         worker.kind = job.kind;
         state.begin(&mut worker, job.pool, job.rank);
         Some(Lease { worker: Some(worker), shared: self.clone() })
