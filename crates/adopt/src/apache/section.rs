@@ -127,7 +127,7 @@ impl Access {
                 self.denied.extend(networks.iter().filter_map(|text| network(text)));
             }
             ("require" | "allow" | "deny" | "authgroupfile" | "authdigestprovider" | "authldapurl", _) => {
-                // Closed until its owner says who may enter.
+                // Refused until the owner writes a rule that lets people in.
                 self.denies_all = true;
                 self.source.get_or_insert_with(|| source.clone());
                 let why = "rules have `from` and `unless_from` with networks, and `auth` for all users of a file: until you write it, \

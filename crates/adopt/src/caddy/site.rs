@@ -228,7 +228,7 @@ impl Converter<'_> {
         self.site.notes.carried(source);
     }
 
-    /// What only some may see is closed until its owner says who.
+    /// Refuses what a password or a check protected, until the owner writes a rule that lets people in.
     fn closed(&mut self, node: &CaddyLine, when: When) {
         self.action(&node.source, when, vec![("deny", Toml::Switch(true))]);
         let why = if node.word(0) == "forward_auth" {

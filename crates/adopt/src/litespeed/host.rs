@@ -204,7 +204,7 @@ fn context(site: &mut Site, node: &Entry, nodes: &[Entry], names: &Names) {
     }
     site.rules.extend(effects(node).into_iter().map(|key| rule(vec![key])));
     if !node.get("realm").is_empty() {
-        // Closed until its owner names the file of users.
+        // Refused until the owner names the file of users.
         site.rules.push(rule(vec![("deny", Toml::Switch(true))]));
         let why = "write auth = { users = \"FILE\" } with the file of the realm instead of `deny`: until then, all requests are refused";
         site.notes.lost(&node.whole(), why);

@@ -40,7 +40,7 @@ impl Directive {
     }
 }
 
-/// Files that every nginx has and whose content Millrace does by itself.
+/// Files that come with nginx. Millrace needs none of them: it does what they say by itself.
 const KNOWN_INCLUDES: &[(&str, &str)] = &[
     ("mime.types", "Millrace knows the media types of files"),
     ("fastcgi_params", "Millrace sets PHP's variables"),

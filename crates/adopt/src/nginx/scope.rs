@@ -78,7 +78,7 @@ impl Scope {
                 site.notes.carried(source);
             }
             "auth_request" | "auth_jwt" if directive.arg(0) != "off" => {
-                // Closed until its owner says who may enter.
+                // Refused until the owner writes a rule that lets people in.
                 self.access.push((false, "all".to_owned()));
                 self.access_from.get_or_insert_with(|| source.clone());
                 let why = "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all \

@@ -71,7 +71,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("ssl_prefer_server_ciphers", "only secure ciphers"),
     ("ssl_ecdh_curve", "only secure curves"),
     ("ssl_dhparam", "only elliptic curves"),
-    ("ssl_session_*", "sessions are resumed by tickets whose keys change"),
+    ("ssl_session_*", "Millrace resumes sessions by tickets, and changes their keys by itself"),
     ("ssl_buffer_size", "records have the size that suits"),
     ("ssl_stapling*", "`tls.ocsp` names a response; most authorities have given OCSP up"),
     ("ssl_trusted_certificate", "only for ssl_stapling"),
