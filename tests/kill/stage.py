@@ -102,7 +102,7 @@ class Later(threading.Thread):
 
 def php_host(server):
     """Process id of the host: the child that has the workers."""
-    hosts = [p for p in rig.children(server.pid) if "millrace-php" in command_of(p) and parent_of(p) == server.pid]
+    hosts = [p for p in rig.children(server.pid) if "millrace-php" in rig.command_of(p) and parent_of(p) == server.pid]
     check(len(hosts) == 1, f"{len(hosts)} PHP hosts")
     return hosts[0]
 
@@ -110,13 +110,6 @@ def php_host(server):
 def php_workers(server):
     """Process ids of the workers."""
     return rig.children(php_host(server))
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
 
 
 def parent_of(pid):

@@ -147,6 +147,20 @@ def children(pid):
     return found
 
 
+def command_of(pid):
+    """The command line of a process, words separated by spaces; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+def name_of(pid):
+    """The name of a process's first thread; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
 class Millrace(Process):
     """`millrace serve SITE` on a free port. `arguments` are added to the command line; `settings` become --set options,
     as do those of $SETTINGS: SETTINGS="php.rewind=on" tests/shop/run."""
