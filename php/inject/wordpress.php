@@ -17,7 +17,8 @@
  * - Written: what PHP has written; Sql: what has changed without that;
  * - Bar: the menu in the admin bar; Others: page caches of other plugins, in Site Health;
  * - Visitor: who asks, for those who go first;
- * - Rewind: where requests begin if PHP is rewound after each; RewoundShop: WooCommerce's session in them.
+ * - Rewind: where requests begin if PHP is rewound after each; RewoundShop: WooCommerce's session in them;
+ *   RewoundNetwork: the site of a network that they are for.
  *
  * All files are loaded at once: later, when open_basedir holds, they could not be. opcache keeps them.
  */
@@ -49,6 +50,7 @@ if (Sql::begin()) {
 }
 if (function_exists('millrace_rewind_point')) {
     require __DIR__ . '/wordpress/rewind.php';
+    require __DIR__ . '/wordpress/rewound-network.php';
     require __DIR__ . '/wordpress/rewound-shop.php';
     Rewind::announce();
 }

@@ -62,7 +62,7 @@ final class Rewind
     private static function point(bool $early): void
     {
         self::$objects = self::objectCache();
-        if (is_multisite() || (wp_using_ext_object_cache() && !self::$objects) || wp_installing() || is_admin()) {
+        if ((wp_using_ext_object_cache() && !self::$objects) || wp_installing() || is_admin()) {
             return;
         }
         $closed = false;
@@ -78,11 +78,12 @@ final class Rewind
             self::$connected = !$closed;
             $before = self::superglobals();
             self::$changes = self::changes($before, $early);
-            return self::$objects?->before_image(RewoundShop::groups());
+            $why = RewoundNetwork::remember(self::$changes['_SERVER'][0]);
+            return $why ?? self::$objects?->before_image(RewoundShop::groups());
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
         $own = self::$objects ? [self::PREFETCH] : [];
-        $repeated = [...self::REPEATED, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
+        $repeated = [...self::REPEATED, RewoundNetwork::READS, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
         $rewound = millrace_rewind_point($close, $repeated, $early, $compare);
         if ($rewound) {
             self::begin($early);
@@ -164,6 +165,10 @@ final class Rewind
             millrace_rewind_leave();
         }
         self::connect();
+        if (!RewoundNetwork::isSame()) {
+            self::disconnect();
+            millrace_rewind_leave(true);
+        }
         if (self::$options) {
             wp_cache_init();
             wp_start_object_cache();

@@ -34,6 +34,7 @@ const WORDPRESS: &[(&str, &str)] = files![
     "wordpress/posts.php"
     "wordpress/rest.php"
     "wordpress/rewind.php"
+    "wordpress/rewound-network.php"
     "wordpress/rewound-shop.php"
     "wordpress/shop.php"
     "wordpress/shown.php"

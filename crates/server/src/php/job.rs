@@ -63,7 +63,7 @@ impl<'a> PhpJob<'a> {
         }
     }
 
-    /// Finds the kind of its boot, for workers that are rewound: by its script, the start of its path, the names in its query, and who asks.
+    /// Finds the kind of its boot, for workers that are rewound: by its script, its host, the start of its path, the names in its query, and who asks.
     /// A form, and what has to run the ordinary way, have none.
     pub fn find_kind(&mut self, request: &Request) {
         let is_ordinary = request.run.as_ref().is_some_and(|run| run.ordinary);
@@ -72,6 +72,7 @@ impl<'a> PhpJob<'a> {
         }
         let mut digest = DefaultHasher::new();
         self.script.filename.hash(&mut digest);
+        request.authority().hash(&mut digest);
         let path = request.head.path_query().split(|byte| *byte == b'?').next().unwrap_or_default();
         path.split(|byte| *byte == b'/').nth(1).hash(&mut digest);
         for argument in request.query().unwrap_or_default().split(|byte| *byte == b'&') {
