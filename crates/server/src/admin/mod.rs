@@ -6,6 +6,7 @@
 //!  GET /metrics      Prometheus text        GET /status.json    status as JSON
 //!  GET /history.json figures of the last hour and day, as JSON
 //!  GET /php.json     what PHP does right now, as JSON
+//!  GET /rewind-difference   a response that `php.rewind = "auto"` has found to differ
 //!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
@@ -211,6 +212,7 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
             AdminResponse::json(format!("{:#}\n", memory.borrow().status(state).json()))
         }
         ("GET", "/history.json") => history(&memory.borrow().history, asked),
+        ("GET", "/rewind-difference") => rewind::difference(&(state.pools)(), asked),
         ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
         ("GET", "/healthz") => health::alive(),
         ("GET", "/readyz") => health::ready(state),
@@ -306,13 +308,14 @@ fn not_found() -> AdminResponse {
 }
 
 /// Everything that GET reads.
-const READABLE: [&str; 12] = [
+const READABLE: [&str; 13] = [
     "/",
     "/metrics",
     "/status",
     "/status.json",
     "/history.json",
     "/php.json",
+    "/rewind-difference",
     "/healthz",
     "/readyz",
     "/dashboard",
@@ -329,6 +332,7 @@ The admin address of Millrace
   GET  /status.json   status as JSON
   GET  /history.json  figures of the last hour and day as JSON; ?site=NAME: of a site
   GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
+  GET  /rewind-difference  a response of a rewound worker that differed; ?number=1 (the newest), run=ordinary or rewound
   GET  /metrics       metrics for Prometheus
   GET  /healthz       200 while the process lives
   GET  /readyz        200, or 503 and why it should get no requests

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::http::{AdminRequest, AdminResponse, form};
 use super::status::{grouped, share, short};
 use crate::context::stats::{
     ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table,
@@ -58,7 +59,7 @@ fn write_compared(text: &mut String, compared: &ComparedStatus) -> std::fmt::Res
     let ComparedStatus { same, unsure, different, differences } = compared;
     let [same, unsure, different] = [same, unsure, different].map(|count| grouped(*count));
     writeln!(text, "  {:<12}compared    {same} the same; {unsure} unsure; {different} different", "")?;
-    for RewindDifference { url, ordinary, rewound } in differences {
+    for RewindDifference { url, ordinary, rewound, .. } in differences {
         writeln!(
             text,
             "  {:<12}different   {url}: {rewound:?} instead of {ordinary:?}; off until PHP is reloaded",
@@ -129,6 +130,34 @@ fn compared_json(compared: &ComparedStatus) -> Value {
 
 fn key_json(key: &RewindKey) -> Value {
     json!({ "script": key.script, "reads": key.reads, "images": key.images, "rewound": key.rewound })
+}
+
+/// A whole response of a difference: `php` is the service's name in the status, `number` 1 its newest
+/// difference, `run` is `ordinary` or `rewound`.
+pub(super) fn difference(pools: &[PhpStatus], asked: &AdminRequest) -> AdminResponse {
+    let query = form(asked.query.as_bytes());
+    let value =
+        |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
+    let number = value("number").parse::<usize>().unwrap_or(1);
+    let responses = pools
+        .iter()
+        .filter(|pool| value("php").is_empty() || pool.name == value("php"))
+        .filter_map(|pool| pool.rewind.as_ref()?.compared.as_ref())
+        .flat_map(|compared| &compared.differences)
+        .nth(number.wrapping_sub(1))
+        .map(|difference| &difference.responses);
+    match (responses, value("run")) {
+        (None, _) => AdminResponse::text(
+            404,
+            "There is no such difference; /status.json lists them as php[].rewind.compared.differences.\n",
+        ),
+        (Some(responses), "ordinary") => AdminResponse::text(200, responses.ordinary.clone()),
+        (Some(responses), "rewound") => AdminResponse::text(200, responses.rewound.clone()),
+        _ => AdminResponse::text(
+            422,
+            "run has to be ordinary or rewound, as in /rewind-difference?number=1&run=ordinary\n",
+        ),
+    }
 }
 
 /// As metrics, for the sites that have rewound workers.
@@ -202,6 +231,7 @@ mod tests {
                     url: "http://a.test/?n=1".to_owned(),
                     ordinary: "<b>Anna".to_owned(),
                     rewound: "<b>\"Bert\"".to_owned(),
+                    ..RewindDifference::default()
                 }],
             }),
         }

@@ -1,5 +1,6 @@
 //! What rewound workers do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_wire::frames::FIGURES_REASONS;
@@ -67,6 +68,17 @@ pub struct RewindDifference {
     /// The start of the first difference: what ordinary responses say there.
     pub ordinary: String,
     /// What the rewound one says.
+    pub rewound: String,
+    /// Status, fields and content of one response of each kind.
+    pub responses: Arc<ComparedResponses>,
+}
+
+/// Two responses to the same request, as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ComparedResponses {
+    /// The latest ordinary one.
+    pub ordinary: String,
+    /// The latest rewound one.
     pub rewound: String,
 }
 

@@ -25,7 +25,7 @@ use self::text::{Verdict, compare};
 use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::pool::WorkersShared;
-use crate::context::stats::{ComparedStatus, RewindDifference};
+use crate::context::stats::{ComparedResponses, ComparedStatus, RewindDifference};
 use crate::message::Request;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{AsRun, Content, RunEnd};
@@ -44,7 +44,7 @@ const CONTENT_MOST: usize = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often, and how many times, it looks whether a worker is idle.
 const LOOK: (Duration, usize) = (Duration::from_millis(100), 50);
-/// Differences that are shown.
+/// Differences that are shown, each with two whole responses.
 const SHOWN_MOST: usize = 8;
 
 /// What is known from comparisons; one for all workers of a service.
@@ -152,6 +152,19 @@ struct ComparedRuns {
     rewound: Vec<Vec<u8>>,
 }
 
+impl ComparedRuns {
+    /// The latest response of each kind.
+    fn latest(&self) -> ComparedResponses {
+        let text = |responses: &[Vec<u8>]| {
+            responses
+                .last()
+                .map(|response| String::from_utf8_lossy(response).into_owned())
+                .unwrap_or_default()
+        };
+        ComparedResponses { ordinary: text(&self.ordinary), rewound: text(&self.rewound) }
+    }
+}
+
 /// A request that is being compared.
 struct ComparedRequest {
     thread: Rc<PhpThread>,
@@ -186,7 +199,8 @@ impl ComparedRequest {
                 scoreboard.switch_off(class);
             }
             let text::Difference { ordinary, rewound } = difference.clone();
-            self.workers.comparisons.remember(RewindDifference { url, ordinary, rewound });
+            let responses = Arc::new(runs.latest());
+            self.workers.comparisons.remember(RewindDifference { url, ordinary, rewound, responses });
         }
         Some(verdict)
     }
