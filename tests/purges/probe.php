@@ -69,6 +69,26 @@ function test_post(string $name, string $type = 'post'): int
     return get_page_by_path($name, OBJECT, $type)->ID;
 }
 
+/** The menu's first item. */
+function test_menu_item(): int
+{
+    return wp_get_nav_menu_items('main')[0]->ID;
+}
+
+/** Which menu is where, as the page for menus and the Customizer store it. */
+function test_menu_places(array $places): void
+{
+    set_theme_mod('nav_menu_locations', $places);
+}
+
+/** A new menu in its place, with one item. */
+function test_menu(string $item): void
+{
+    $menu = wp_create_nav_menu('main');
+    wp_update_nav_menu_item($menu, 0, ['menu-item-title' => $item, 'menu-item-url' => home_url('/x'), 'menu-item-status' => 'publish']);
+    test_menu_places(['main' => $menu]);
+}
+
 /** As WooCommerce stores a product: fields, then its own hooks. */
 function test_set(string $name, array $fields, array $properties): void
 {
