@@ -12,6 +12,7 @@
 //! access, the layer that has it refuses what it covers.
 
 pub mod access;
+pub mod argon2id;
 pub mod directives;
 pub mod escape;
 pub mod evaluate;

@@ -1,9 +1,11 @@
-//! Password hashes as `htpasswd` writes them.
+//! Password hashes as `htpasswd` writes them, and argon2id.
 
 use aws_lc_rs::{constant_time, digest};
 use blowfish::Blowfish;
 use data_encoding::{BASE64, Encoding, Specification};
 use md5::{Digest, Md5};
+
+use crate::argon2id::Argon2id;
 
 /// A password hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Hash<'a> {
     Apr1(&'a str, &'a str),
     /// `{SHA}`
     Sha1(&'a str),
+    /// `$argon2id$`
+    Argon2(Argon2id),
 }
 
 /// Maximum cost of bcrypt: at 12 a check takes about a quarter of a second.
@@ -33,6 +37,12 @@ impl<'a> Hash<'a> {
         if let Some(hash) = text.strip_prefix("{SHA}") {
             return Ok(Hash::Sha1(hash));
         }
+        if let Some(rest) = text.strip_prefix("$argon2id$") {
+            return Argon2id::new(rest).map(Hash::Argon2);
+        }
+        if text.starts_with("$argon2") {
+            return Err(format!("its hash is argon2i or argon2d, and only argon2id is supported: {again}"));
+        }
         let bcrypt = ["$2y$", "$2a$", "$2b$"].iter().find_map(|prefix| text.strip_prefix(prefix));
         if let Some((cost, rest)) = bcrypt.and_then(|rest| rest.split_once('$')) {
             let cost = cost.parse().ok().filter(|cost| (4..=MOST_COST).contains(cost));
@@ -48,12 +58,16 @@ impl<'a> Hash<'a> {
 
     /// Whether a check takes milliseconds or more.
     pub fn is_slow(&self) -> bool {
-        matches!(self, Hash::Bcrypt(..))
+        matches!(self, Hash::Bcrypt(..) | Hash::Argon2(_))
     }
 
     /// Whether it is the hash of `password`.
     pub fn is_of(&self, password: &[u8]) -> bool {
         let (made, known) = match self {
+            Hash::Argon2(known) => match known.of(password) {
+                Some(made) => return constant_time::verify_slices_are_equal(&made, known.known()).is_ok(),
+                None => return false,
+            },
             Hash::Sha1(known) => {
                 let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, password);
                 (BASE64.encode(sum.as_ref()), *known)
@@ -145,11 +159,12 @@ fn md5(parts: &[&[u8]]) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// Written by `htpasswd -nb` and `-nbB`, `-nbs` of Apache 2.4 for the password "secret".
-    const HASHES: [&str; 3] = [
+    /// Written by `htpasswd -nb` and `-nbB`, `-nbs` of Apache 2.4, and by PHP's `password_hash`, for the password "secret".
+    const HASHES: [&str; 4] = [
         "$apr1$bmBYZ8bR$PR7/6zf9fu4w8h8pwF4AR1",
         "$2y$05$M3DvUFV5NYaHgJal5YK37./e4XVMyGeP8YqIz0zcTksoTQyFISO9O",
         "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
+        "$argon2id$v=19$m=1024,t=2,p=1$bjhtNkdJemFoTkVEaWc1WQ$qc8KwF8CRIuGl+tUtIyTFpJSxY9OfUDN1Nki4i9nZHA",
     ];
 
     #[test]
@@ -163,7 +178,7 @@ mod tests {
 
     #[test]
     fn other_hashes_say_what_to_do() {
-        for text in ["rqXexS6ZhobKA", "secret", "$2y$31$abc", "$2y$05$abc", "$apr1$x"] {
+        for text in ["rqXexS6ZhobKA", "secret", "$2y$31$abc", "$2y$05$abc", "$apr1$x", "$argon2i$v=19$m=8"] {
             assert!(Hash::new(text).is_err(), "{text}");
         }
         assert!(Hash::new("plain").unwrap_err().contains("htpasswd -B"));

@@ -1,5 +1,5 @@
-//! Checks of passwords. bcrypt takes milliseconds: it runs on a thread of its own, and its results are remembered for a
-//! while.
+//! Checks of passwords. bcrypt and argon2id take milliseconds: they run on a thread of their own, and their results are
+//! remembered for a while.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Passwords(Rc<Inner>);
 struct Inner {
     key: hmac::Key,
     known: RefCell<HashMap<Vec<u8>, bool>>,
-    /// One check at a time, so that guesses take at most one core.
+    /// One check at a time, so that guesses take at most one core, and the memory of one argon2id hash.
     turn: tokio::sync::Semaphore,
     waiting: std::cell::Cell<usize>,
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use millrace_htaccess::password::Hash;
+
 use super::FileName;
 use crate::environment::Environment;
 use crate::plan::{ListedRedirect, Network, Secret};
@@ -67,10 +69,13 @@ impl RuleFiles<'_, '_> {
             }
             let (user, rest) = line.split_once(':').unwrap_or(("", line));
             let hash = rest.split(':').next().unwrap_or_default();
-            let known = ["$2y$", "$2a$", "$2b$", "$apr1$", "{SHA}"];
-            if user.is_empty() || !known.iter().any(|prefix| hash.starts_with(prefix)) {
+            let wrong = match Hash::new(hash) {
+                _ if user.is_empty() => Some("write the user again with `htpasswd -B FILE USER`".to_owned()),
+                Ok(_) => None,
+                Err(why) => Some(why),
+            };
+            if let Some(cure) = wrong {
                 let title = format!("{}:{}: not a user and a password hash", file.0.display(), number + 1);
-                let cure = "write the user again with `htpasswd -B FILE USER`";
                 let problem = Problem::error(What::Malformed, title, cure);
                 self.problems.push(problem.at(Some(&self.at(file)), "named here"));
                 continue;

@@ -160,7 +160,7 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["block", "forbid", "abort"]),
-    key("auth.users", Action, "\"/etc/millrace/htpasswd\"", "Asks for a user and password of this file, as `htpasswd` writes it: bcrypt, apr1 or SHA-1.", |rule, raw, base| {
+    key("auth.users", Action, "\"/etc/millrace/htpasswd\"", "Asks for a user and password of this file, as `htpasswd` writes it: bcrypt, apr1 or SHA-1; or argon2id, as PHP's `password_hash` writes it.", |rule, raw, base| {
         rule.users = Some(path(raw, base)?);
         Ok(())
     })

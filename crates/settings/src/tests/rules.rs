@@ -20,7 +20,10 @@ const FILES: &[(&str, &str)] = &[
         "/etc/millrace/htpasswd",
         "ann:$2y$05$abcdefghijklmnopqrstuu5s0jPBBJKCMYeVIUQ8v7MYQzVYlXKtu\nbob:{SHA}abc:more\n",
     ),
-    ("/etc/millrace-test/htpasswd", "ann:secret\n"),
+    (
+        "/etc/millrace-test/htpasswd",
+        "ann:secret\nbob:$argon2id$v=19$m=4194304,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\n",
+    ),
     ("/etc/millrace-test/nobody", "# none\n"),
 ];
 
