@@ -4,6 +4,28 @@ path and ROOT the document root."""
 from dataclasses import dataclass, field
 
 
+# What the scripts are: they show what rules have said to PHP.
+SHOW = """<?php
+if (isset($_GET['status'])) http_response_code((int) $_GET['status']);
+if (isset($_GET['fields'])) {
+    header('X-From-Script: script'); header('X-Script-Only: 1'); header('X-List: a'); header('Cache-Control: private');
+    setcookie('one', '1'); setcookie('two', '2');
+}
+echo basename(__FILE__), "\\n";
+foreach ($_SERVER as $name => $value) {
+    if (preg_match('/^(REDIRECT_)*(X[A-Z]+|STATUS|URL|QUERY_STRING|HTTP_AUTHORIZATION|HTTP_X_.*|REMOTE_USER|AUTH_TYPE|SCRIPT_NAME|PATH_INFO|REQUEST_URI|PHP_SELF)$/', $name)
+        && !in_array($name, ['REDIRECT_REMOTE_USER']) && "$value" !== '')
+        $lines[] = "$name=$value";
+}
+sort($lines);
+echo implode("\\n", $lines), "\\n";
+"""
+
+# The files of a folder, beside those that a case adds.
+TREE = {"a.html": "<p>a</p>\n", "a.css": "a { }\n", "a.txt": "a\n", "empty.txt": "", "index.php": SHOW, "show.php": SHOW, "run.sh": "true\n",
+        "sub/b.html": "<p>b</p>\n", "sub/show.php": SHOW}  # fmt: skip
+
+
 @dataclass
 class Case:
     """A folder with files, and requests: "path", or (path, {field: value}), or (path, {field: value}, method)."""
@@ -12,6 +34,9 @@ class Case:
     htaccess: str
     requests: list
     files: dict = field(default_factory=dict)
+    tree: dict = field(default_factory=lambda: TREE)
+    # All header fields are compared, not only those that the cases are about.
+    compares_all: bool = False
 
 
 CASES = []
