@@ -314,7 +314,11 @@ impl Compat {
 /// It is malformed; or, with `true`, not supported.
 pub fn requirement(words: &[String], methods: &Methods) -> Result<Requirement, (String, bool)> {
     let [kind, rest @ ..] = words else { return Err(("Require needs an argument".to_owned(), false)) };
-    if kind.eq_ignore_ascii_case("not") {
+    let is_not = |word: &String| word.eq_ignore_ascii_case("not");
+    if is_not(kind) {
+        if rest.first().is_some_and(is_not) {
+            return Err(("Require has \"not\" twice".to_owned(), false));
+        }
         return Ok(Requirement::Not(Box::new(requirement(rest, methods)?)));
     }
     let invalid = |text: String| (text, false);

@@ -402,7 +402,7 @@ fn require(reader: &mut Reader<'_>) -> Read {
 /// What stands in the place of a requirement that isn't supported: it grants nothing, and denies where it is negated.
 pub(crate) fn unmet(words: &[String], negated: bool) -> Requirement {
     match words {
-        [not, rest @ ..] if not.eq_ignore_ascii_case("not") => {
+        [not, rest @ ..] if !negated && not.eq_ignore_ascii_case("not") => {
             Requirement::Not(Box::new(unmet(rest, !negated)))
         }
         _ if negated => Requirement::Single(Test::All(true), Methods::All),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 
 use crate::access::{Attribute, Authentication, Client, Granted, Requirement, Satisfy, SetEnvIf};
+use crate::effort;
 use crate::escape;
 use crate::expression::Scope;
 use crate::folder::{Folder, From, Rules};
@@ -16,6 +17,9 @@ use crate::rewrite::FileTest;
 use crate::rewriting::{self, LONGEST, Rewritten};
 use crate::template::{Environment, Moment, Values, Variable};
 use crate::verdict::{CacheWord, ChangedFields, Outcome, Verdict};
+
+/// Steps of a look at the disk.
+pub(crate) const ON_DISK: usize = 500;
 
 /// Maximum of internal redirects, as Apache's LimitInternalRecursion.
 const MOST_PASSES: usize = 10;
@@ -38,6 +42,7 @@ fn refuse<T>(status: u16) -> Result<T, Halt> {
 
 /// What the rules on its way say about a request. `None`: there are none.
 pub fn evaluate(request: &Request<'_>, world: &impl World) -> Option<Verdict> {
+    effort::begin();
     let folders = world.folders(request.path);
     if folders.is_empty() {
         return None;
@@ -55,6 +60,7 @@ pub fn for_error(
     path: &str,
     status: u16,
 ) -> Verdict {
+    effort::begin();
     let (path, query) = match path.split_once('?') {
         Some((path, query)) => (path, Some(query.as_bytes().to_vec())),
         None => (path, None),
@@ -229,7 +235,8 @@ impl<'a, W: World> Pass<'a, W> {
     /// Passes until no rule begins another one.
     fn run(mut self) -> Verdict {
         let outcome = loop {
-            match self.pass() {
+            let pass = self.pass().and_then(|goes_on| Ok(effort::spend(0).map(|()| goes_on)?));
+            match pass {
                 Ok(true) if self.passes < MOST_PASSES => self.passes += 1,
                 Ok(true) => break Outcome::Refuse(500),
                 Ok(false) => break Outcome::Serve,
@@ -292,7 +299,7 @@ impl<'a, W: World> Pass<'a, W> {
         self.check_content()?;
         let rewritten = if self.ended { Rewritten::No } else { rewriting::run(self)? };
         self.redirect()?;
-        self.set_environment();
+        self.set_environment()?;
         if let Rewritten::To(path) = rewritten {
             self.add_slash()?;
             self.redirected(path)?;
@@ -335,6 +342,7 @@ impl<'a, W: World> Pass<'a, W> {
                 let (prefix, folder) = self.folders[at].clone();
                 for layer in 0..folder.layers.len() {
                     let candidate = &folder.layers[layer];
+                    effort::spend(1 + candidate.conditions.len())?;
                     if candidate.rank() == rank && candidate.applies(&name, &self.scope())? {
                         self.layers.push(Applied { folder: folder.clone(), layer, prefix });
                     }
@@ -401,6 +409,9 @@ impl<'a, W: World> Pass<'a, W> {
                             Some(digit) => {
                                 text.extend_from_slice(groups.group(usize::from(digit - b'0')));
                                 bytes.next();
+                                if text.len() > LONGEST {
+                                    return refuse(500);
+                                }
                             }
                             None => text.push(byte),
                         }
@@ -408,6 +419,7 @@ impl<'a, W: World> Pass<'a, W> {
                     if text.len() > LONGEST {
                         return refuse(500);
                     }
+                    effort::spend(self.environment.0.len())?;
                     self.environment.set(name.as_bytes(), text);
                 }
             }
@@ -522,6 +534,7 @@ impl<'a, W: World> Pass<'a, W> {
     fn redirect(&self) -> Result<(), Halt> {
         for layer in self.layers.iter().rev() {
             for redirect in &layer.rules().redirects {
+                effort::spend(32)?;
                 let target = match &redirect.from {
                     From::All => Some(redirect.to.clone().into_bytes()),
                     From::Prefix(prefix) => rest_of(&self.path, prefix.as_bytes())
@@ -531,6 +544,7 @@ impl<'a, W: World> Pass<'a, W> {
                     }
                 };
                 let Some(mut target) = target else { continue };
+                effort::spend(0)?;
                 if !(300..400).contains(&redirect.status) {
                     return refuse(redirect.status);
                 }
@@ -599,7 +613,6 @@ impl<'a, W: World> Pass<'a, W> {
         self.redirected_from = Some((from, query_before));
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());
-        self.vary.clear();
         self.begin();
         Ok(())
     }
@@ -611,15 +624,17 @@ impl<'a, W: World> Pass<'a, W> {
     }
 
     /// SetEnv and UnsetEnv, which come after rewriting.
-    fn set_environment(&mut self) {
+    fn set_environment(&mut self) -> Result<(), Halt> {
         let changes: Vec<_> =
             self.layers.iter().flat_map(|layer| layer.rules().environment.clone()).collect();
         for (name, value) in &changes {
+            effort::spend(self.environment.0.len())?;
             match value {
                 Some(value) => self.environment.set(name.as_bytes(), value.clone().into_bytes()),
                 None => self.environment.unset(name.as_bytes()),
             }
         }
+        Ok(())
     }
 
     /// The index file of a folder; true: its own rules have to be applied.
@@ -631,6 +646,7 @@ impl<'a, W: World> Pass<'a, W> {
         let is_named = named.is_some();
         let names = named.unwrap_or_else(|| self.request.index.to_vec());
         for name in &names {
+            effort::spend(ON_DISK)?;
             let path = match name.starts_with('/') {
                 true => normalised(name.as_bytes()),
                 false => normalised(&[&self.path, name.as_bytes()].concat()),
@@ -660,6 +676,7 @@ impl<'a, W: World> Pass<'a, W> {
         }
         let mut changed: Vec<(String, Option<Vec<u8>>)> = Vec::new();
         for change in changes {
+            effort::spend(changed.len() + fields.len())?;
             if changed.iter().any(|(name, _)| name.eq_ignore_ascii_case(&change.name)) {
                 continue;
             }
@@ -697,6 +714,10 @@ fn substituted(template: &str, groups: &crate::pattern::Captures) -> Vec<u8> {
             (b'$', Some(digit @ b'0'..=b'9')) => {
                 out.extend_from_slice(groups.group(usize::from(digit - b'0')));
                 bytes.next();
+                if out.len() > 2 * LONGEST {
+                    effort::exhaust();
+                    break;
+                }
             }
             (b'\\', Some(next @ (b'$' | b'\\'))) => {
                 out.push(next);

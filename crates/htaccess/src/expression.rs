@@ -4,8 +4,10 @@
 use std::net::IpAddr;
 
 use crate::access::Network;
+use crate::effort;
 use crate::pattern::{Captures, Pattern, TooManySteps};
 use crate::rewrite::{Comparison, FileTest};
+use crate::rewriting::LONGEST;
 use crate::template::{Values, Variable};
 
 /// Maximum depth of parentheses and negations.
@@ -18,10 +20,10 @@ pub enum Expression {
     Constant(bool),
     /// `!a`
     Not(Box<Expression>),
-    /// `a && b`
-    And(Box<Expression>, Box<Expression>),
-    /// `a || b`
-    Or(Box<Expression>, Box<Expression>),
+    /// `a && b && c`: a list, because a tree would be as deep as the text is long.
+    And(Vec<Expression>),
+    /// `a || b || c`
+    Or(Vec<Expression>),
     /// `a == b` and the like, as texts or as integers.
     Compare(Word, Comparison, Word, bool),
     /// `a =~ m#b#`, `a !~ m#b#`
@@ -97,11 +99,12 @@ impl Expression {
     }
 
     fn test(&self, scope: &impl Scope, groups: &mut Option<Captures>) -> Result<bool, TooManySteps> {
+        effort::spend(1)?;
         Ok(match self {
             Expression::Constant(value) => *value,
             Expression::Not(inner) => !inner.test(scope, groups)?,
-            Expression::And(a, b) => a.test(scope, groups)? && b.test(scope, groups)?,
-            Expression::Or(a, b) => a.test(scope, groups)? || b.test(scope, groups)?,
+            Expression::And(list) => !one_is(list, false, scope, groups)?,
+            Expression::Or(list) => one_is(list, true, scope, groups)?,
             Expression::Compare(a, comparison, b, as_numbers) => {
                 let (a, b) = (a.value(scope, groups), b.value(scope, groups));
                 comparison.holds(if *as_numbers { number(&a).cmp(&number(&b)) } else { a.cmp(&b) })
@@ -142,6 +145,21 @@ impl Expression {
     }
 }
 
+/// Whether an expression of `list` is `wanted`; those after it are not tested.
+fn one_is(
+    list: &[Expression],
+    wanted: bool,
+    scope: &impl Scope,
+    groups: &mut Option<Captures>,
+) -> Result<bool, TooManySteps> {
+    for expression in list {
+        if expression.test(scope, groups)? == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The integer at the start of a text, as C's `atoi`.
 pub fn number(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
@@ -165,6 +183,10 @@ impl Word {
                     out.extend(function.call(scope, word.value(scope, groups)));
                 }
             }
+            if out.len() > 2 * LONGEST {
+                effort::exhaust();
+                break;
+            }
         }
         out
     }
@@ -173,8 +195,10 @@ impl Word {
     fn new(text: &str) -> Result<Word, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         let mut plain = Vec::new();
+        let behind_last = text.rfind('}').map_or(0, |at| text.len() - at);
         while !rest.is_empty() {
-            let end = rest.find('}').filter(|_| rest.starts_with("%{"));
+            let may_end = rest.starts_with("%{") && rest.len() > behind_last && behind_last > 0;
+            let end = if may_end { rest.find('}') } else { None };
             let digit =
                 rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
             let (piece, length) = match (end, digit) {
@@ -303,19 +327,19 @@ impl<'a> Parser<'a> {
     }
 
     fn or(&mut self) -> Result<Expression, String> {
-        let mut left = self.and()?;
+        let mut list = vec![self.and()?];
         while self.take("||") || self.take("or") {
-            left = Expression::Or(Box::new(left), Box::new(self.and()?));
+            list.push(self.and()?);
         }
-        Ok(left)
+        Ok(if list.len() == 1 { list.remove(0) } else { Expression::Or(list) })
     }
 
     fn and(&mut self) -> Result<Expression, String> {
-        let mut left = self.term()?;
+        let mut list = vec![self.term()?];
         while self.take("&&") || self.take("and") {
-            left = Expression::And(Box::new(left), Box::new(self.term()?));
+            list.push(self.term()?);
         }
-        Ok(left)
+        Ok(if list.len() == 1 { list.remove(0) } else { Expression::And(list) })
     }
 
     fn term(&mut self) -> Result<Expression, String> {
@@ -457,7 +481,12 @@ impl<'a> Parser<'a> {
     /// `function('argument')`
     fn call(&mut self, name: &str) -> Result<Word, String> {
         self.at += 1;
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return self.fail("nested too deeply");
+        }
         let argument = self.word()?;
+        self.depth -= 1;
         if !self.take(")") {
             return self.fail("\")\" is missing");
         }

@@ -2,6 +2,7 @@
 
 use crate::access::{self, Authentication, Compat, Methods, Requirement, Satisfy, SetEnvIf, Test};
 use crate::directives::{self, Reader};
+use crate::effort;
 use crate::expression::Expression;
 use crate::header::Change;
 use crate::lines::{self, Item, Line};
@@ -16,6 +17,12 @@ pub const LARGEST: usize = 1 << 20;
 
 /// Maximum number of lines of a file: each may be a regular expression of its own, which takes time and memory.
 const MOST_LINES: usize = 10_000;
+
+/// Maximum of methods of a `<Limit>`, as in Apache (`METHODS` in httpd.h).
+const MOST_METHODS: usize = 64;
+
+/// Maximum of conditions of a section: those of the sections around it, and of each `<ElseIf>` before it.
+const MOST_CONDITIONS: usize = 64;
 
 /// A compiled file.
 #[derive(Clone, Debug, Default)]
@@ -165,6 +172,7 @@ impl Folder {
         if text.iter().filter(|byte| **byte == b'\n').count() > MOST_LINES {
             return Folder::shut(500, &format!("the file has more than {MOST_LINES} lines: shorten it"));
         }
+        effort::begin_file();
         let text = String::from_utf8_lossy(text);
         let items = match lines::read(&text) {
             Ok(items) => items,
@@ -247,6 +255,10 @@ impl Folder {
                     Err(text) => self.find(line.number, Effect::Broken, text),
                 }
             }
+            "limit" | "limitexcept" if words.len() > MOST_METHODS => {
+                let text = format!("<{}> has more than {MOST_METHODS} methods", line.name);
+                self.find(line.number, Effect::Broken, text);
+            }
             "limit" | "limitexcept" if !words.is_empty() => {
                 let limited =
                     if line.name == "limit" { Methods::Only(words) } else { Methods::Except(words) };
@@ -258,6 +270,10 @@ impl Folder {
                 self.layers[at].rules.require.push(requirement);
             }
             "files" | "filesmatch" | "if" | "elseif" | "else" => match scopes(line, &words, before) {
+                Ok(scopes) if self.layers[at].conditions.len() + scopes.len() > MOST_CONDITIONS => {
+                    let text = format!("more than {MOST_CONDITIONS} conditions around <{}>", line.name);
+                    self.find(line.number, Effect::Broken, text);
+                }
                 Ok(scopes) => {
                     let conditions = [self.layers[at].conditions.clone(), scopes].concat();
                     self.layers.push(Layer { conditions, rules: Rules::default() });
@@ -374,6 +390,11 @@ fn scopes(
         name => {
             if name == "if" {
                 before.clear();
+            }
+            if before.len() >= MOST_CONDITIONS {
+                return Err(Unusable::Invalid(format!(
+                    "more than {MOST_CONDITIONS} <ElseIf> after one another"
+                )));
             }
             // The expression is one argument, which usually stands in quotes.
             let text = match words {

@@ -1,5 +1,6 @@
 //! `Header` and `RequestHeader` (mod_headers).
 
+use crate::effort;
 use crate::expression::{Expression, Scope};
 use crate::pattern::{Pattern, TooManySteps};
 use crate::template::Variable;
@@ -102,6 +103,10 @@ impl Value {
                     value => out.extend(value),
                 },
             }
+            if out.len() > LONGEST {
+                effort::exhaust();
+                break;
+            }
         }
         out
     }
@@ -164,6 +169,7 @@ impl Change {
     /// # Errors
     /// A regular expression took too many steps.
     pub fn apply(&self, fields: &mut Vec<(String, Vec<u8>)>, scope: &impl Scope) -> Result<(), TooManySteps> {
+        effort::spend(fields.iter().map(|(name, value)| name.len() + value.len() / 16).sum())?;
         let holds = match &self.when {
             When::Always => true,
             When::Environment(is_set, name) => {
@@ -251,6 +257,9 @@ fn edited(value: &[u8], pattern: &Pattern, replacement: &str, all: bool) -> Resu
         if start == end {
             out.extend(value.get(end));
             from = end + 1;
+        }
+        if out.len() > LONGEST {
+            return Err(TooManySteps);
         }
         if !all || from > value.len() {
             break;

@@ -13,7 +13,9 @@
 
 pub mod access;
 pub mod argon2id;
+mod ascii;
 pub mod directives;
+pub mod effort;
 pub mod escape;
 pub mod evaluate;
 pub mod expression;

@@ -4,11 +4,23 @@
 
 use std::fmt::Write;
 
+use crate::ascii::spelled_out;
+use crate::effort;
+
 /// Maximum of backtracking steps of one match: about a millisecond.
 const STEPS: usize = 20_000;
 
 /// Maximum size of a compiled expression, bytes.
 const SIZE: usize = 1 << 18;
+
+/// Size from which an expression is a large one, of which a file has few, bytes.
+const LARGE: usize = 1 << 15;
+
+/// Maximum length of an expression, bytes: a longer one would be too large once it is compiled.
+const LONGEST: usize = 1 << 15;
+
+/// Steps of a match that does not depend on the length of its subject.
+const MATCH: usize = 32;
 
 /// Groups that can be referred to: `$0` to `$9`.
 const GROUPS: usize = 10;
@@ -57,24 +69,31 @@ impl Pattern {
         if text.contains("(?R") {
             return Err(format!("regular expression \"{text}\": recursion is not supported"));
         }
+        let too_large = || Err("the regular expression is too large".to_owned());
+        if text.len() > LONGEST {
+            return too_large();
+        }
         let translated = translate(text);
-        let linear = regex::bytes::RegexBuilder::new(&translated)
-            .unicode(false)
-            .dot_matches_new_line(true)
-            .case_insensitive(ignores_case)
-            .size_limit(SIZE)
-            .build();
+        let mut linear = compiled(&translated, ignores_case, LARGE);
+        if matches!(linear, Err(regex::Error::CompiledTooBig(_))) {
+            if !effort::allows_large() {
+                return Err("the file has too many large regular expressions: split it".to_owned());
+            }
+            linear = compiled(&translated, ignores_case, SIZE);
+        }
         let why = match linear {
             Ok(regex) => return Ok(Pattern(Engine::Linear(regex))),
             Err(why) => why,
         };
         if matches!(why, regex::Error::CompiledTooBig(_)) {
-            return Err("the regular expression is too large".to_owned());
+            return too_large();
         }
         // Each byte of pattern and subject is a character of its own, as PCRE sees them.
-        let flags = if ignores_case { "(?si)" } else { "(?s)" };
-        let bytes: String = translated.bytes().map(char::from).collect();
-        let backtracking = fancy_regex::RegexBuilder::new(&format!("{flags}{bytes}"))
+        let (own, rest) = leading_flags(&translated);
+        let bytes: String = rest.bytes().map(char::from).collect();
+        let bytes = spelled_out(&bytes, ignores_case || own.contains('i'));
+        let flags = own.replace('i', "");
+        let backtracking = fancy_regex::RegexBuilder::new(&format!("(?s{flags}){bytes}"))
             .backtrack_limit(STEPS)
             .delegate_size_limit(SIZE)
             .build();
@@ -94,7 +113,10 @@ impl Pattern {
     /// Too many steps.
     pub fn matches(&self, subject: &[u8]) -> Result<bool, TooManySteps> {
         match &self.0 {
-            Engine::Linear(regex) => Ok(regex.is_match(subject)),
+            Engine::Linear(regex) => {
+                effort::spend(MATCH + subject.len())?;
+                Ok(regex.is_match(subject))
+            }
             Engine::Backtracking(_) => Ok(self.captures_at(subject, 0)?.is_some()),
         }
     }
@@ -113,6 +135,7 @@ impl Pattern {
     /// Too many steps.
     pub fn captures_at(&self, subject: &[u8], start: usize) -> Result<Option<Captures>, TooManySteps> {
         let mut groups = [None; GROUPS];
+        effort::spend(MATCH + subject.len())?;
         match &self.0 {
             Engine::Linear(regex) => {
                 let Some(found) = regex.captures_at(subject, start) else { return Ok(None) };
@@ -121,6 +144,7 @@ impl Pattern {
                 }
             }
             Engine::Backtracking(regex) => {
+                effort::spend(STEPS)?;
                 let text: String = subject.iter().copied().map(char::from).collect();
                 let place = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
                 let found = regex.captures_from_pos(&text, place).map_err(|_| TooManySteps)?;
@@ -133,6 +157,26 @@ impl Pattern {
         }
         Ok(Some(Captures { groups, subject: subject.to_vec() }))
     }
+}
+
+/// Flags at the start of an expression, as in `(?i)a`, without `s`, and the rest: the backtracking engine wants all flags in
+/// one place.
+fn leading_flags(text: &str) -> (String, &str) {
+    let flags = text.strip_prefix("(?").and_then(|text| text.split_once(')'));
+    match flags.filter(|(flags, _)| !flags.is_empty() && flags.bytes().all(|b| b"imsx".contains(&b))) {
+        Some((flags, rest)) => (flags.replace('s', ""), rest),
+        None => (String::new(), text),
+    }
+}
+
+/// Compiles for the engine that needs linear time.
+fn compiled(text: &str, ignores_case: bool, size: usize) -> Result<regex::bytes::Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(text)
+        .unicode(false)
+        .dot_matches_new_line(true)
+        .case_insensitive(ignores_case)
+        .size_limit(size)
+        .build()
 }
 
 /// The same expression in the syntax of `regex`: what PCRE takes literally and `regex` does not.
@@ -163,10 +207,12 @@ fn translate(text: &str) -> String {
 
 /// Whether a repetition such as `{2}`, `{2,}` or `{2,3}` follows its brace.
 fn is_quantifier(after: &str) -> bool {
-    let Some(end) = after.find('}') else { return false };
-    let (low, high) = after[..end].split_once(',').unwrap_or((&after[..end], ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
+    // No look for the brace's end: many that have none would be looked for up to the end of the text.
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    let has_low = rest.len() < after.len();
+    let rest =
+        rest.strip_prefix(',').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    has_low && rest.starts_with('}')
 }
 
 /// Translates what follows a backslash; returns the rest.
@@ -220,7 +266,7 @@ fn class<'a>(after: &'a str, out: &mut String) -> &'a str {
                 out.push(']');
                 return next;
             }
-            '[' => match next.strip_prefix(':').and_then(|name| name.split_once(":]")) {
+            '[' => match next.strip_prefix(':').and_then(named_set) {
                 Some((name, next)) => {
                     let _ = write!(out, "[:{name}:]");
                     is_set = true;
@@ -262,6 +308,12 @@ fn class<'a>(after: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
+/// The name of `[:name:]` and what follows it.
+fn named_set(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !(c.is_ascii_alphabetic() || c == '^'))?;
+    Some((&text[..end], text[end..].strip_prefix(":]")?))
+}
+
 fn starts_set(text: &str) -> bool {
     text.strip_prefix('\\').is_some_and(|text| text.starts_with(['w', 'W', 'd', 'D', 's', 'S', 'h']))
         || text.starts_with("[:")
@@ -289,6 +341,8 @@ mod tests {
             (r"^a$", "a", "a\n"),
             (r"^a.b$", "a\nb", "ab"),
             (r"^\Qa.b\E$", "a.b", "axb"),
+            (r"(?i)(\.tpl|(?<!robots)\.txt)$", "A.TXT", "robots.txt"),
+            (r"^(?!\d)[\w.]+$", "a1.b", "1a"),
         ] {
             let pattern = Pattern::new(pattern, false).unwrap_or_else(|why| panic!("{pattern}: {why}"));
             assert!(pattern.matches(yes.as_bytes()).unwrap(), "{pattern:?} {yes}");
@@ -302,6 +356,8 @@ mod tests {
         assert_eq!(groups("^(?!x)(é)(.)", "éab").unwrap()[1..], ["é", "a"]);
         assert_eq!(groups(r"(a)\1", "baa").unwrap()[0], "aa");
         assert_eq!(groups("^(?!index)", "index.php"), None);
+        let folded = Pattern::new("^((?!public/).*)$", true).unwrap();
+        assert!(folded.matches(b"a").unwrap() && !folded.matches(b"PUBLIC/a").unwrap());
     }
 
     #[test]

@@ -90,6 +90,9 @@ impl<T: Copy> Watched<T> {
     }
 }
 
+/// Maximum of fields whose names are noted: an evaluation that reads more depends on all.
+const MOST_READ: usize = 64;
+
 /// The header fields of a request. It notes which of them were looked at.
 #[derive(Clone, Debug)]
 pub struct RequestFields<'a> {
@@ -108,7 +111,11 @@ impl<'a> RequestFields<'a> {
     /// The first field of this name.
     fn get(&self, name: &str) -> Option<&'a [u8]> {
         let mut read = self.read.borrow_mut();
-        if !read.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        if self.all_read.get() {
+            // The list of names is not needed any more.
+        } else if read.len() >= MOST_READ {
+            self.all_read.set(true);
+        } else if !read.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             read.push(name.to_ascii_lowercase());
         }
         self.list.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)

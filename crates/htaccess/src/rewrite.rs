@@ -409,6 +409,12 @@ pub enum Inherit {
     Before,
 }
 
+/// The name of the cookie that the text of a `CO` flag sets.
+pub fn cookie_name(text: &[u8]) -> &[u8] {
+    let (separator, text) = text.strip_prefix(b";").map_or((b':', text), |text| (b';', text));
+    text.split(|byte| *byte == separator).next().unwrap_or(text)
+}
+
 /// The text a `CO` flag makes: the value of a Set-Cookie field.
 pub fn cookie(text: &[u8], now: u64, date: impl Fn(u64) -> String) -> Option<String> {
     let text = String::from_utf8_lossy(text);

@@ -1,10 +1,11 @@
 //! One run of a folder's rewrite rules, in the order of steps of Apache's mod_rewrite.c.
 
+use crate::effort;
 use crate::escape;
-use crate::evaluate::{Halt, Pass};
+use crate::evaluate::{Halt, ON_DISK, Pass};
 use crate::expression::{Scope, number};
 use crate::request::World;
-use crate::rewrite::{Condition, ConditionTest, Flags, Groups, Inherit, Rewrite, Rule};
+use crate::rewrite::{Condition, ConditionTest, Flags, Groups, Inherit, Rewrite, Rule, cookie_name};
 use crate::template::{References, Template};
 use crate::verdict::Outcome;
 
@@ -159,6 +160,7 @@ impl<W: World> Run<'_, '_, W> {
     /// One rule; whether it matched.
     fn rule(&mut self, rule: &Rule, folder: &[u8]) -> Result<bool, Halt> {
         let Some(pattern) = &rule.pattern else { return Ok(false) };
+        effort::spend(self.pass.filename.len() + self.pass.path_info.len())?;
         let scope = self.pass.scope();
         if rule.flags.not_inner && scope.moment.is_inner {
             return Ok(false);
@@ -175,6 +177,7 @@ impl<W: World> Run<'_, '_, W> {
             return Ok(false);
         }
         for name in vary {
+            effort::spend(self.pass.vary.len())?;
             if !self.pass.vary.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
                 self.pass.vary.push(name);
             }
@@ -214,7 +217,9 @@ impl<W: World> Run<'_, '_, W> {
         while let Some(condition) = conditions.get(at) {
             let holds = self.condition(condition, groups)?;
             if holds && !condition.no_vary {
-                vary.extend(condition.subject.fields().map(str::to_owned));
+                // Host is a part of the URL.
+                let names = condition.subject.fields().filter(|name| !name.eq_ignore_ascii_case("host"));
+                vary.extend(names.map(str::to_owned));
             }
             match (holds, condition.or_next) {
                 (true, _) => {
@@ -234,6 +239,7 @@ impl<W: World> Run<'_, '_, W> {
         let scope = self.pass.scope();
         let flags = Flags::default();
         let subject = self.expand(&condition.subject, groups, &flags);
+        effort::spend(subject.len())?;
         let holds = match &condition.test {
             ConditionTest::Pattern(pattern) => {
                 let found = pattern.captures(&subject)?;
@@ -255,7 +261,10 @@ impl<W: World> Run<'_, '_, W> {
             ConditionTest::Number(comparison, text) => {
                 comparison.holds(number(&subject).cmp(&number(&self.expand(text, groups, &flags))))
             }
-            ConditionTest::File(test) => scope.file(*test, &subject),
+            ConditionTest::File(test) => {
+                effort::spend(ON_DISK)?;
+                scope.file(*test, &subject)
+            }
             ConditionTest::Expression(expression) => expression.holds(&scope)?,
             ConditionTest::Never => return Ok(false),
         };
@@ -270,11 +279,16 @@ impl<W: World> Run<'_, '_, W> {
             if text.len() > LONGEST {
                 return Err(Halt::With(Outcome::Refuse(500)));
             }
+            effort::spend(self.pass.environment.0.len() + self.pass.cache.vary_cookies.len() * text.len())?;
             self.set_variable(&text);
         }
         for template in &flags.cookies {
             let text = self.expand(template, groups, &Flags::default());
-            self.pass.cookies.push(text);
+            effort::spend(self.pass.cookies.len())?;
+            // The first rule that sets a cookie wins, in all passes, as in Apache.
+            if !self.pass.cookies.iter().any(|known| cookie_name(known) == cookie_name(&text)) {
+                self.pass.cookies.push(text);
+            }
         }
         if let Some(template) = &flags.media_type {
             let text = self.expand(template, groups, &Flags::default());

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use crate::effort;
 use crate::pattern::Captures;
 use crate::request::Request;
+use crate::rewriting::LONGEST;
 
 /// A text with references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,7 @@ impl Template {
         let mut pieces = Vec::new();
         let mut plain = Vec::new();
         let bytes = text.as_bytes();
+        let last_brace = text.rfind('}').unwrap_or(0);
         let mut at = 0;
         while at < bytes.len() {
             let next = bytes.get(at + 1).copied();
@@ -94,7 +97,7 @@ impl Template {
                 (b'$', Some(digit @ b'0'..=b'9')) => Some((Piece::Rule(usize::from(digit - b'0')), 2)),
                 (b'%', Some(digit @ b'0'..=b'9')) => Some((Piece::Condition(usize::from(digit - b'0')), 2)),
                 (b'$', Some(b'{')) => return Err(format!("\"{text}\" uses a RewriteMap")),
-                (b'%', Some(b'{')) => text[at..]
+                (b'%', Some(b'{')) if at < last_brace => text[at..]
                     .find('}')
                     .map(|end| (Piece::Variable(Variable::new(&text[at + 2..at + end])), end + 1)),
                 _ => None,
@@ -116,7 +119,7 @@ impl Template {
         Ok(Template(pieces))
     }
 
-    /// The text, with each reference to a group changed by `escape`.
+    /// The text, with each reference to a group changed by `escape`. If it becomes too long, the evaluation has no steps left.
     pub fn expand(
         &self,
         values: &impl Values,
@@ -133,6 +136,11 @@ impl Template {
                 Piece::Rule(number) => out.extend(group(references.rule, *number)),
                 Piece::Condition(number) => out.extend(group(references.condition, *number)),
                 Piece::Variable(variable) => out.extend(values.value(variable)),
+            }
+            // The whole query and path may stand in a line a thousand times.
+            if out.len() > 2 * LONGEST {
+                effort::exhaust();
+                break;
             }
         }
         out

@@ -214,3 +214,31 @@ proptest! {
         }
     }
 }
+
+/// The longest line is a megabyte: no reader may call itself for each of its words.
+#[test]
+fn long_lines_do_not_overflow_the_stack() {
+    let list = format!("<If \"{}true\">\nHeader set X-A 1\n</If>\n", "false || ".repeat(100_000));
+    assert_eq!(verdict(&list, "/a.html", &[]).rules().count(), 2);
+    let calls = format!("<If \"{}\">\nHeader set X-A 1\n</If>\n", "tolower(".repeat(100_000));
+    assert_eq!(effects(&calls), [Effect::Ignored]);
+    let alternatives = "<If \"false\">\n</If>\n".to_owned() + &"<ElseIf \"false\">\n</ElseIf>\n".repeat(1000);
+    assert!(effects(&alternatives).contains(&Effect::Broken), "each one has the conditions of all before it");
+}
+
+/// Rules that run again and again, or make texts longer and longer, end with a refusal.
+#[test]
+fn an_evaluation_has_a_limited_number_of_steps() {
+    let on = "RewriteEngine On\n";
+    for rules in [
+        format!("{on}{}RewriteRule ^ - [N]\n", "RewriteRule ^(.*)$ - [E=A:$1]\n".repeat(5000)),
+        format!("{on}RewriteRule ^ {}\n", "%{REQUEST_URI}".repeat(50_000)),
+        format!(
+            "{on}RewriteRule ^ - [{}]\n",
+            (0..50_000).map(|at| format!("E=A{at}:1,")).collect::<String>()
+        ),
+    ] {
+        let outcome = verdict(&rules, &format!("/{}", "a".repeat(4000)), &[]).outcome;
+        assert!(matches!(outcome, Outcome::Refuse(403 | 500)), "{outcome:?} by {}", &rules[..200]);
+    }
+}

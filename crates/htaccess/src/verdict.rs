@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::effort;
 use crate::folder::{Document, Folder, Rules};
-use crate::header::Change;
+use crate::header::{Action, Change};
 use crate::media::{Expires, Kinds};
 use crate::pattern::TooManySteps;
 use crate::request::{Request, World};
@@ -190,9 +191,14 @@ impl Verdict {
         world: &impl World,
         leaving: &mut Leaving,
     ) -> Result<(), TooManySteps> {
+        effort::begin();
         if !leaving.is_error {
+            self.drop_default_freshness(leaving);
             self.describe(leaving);
-            self.expire(request.now.get(), leaving);
+            // A page for an error does not stay fresh.
+            if self.status.is_none() {
+                self.expire(request.now.get(), leaving);
+            }
         }
         if let Some(realm) = &self.challenge {
             let realm = realm.replace(['"', '\\'], "");
@@ -229,9 +235,27 @@ impl Verdict {
                 change.apply(&mut leaving.fields, &scope)?;
             }
         }
+        if leaving.is_error {
+            // Such as the server's own Retry-After.
+            leaving.fields.retain(|(name, _)| !own.iter().any(|(set, _)| set.eq_ignore_ascii_case(name)));
+        }
         own.append(&mut leaving.fields);
         leaving.fields = own;
         Ok(())
+    }
+
+    /// Takes away what the server says about a file's freshness by itself, if rules add to that field: they expect none.
+    fn drop_default_freshness(&self, leaving: &mut Leaving) {
+        let adds = |change: &Change| {
+            change.name.eq_ignore_ascii_case("cache-control")
+                && matches!(
+                    change.action,
+                    Action::Append(_) | Action::Merge(_) | Action::Add(_) | Action::SetIfEmpty(_)
+                )
+        };
+        if leaving.modified.is_some() && self.rules().any(|rules| rules.headers.iter().any(adds)) {
+            leaving.remove("Cache-Control");
+        }
     }
 
     /// Media type, charset, coding and language.
@@ -273,7 +297,7 @@ impl Verdict {
         let wanted = match (charset, default) {
             (Some(charset), _) => Some(charset),
             (None, Some(Some(charset))) if is_text && has_none => Some(charset.as_str()),
-            (None, Some(None)) if is_text && is_file => None,
+            (None, Some(None)) if is_text && is_file && kinds.type_of(&name).is_none() => None,
             _ => return,
         };
         let mut value = plain.to_vec();

@@ -119,7 +119,8 @@ pub fn rule(
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
     }
-    let mut key = page_key::of(site, path, query, &verdict, request);
+    let index = &context.plan().files.index;
+    let mut key = page_key::of(site, index, &world, path, &verdict, (request, query));
     if let Some(before) = before {
         key.splice(..0, before.key.iter().copied());
         if verdict.user.is_empty() {

@@ -1,20 +1,29 @@
 //! What rules do to a page, as a part of the page's key: two requests for one URL have different pages if rules give
 //! PHP something else for them.
 
-use millrace_htaccess::{Outcome, Verdict};
+use std::os::unix::ffi::OsStrExt;
+
+use millrace_htaccess::{Node, Outcome, Verdict, World};
 
 use crate::message::Request;
 use crate::site::Site;
 
-/// The part of the key; empty if the rules do nothing but what Millrace does without them.
-pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, request: &Request) -> Vec<u8> {
+/// The part of the key; empty if the rules do nothing but what Millrace does without them. `index` has the server's names of
+/// index files.
+pub fn of(
+    site: &Site,
+    index: &[String],
+    world: &impl World,
+    path: &[u8],
+    verdict: &Verdict,
+    (request, query): (&Request, Option<&[u8]>),
+) -> Vec<u8> {
     let mut key = Vec::new();
     if verdict.outcome != Outcome::Serve {
         return key;
     }
     let front = site.plan.front_controller.as_deref().unwrap_or("").as_bytes();
-    // Without rules a path that is no file leads to the front controller, too; a script does not.
-    let is_usual = verdict.path == front && !path.windows(4).any(|part| part.eq_ignore_ascii_case(b".php"));
+    let is_usual = verdict.path == front && leads_there_anyway(site, index, world, path, front);
     if verdict.path != path && !is_usual {
         item(&mut key, b"path", &verdict.path);
     }
@@ -34,6 +43,25 @@ pub fn of(site: &Site, path: &[u8], query: Option<&[u8]>, verdict: &Verdict, req
         item(&mut key, name.as_bytes(), cookie(request, name.as_bytes()).unwrap_or_default());
     }
     key
+}
+
+/// Whether a path leads to the front controller without rules, too: nothing is there, or a folder of which it is the index. A
+/// script, and a folder with an index file of its own, does not.
+fn leads_there_anyway(site: &Site, index: &[String], world: &impl World, path: &[u8], front: &[u8]) -> bool {
+    if path.windows(4).any(|part| part.eq_ignore_ascii_case(b".php")) {
+        return false;
+    }
+    let root = site.plan.root.as_os_str().as_bytes();
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    let node = |path: &[u8]| world.node(&[root, path].concat());
+    match node(path) {
+        None => true,
+        Some(Node::Directory) => {
+            let mut files = index.iter().map(|name| [path, name.as_bytes()].concat());
+            files.find(|file| matches!(node(file), Some(Node::File { .. }))).is_some_and(|file| file == front)
+        }
+        Some(_) => false,
+    }
 }
 
 /// Appends a name and a value with their lengths, without NUL, which separates the parts of a key.
