@@ -138,13 +138,14 @@ pub(super) fn difference(pools: &[PhpStatus], asked: &AdminRequest) -> AdminResp
     let query = form(asked.query.as_bytes());
     let value =
         |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
-    let number = value("number").parse::<usize>().unwrap_or(1);
+    // What is no number names no difference.
+    let number = if value("number").is_empty() { 1 } else { value("number").parse().unwrap_or(0) };
     let responses = pools
         .iter()
         .filter(|pool| value("php").is_empty() || pool.name == value("php"))
         .filter_map(|pool| pool.rewind.as_ref()?.compared.as_ref())
         .flat_map(|compared| &compared.differences)
-        .nth(number.wrapping_sub(1))
+        .nth(usize::wrapping_sub(number, 1))
         .map(|difference| &difference.responses);
     match (responses, value("run")) {
         (None, _) => AdminResponse::text(
