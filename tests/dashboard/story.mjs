@@ -37,6 +37,7 @@ try {
   for (const [width, height, ground] of [[1400, 900, 'light'], [1400, 900, 'dark'], [390, 844, 'light'], [390, 844, 'dark'], [360, 740, 'light']]) {
     await report.step(`${width} wide, ${ground}`, () => look(width, height, ground));
   }
+  await report.step('what the doctor finds', finding);
   await report.step('sort, filter and choose', use);
   report.check('nothing in the console', browser.complaints().length === 0, browser.complaints().join('; '));
   report.check('no failed request', browser.failures().length === 0, browser.failures().join('; '));
@@ -71,6 +72,7 @@ listen = "127.0.0.1:${adminPort}"
 dir = "off"
 [php]
 workers = 4
+ini = { "opcache.enable" = false }
 folders = ["${scratch}"]
 ${Array.from({ length: SITES }, (_, number) => site(number)).join('')}`);
   const daemon = new Daemon(program(), ['serve', '--config', place('millrace.toml')], { log: place('millrace.log'), cwd: scratch });
@@ -139,9 +141,10 @@ async function metrics() {
 
 async function top() {
   const frame = await run(program(), ['top', '--once', '--admin', `127.0.0.1:${adminPort}`]);
+  report.note(/^Doctor .*/m.exec(frame)?.[0]);
   const lines = frame.split('\n');
   expect(lines.every((line) => line.length <= 80) && lines.length <= 25, `a frame of ${lines.length} lines`);
-  for (const word of [host(0), 'Requests', 'PHP', 'Slowest', 'Connections']) expect(frame.includes(word), `${word} is not in\n${frame}`);
+  for (const word of [host(0), 'Requests', 'PHP', 'Slowest', 'Connections', 'Doctor']) expect(frame.includes(word), `${word} is not in\n${frame}`);
 }
 
 async function look(width, height, ground) {
@@ -220,6 +223,26 @@ async function use() {
   const status = await page.evaluate(() => fetch('/purge', { method: 'POST', body: 'all=1' }).then((answer) => answer.status));
   expect(status === 403, `a page that purges gets ${status}`);
   browser.allow(/403/);
+}
+
+/** opcache is off, whatever else holds this machine back while the test runs. */
+async function finding() {
+  const { page, context } = await browser.visitor('doctor');
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(`${admin}/dashboard`);
+  const one = page.locator('#doctor details[data-id=opcache-off]');
+  await one.waitFor();
+  if ((await one.getAttribute('open')) === null) await one.locator('summary').click();
+  const text = await one.innerText();
+  expect(/opcache is off for/.test(text) && text.includes('opcache.enable = 0') && text.includes('[php] ini = { "opcache.enable" = "1" }'), text);
+  const seen = await page.evaluate(measure);
+  expect(seen.wider <= 0, `${seen.wider} pixels wider than the window: ${seen.widest}`);
+  const { state, report: whole } = await (await fetch(`${admin}/doctor.json`)).json();
+  expect(state === 'ready' && whole.findings.some((each) => each.id === 'opcache-off'), JSON.stringify(whole));
+  expect(whole.could_not_look.some((each) => each.id === 'net-ports'), 'it reads the list of all sockets');
+  await page.locator('#doctor').scrollIntoViewIfNeeded();
+  await browser.shot(page, 'doctor');
+  await context.close();
 }
 
 async function drain() {

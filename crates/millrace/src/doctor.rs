@@ -1,5 +1,7 @@
 //! `doctor`: chooses the server and the sites, looks twice, prints the report.
 
+pub mod live;
+
 use std::io::IsTerminal;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -165,6 +167,7 @@ impl Patient {
             sites: self.sites.clone(),
             probe: Some(Probe::default()),
             is_remote: self.is_remote,
+            counts_ports: true,
         };
         let mut facts = look(&sources);
         facts.add("url", self.fetch());
@@ -187,15 +190,7 @@ impl Patient {
 
     /// Waits until the second look is due, and samples PHP meanwhile.
     fn wait(&self, due: Instant, is_over: &dyn Fn() -> bool) -> Samples {
-        let mut samples = Samples::default();
-        loop {
-            samples.add(self.json("/php.json"));
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || is_over() {
-                return samples;
-            }
-            sleep(left.min(SAMPLE));
-        }
+        sample(&|path| self.json(path), due, is_over)
     }
 
     /// A path of the admin address as JSON.
@@ -230,6 +225,19 @@ impl Patient {
         facts.set("status", f64::from(response.status));
         facts.say("cache", response.field("cache-status").unwrap_or_default());
         Ok(facts)
+    }
+}
+
+/// Samples PHP until the second look is due, or `is_over`.
+fn sample(ask: &dyn Fn(&str) -> Result<Value, String>, due: Instant, is_over: &dyn Fn() -> bool) -> Samples {
+    let mut samples = Samples::default();
+    loop {
+        samples.add(ask("/php.json"));
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() || is_over() {
+            return samples;
+        }
+        sleep(left.min(SAMPLE));
     }
 }
 

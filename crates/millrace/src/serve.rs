@@ -17,7 +17,8 @@ pub fn serve(args: &ConfigArgs) -> Result<(), Failure> {
         millrace_settings::load(&source)
             .map(|(plan, warnings)| (plan, warnings.iter().map(ToString::to_string).collect()))
     };
-    millrace_server::run(plan, Box::new(reload)).map_err(|error| Failure::new(error.to_string()))
+    millrace_server::run(plan, Box::new(reload), crate::doctor::live::doctor())
+        .map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Prints every problem of a configuration.

@@ -42,5 +42,6 @@ mod site;
 
 mod context;
 
+pub use admin::Doctor;
 pub use engine::{Reload, ReloadError, StartError, run};
 pub use tls::system_certificates;

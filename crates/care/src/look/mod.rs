@@ -34,6 +34,8 @@ pub struct Sources<'a> {
     pub probe: Option<Probe>,
     /// Whether the server is on another machine: then nothing of this one is looked at.
     pub is_remote: bool,
+    /// Whether to count the local ports in use, for which the kernel lists every socket: seconds, with many connections.
+    pub counts_ports: bool,
 }
 
 /// Looks at everything once.
@@ -47,7 +49,7 @@ pub fn look(sources: &Sources<'_>) -> Facts {
     facts.set("now.seconds", now.as_secs_f64());
     if !sources.is_remote {
         machine::add(&mut facts, root, pid);
-        network::add(&mut facts, root, pid);
+        network::add(&mut facts, root, pid, sources.counts_ports);
         cgroup::add(&mut facts, root, pid);
         process::add(&mut facts, root, pid);
         facts.add("kernel_log", kernel_log::read(root));
@@ -108,8 +110,14 @@ mod tests {
     #[test]
     fn this_machine() {
         let ask = |path: &str| Err(format!("no answer to {path}"));
-        let sources =
-            Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: false };
+        let sources = Sources {
+            root: "/".into(),
+            ask: &ask,
+            sites: Vec::new(),
+            probe: None,
+            is_remote: false,
+            counts_ports: true,
+        };
         let facts = look(&sources);
         assert!(facts.figure("cpu.count").expect("it has processors") >= 1.0);
         assert!(facts.figure("memory.MemTotal").expect("it has memory") > 10_000.0);
@@ -124,8 +132,14 @@ mod tests {
     #[test]
     fn another_machine() {
         let ask = |_: &str| Ok(serde_json::json!({"pid": 1}));
-        let sources =
-            Sources { root: "/".into(), ask: &ask, sites: Vec::new(), probe: None, is_remote: true };
+        let sources = Sources {
+            root: "/".into(),
+            ask: &ask,
+            sites: Vec::new(),
+            probe: None,
+            is_remote: true,
+            counts_ports: true,
+        };
         let facts = look(&sources);
         assert!(facts.figure("cpu.count").is_err() && facts.list("disks.mounts").is_err());
         assert_eq!(facts.figure("server.pid"), Ok(1.0));
@@ -142,6 +156,7 @@ mod tests {
             sites: vec![root.join("none")],
             probe: None,
             is_remote: false,
+            counts_ports: true,
         };
         let facts = look(&sources);
         for name in ["cpu.count", "memory.MemTotal", "tcp.ListenOverflows", "kernel_log.lines", "files.max"] {

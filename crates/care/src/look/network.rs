@@ -14,15 +14,22 @@ use crate::facts::{Blind, Facts};
 /// Sockets beyond this number are not counted by destination: the kernel takes seconds to list them.
 const SOCKETS_MOST: usize = 500_000;
 
-/// Adds the areas tcp, sockets, conntrack, nics, ports.
-pub fn add(facts: &mut Facts, root: &Path, pid: Option<u64>) {
+/// Adds the areas tcp, sockets, conntrack, nics, ports; `counts_ports`: also reads the list of all sockets.
+pub fn add(facts: &mut Facts, root: &Path, pid: Option<u64>, counts_ports: bool) {
     let net = pid.map_or("proc/net".to_owned(), |pid| format!("proc/{pid}/net"));
     facts.add("tcp", file(root, &format!("{net}/netstat")).map(|text| family(&text, "TcpExt")));
     facts.add("snmp", file(root, &format!("{net}/snmp")).map(|text| family(&text, "Tcp")));
     facts.add("sockets", sockets(root, &net));
     facts.add("conntrack", conntrack(root));
     facts.add("nics", file(root, &format!("{net}/dev")).map(|text| interfaces(root, &text)));
-    facts.add("ports", if is_elsewhere(root, pid) { Err(elsewhere(pid)) } else { ports(root, &net) });
+    let ports = match (counts_ports, is_elsewhere(root, pid)) {
+        (false, _) => Err(Blind::CouldNotLook(
+            "the list of all sockets takes seconds with many connections; run `millrace doctor`".to_owned(),
+        )),
+        (true, true) => Err(elsewhere(pid)),
+        (true, false) => ports(root, &net),
+    };
+    facts.add("ports", ports);
 }
 
 /// Whether the server has a network namespace of its own. Its counters can be read, its settings (/proc/sys/net) cannot.
@@ -202,6 +209,9 @@ mod tests {
         let list = facts.list("destinations").expect("a list");
         assert_eq!((list.len(), list[0].text("to")), (2, "127.0.0.1:3306"));
         assert_eq!((list[0].figure("used"), list[0].figure("time_wait")), (Ok(2.0), Ok(1.0)));
+        let mut live = Facts::default();
+        add(&mut live, tree.root(), None, false);
+        assert!(live.list("ports.destinations").is_err_and(|why| matches!(why, Blind::CouldNotLook(_))));
     }
 
     #[test]
@@ -219,7 +229,7 @@ mod tests {
             ("sys/class/net/eth0/speed", "1000\n"),
         ]);
         let mut facts = Facts::default();
-        add(&mut facts, tree.root(), Some(7));
+        add(&mut facts, tree.root(), Some(7), true);
         assert_eq!((facts.figure("sockets.tw"), facts.figure("sockets.mem_max")), (Ok(3.0), Ok(300.0)));
         let nics = facts.list("nics.each").expect("a list");
         assert_eq!(

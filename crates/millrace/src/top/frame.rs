@@ -5,12 +5,16 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use super::findings;
+
 /// What the server said.
 pub struct Snapshot {
     /// `/status.json`
     pub status: Value,
     /// `/history.json`
     pub history: Value,
+    /// `/doctor.json`
+    pub doctor: Value,
 }
 
 /// What the person at the terminal has chosen.
@@ -24,6 +28,8 @@ pub struct View {
     pub filter: String,
     /// The selected site, counted from the first shown.
     pub selected: usize,
+    /// Whether the doctor's findings are shown instead of sites and PHP, and how many of their lines are scrolled away.
+    pub findings: Option<usize>,
     /// What the last line asks.
     pub question: Option<Question>,
     /// What came of the last order.
@@ -94,17 +100,24 @@ const SCRIPTS: usize = 3;
 /// Columns for the numbers beside a name.
 const NUMBERS: usize = 48;
 
-const KEYS: &str = "q quit  s sort  r reverse  / filter  j k select  p purge the site";
+const KEYS: &str = "q quit  s sort  r reverse  / filter  j k select  p purge the site  d doctor";
+const KEYS_OF_FINDINGS: &str = "q quit  j k scroll  d back";
 
 /// A frame of at most `width` columns and exactly `height` lines.
 pub fn draw(now: &Snapshot, view: &View, (width, height): (usize, usize)) -> Vec<Line> {
     let mut lines = head(now, width);
-    let mut below = pools(now, width);
-    below.extend(scripts(now, width));
-    below.push(plain(causes(&now.status)));
+    let mut below = Vec::new();
+    if view.findings.is_none() {
+        below.extend(pools(now, width));
+        below.extend(scripts(now, width));
+        below.push(plain(causes(&now.status)));
+    }
     below.push(strong(last_line(view)));
     let room = height.saturating_sub(lines.len() + below.len());
-    lines.extend(site_lines(now, view, width, room));
+    match view.findings {
+        Some(scrolled) => lines.extend(finding_lines(now, scrolled, width, room)),
+        None => lines.extend(site_lines(now, view, width, room)),
+    }
     lines.resize_with(height.saturating_sub(below.len()).max(lines.len()), || plain(String::new()));
     lines.extend(below);
     lines.truncate(height);
@@ -114,11 +127,27 @@ pub fn draw(now: &Snapshot, view: &View, (width, height): (usize, usize)) -> Vec
     lines
 }
 
-fn plain(text: String) -> Line {
+/// The doctor's findings below their title.
+fn finding_lines(now: &Snapshot, scrolled: usize, width: usize, room: usize) -> Vec<Line> {
+    let title = strong("What holds the server back".to_owned());
+    let shown = findings::list(&now.doctor, width).into_iter().skip(scrolled);
+    std::iter::once(title).chain(shown.take(room.saturating_sub(1))).collect()
+}
+
+/// How many lines of the findings can be scrolled away in a frame of this size: the last ones stay.
+pub fn most_scrolled(now: &Snapshot, (width, height): (usize, usize)) -> usize {
+    // Beside the head: the title and the last line.
+    let rows = height.saturating_sub(head(now, width).len() + 2);
+    findings::list(&now.doctor, width).len().saturating_sub(rows)
+}
+
+/// A line that is not emphasized.
+pub fn plain(text: String) -> Line {
     Line { text, is_strong: false }
 }
 
-fn strong(text: String) -> Line {
+/// An emphasized line.
+pub fn strong(text: String) -> Line {
     Line { text, is_strong: true }
 }
 
@@ -170,6 +199,7 @@ fn head(now: &Snapshot, width: usize) -> Vec<Line> {
             whole("/connections/running"),
             whole("/connections/writing")
         )),
+        plain(findings::line(&now.doctor)),
         plain(curve(&now.history, width)),
     ]
 }
@@ -340,7 +370,8 @@ fn last_line(view: &View) -> String {
             format!("Purge all cached pages of {site}? y: yes, any other key: no")
         }
         (None, Some(message)) => message.clone(),
-        (None, None) => format!("{KEYS}  (what holds it back: millrace doctor)"),
+        (None, None) if view.findings.is_some() => KEYS_OF_FINDINGS.to_owned(),
+        (None, None) => KEYS.to_owned(),
     }
 }
 
@@ -408,7 +439,8 @@ fn grouped(value: f64) -> String {
     groups.join(",")
 }
 
-fn duration(seconds: f64) -> String {
+/// `5 s`, `2 min`, `1 h 2 min`, `1 d 1 h`.
+pub fn duration(seconds: f64) -> String {
     let minutes = seconds as u64 / 60;
     match minutes {
         0 => format!("{seconds:.0} s"),
@@ -437,6 +469,7 @@ mod tests {
             status: json!({ "version": "0.1.0", "stage": "running", "uptime_seconds": 3725.0, "requests_per_second": 12.34, "sent_bytes_per_second": 2048.0,
                 "counters": { "replies_5xx_total": 12345 }, "connections_open": 3, "php": [php], "cache": { "sites": causes }, "sites": sites }),
             history: json!({ "hour": { "points": { "requests_per_second": [0.0, 5.0, 10.0], "hit_ratio": [null, 0.5, 0.875], "p50_ms": [0.1], "p95_ms": [25.0], "errors_per_second": [0.0] } } }),
+            doctor: json!({ "state": "examining", "seconds": 1.0 }),
         }
     }
 
@@ -453,6 +486,7 @@ Requests     12.3/s, 2.0 KiB/s sent; page cache hits 87.5 %
 Responses    50 % under 100 us, 95 % under 25 ms; 5xx 0/s, 12,345 in all
 PHP          2 of 4 workers busy, 1 requests waiting
 Connections  3 open: 0 idle, 0 reading, 0 running, 0 writing
+Doctor       examining the server, for 1 s now
 Curve        0 to 10.0/s ▁▅█
   Site                             req/s*    hits   PHP/s     mean   err/s   all
 > b.example                           150  50.0 %    75.0        -       0    1M
@@ -463,9 +497,25 @@ Curve        0 to 10.0/s ▁▅█
   Slowest scripts of the last minutes
   a.example/?[2Jx                                                  1.5 s      2x
 Bypass       7 cookie PHPSESSID
-q quit  s sort  r reverse  / filter  j k select  p purge the site  (what holds i
+q quit  s sort  r reverse  / filter  j k select  p purge the site  d doctor
 ";
-        assert_eq!(text(&now, &View::default(), (80, 16)), expected);
+        assert_eq!(text(&now, &View::default(), (80, 17)), expected);
+    }
+
+    #[test]
+    fn findings_are_scrolled_to_their_end_and_no_further() {
+        let found = |n: usize| json!({ "severity": "note", "what": format!("finding {n}"), "evidence": [], "impact": "i", "cure": "c", "certainty": "low" });
+        let report = json!({ "checked": 9, "findings": (0..9).map(found).collect::<Value>() });
+        let now = Snapshot { doctor: json!({ "state": "ready", "report": report }), ..now(Vec::new()) };
+        let shown = |scrolled| text(&now, &View { findings: Some(scrolled), ..View::default() }, (80, 24));
+        let (top, end) = (shown(0), shown(most_scrolled(&now, (80, 24))));
+        assert!(
+            top.contains("Doctor       note: finding 0 (8 more: d)") && !top.contains("PHP pool"),
+            "{top}"
+        );
+        assert!(top.contains("\nnote: finding 0\n") && !top.contains("\nnote: finding 8\n"), "{top}");
+        assert!(end.contains("\nnote: finding 8\n") && end.contains("as root, does so."), "{end}");
+        assert!(end.ends_with("d back\n") && end.lines().count() == 24, "{end}");
     }
 
     #[test]
@@ -496,8 +546,9 @@ q quit  s sort  r reverse  / filter  j k select  p purge the site  (what holds i
     fn every_size_fits() {
         let many = now((0..30).map(|n| site(&"x".repeat(100 + n), 1e9, Some(1e7))).collect());
         for size in [(80, 24), (40, 10), (200, 60), (1, 1), (0, 0)] {
-            for now in [&many, &Snapshot { status: json!({}), history: json!(null) }] {
-                let lines = draw(now, &View::default(), size);
+            let none = Snapshot { status: json!({}), history: json!(null), doctor: json!(null) };
+            for (now, findings) in [(&many, None), (&many, Some(3)), (&none, None), (&none, Some(0))] {
+                let lines = draw(now, &View { findings, ..View::default() }, size);
                 assert_eq!(lines.len(), size.1);
                 assert!(lines.iter().all(|line| line.text.chars().count() <= size.0), "{size:?}");
             }

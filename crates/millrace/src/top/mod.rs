@@ -1,10 +1,12 @@
 //! `top`: the running server in the terminal. A frame is text ([`frame`]); `--once` prints one, otherwise [`terminal`] shows one every
 //! two seconds and whenever a key changes the view.
 
+mod findings;
 mod frame;
 mod terminal;
 
 use std::io::IsTerminal;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -19,6 +21,9 @@ use terminal::{Key, Terminal};
 
 /// Distance of the frames.
 const EVERY: Duration = Duration::from_secs(2);
+/// How long a single frame waits for the doctor's report, which takes two seconds if no page watches the server.
+const PATIENCE: Duration = Duration::from_secs(8);
+const PAUSE: Duration = Duration::from_millis(100);
 /// A frame that is not shown on a terminal: columns and lines.
 const PLAIN: (usize, usize) = (80, 24);
 
@@ -28,7 +33,7 @@ const PLAIN: (usize, usize) = (80, 24);
 /// No server responds, or standard input or output is not a terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
     if args.once {
-        let lines = frame::draw(&snapshot(&args.admin)?, &View::default(), PLAIN);
+        let lines = frame::draw(&examined(&args.admin)?, &View::default(), PLAIN);
         let texts: Vec<&str> = lines.iter().map(|line| line.text.trim_end()).collect();
         return say(texts.join("\n").trim_end());
     }
@@ -48,6 +53,8 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
             if !press(key, &mut view, &now, &args.admin)? {
                 return Ok(());
             }
+            let most = frame::most_scrolled(&now, size);
+            view.findings = view.findings.map(|scrolled| scrolled.min(most));
             terminal.show(&frame::draw(&now, &view, size))?;
         }
         now = snapshot(&args.admin)?;
@@ -55,7 +62,21 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
 }
 
 fn snapshot(admin: &AdminArgs) -> Result<Snapshot, Failure> {
-    Ok(Snapshot { status: json(admin, "/status.json")?, history: json(admin, "/history.json")? })
+    let json = |target| json(admin, target);
+    Ok(Snapshot {
+        status: json("/status.json")?,
+        history: json("/history.json")?,
+        doctor: json("/doctor.json")?,
+    })
+}
+
+/// What the server says when its doctor has ended an examination, or has taken too long.
+fn examined(admin: &AdminArgs) -> Result<Snapshot, Failure> {
+    let end = Instant::now() + PATIENCE;
+    while json(admin, "/doctor.json")?["state"] == "examining" && Instant::now() < end {
+        sleep(PAUSE);
+    }
+    snapshot(admin)
 }
 
 fn json(admin: &AdminArgs, target: &str) -> Result<Value, Failure> {
@@ -86,6 +107,8 @@ fn press(key: Key, view: &mut View, now: &Snapshot, admin: &AdminArgs) -> Result
         (Some(Question::Purge(site)), Key::Text('y')) => view.message = Some(purge(&site, admin)?),
         (Some(_), _) => {}
         (None, Key::Text('q') | Key::Interrupt) => return Ok(false),
+        (None, Key::Text('d')) => view.findings = view.findings.xor(Some(0)),
+        (None, key) if view.findings.is_some() => scroll(key, view),
         (None, Key::Text('s')) => view.sort = view.sort.next(),
         (None, Key::Text('r')) => view.reversed = !view.reversed,
         (None, Key::Text('/')) => view.question = Some(Question::Filter),
@@ -98,6 +121,16 @@ fn press(key: Key, view: &mut View, now: &Snapshot, admin: &AdminArgs) -> Result
     // The list may be shorter than the selection goes.
     view.selected = view.selected.min(frame::sites(now, view).len().saturating_sub(1));
     Ok(true)
+}
+
+/// Follows a key while the doctor's findings are shown.
+fn scroll(key: Key, view: &mut View) {
+    view.findings = match (key, view.findings) {
+        (Key::Escape, _) => None,
+        (Key::Down | Key::Text('j'), Some(line)) => Some(line.saturating_add(1)),
+        (Key::Up | Key::Text('k'), Some(line)) => Some(line.saturating_sub(1)),
+        (_, same) => same,
+    };
 }
 
 /// Purges all pages of a site, which become stale; says what came of it.
@@ -120,6 +153,7 @@ mod tests {
         let now = Snapshot {
             status: json!({ "sites": [{ "names": ["a.example"] }, { "names": ["b.example"] }] }),
             history: json!({}),
+            doctor: json!(null),
         };
         let admin =
             AdminArgs { admin: Some("unix:/nonexistent/millrace.sock".to_owned()), ..AdminArgs::default() };
@@ -144,6 +178,14 @@ mod tests {
         );
         press(Key::Escape, &mut view, &now, &admin).expect("no request");
         assert_eq!(view.filter, "");
-        assert!(!keys("q", &mut view));
+        // Keys of the sites do nothing to what is hidden behind the findings.
+        assert!(keys("djjjkp", &mut view));
+        assert_eq!((view.findings, view.question.clone(), view.selected), (Some(2), None, 0));
+        assert!(keys("d", &mut view));
+        assert_eq!(view.findings, None);
+        assert!(keys("d", &mut view));
+        press(Key::Escape, &mut view, &now, &admin).expect("no request");
+        assert_eq!(view.findings, None);
+        assert!(!keys("dq", &mut view));
     }
 }

@@ -12,15 +12,15 @@ use crate::context::stats::{Insight, RunningScript};
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The response's content.
-pub(super) async fn json(state: &AdminState) -> String {
+/// The response as a value.
+pub(super) async fn value(state: &AdminState) -> Value {
     let services = state.process.setup().look_into_php();
     let deadline = Instant::now() + PATIENCE;
     while !services.iter().all(|(_, insight)| insight.is_complete()) && Instant::now() < deadline {
         tokio::time::sleep(PAUSE).await;
     }
     let services: Vec<Value> = services.iter().map(|(name, insight)| service(name, insight)).collect();
-    format!("{:#}\n", json!({ "services": services }))
+    json!({ "services": services })
 }
 
 fn service(name: &str, insight: &Insight) -> Value {

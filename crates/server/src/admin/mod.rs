@@ -7,6 +7,7 @@
 //!  GET /history.json figures of the last hour and day, as JSON
 //!  GET /php.json     what PHP does right now, as JSON
 //!  GET /rewind-difference   a response that `php.rewind = "auto"` has found to differ
+//!  GET /doctor.json  what holds the server back now, as JSON
 //!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
@@ -23,6 +24,7 @@ mod backends;
 mod certificates;
 mod connections;
 mod dashboard;
+mod doctor;
 mod explain;
 mod health;
 mod history;
@@ -50,6 +52,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+pub use doctor::Doctor;
 pub use listener::AdminListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
@@ -61,6 +64,7 @@ use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::serve::{Service, ShieldOrder};
 use crate::warm::{Fetched, WarmRequest};
 use dashboard::{EVENTS_EVERY, Events};
+use doctor::{DoctorQuestion, DoctorReports};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
 use status::{Rates, Status};
@@ -88,6 +92,8 @@ pub struct AdminState {
     pub fetch: Box<dyn Fn(WarmRequest) -> Fetching>,
     /// Lets an event loop say why a page is or isn't cached.
     pub explain: Box<dyn Fn(ExplainRequest) -> Explaining>,
+    /// Examines the machine; `None`: nothing does.
+    pub doctor: Option<Doctor>,
     /// Loads the configuration again.
     pub reload: Box<dyn Fn() -> Reloading>,
 }
@@ -124,6 +130,7 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let memory = Rc::new(RefCell::new(Memory::new(&state)));
     let events = Rc::new(Events::new());
+    let (doctor, mut questions) = DoctorReports::new(state.doctor.clone());
     let mut note = tokio::time::interval(NOTE_EVERY);
     note.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tell = tokio::time::interval(EVENTS_EVERY);
@@ -136,8 +143,12 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
             }
             _ = tell.tick() => {
                 if events.are_watched() {
-                    events.send(&memory.borrow().status(&state).json().to_string());
+                    events.send(&event(&state, &memory, &doctor));
                 }
+                continue;
+            }
+            Some(question) = questions.recv() => {
+                tokio::task::spawn_local(inform(question, state.clone(), memory.clone()));
                 continue;
             }
             connection = accept(&listener, &room) => connection,
@@ -145,11 +156,15 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
         match connection {
             Ok((connection, permit)) => {
                 let (state, memory, events) = (state.clone(), memory.clone(), events.clone());
+                let doctor = doctor.clone();
                 tokio::task::spawn_local(async move {
                     let answer =
-                        async |asked: &AdminRequest| match asked.path == "/events" && asked.method == "GET" {
-                            true => watch(&state, &memory, &events),
-                            false => answer(&state, &memory, asked).await,
+                        async |asked: &AdminRequest| match (asked.method.as_str(), asked.path.as_str()) {
+                            ("GET", "/events") => watch(&state, &memory, &events, &doctor),
+                            ("GET", "/doctor.json") => {
+                                AdminResponse::json(format!("{:#}\n", doctor.json(Instant::now())))
+                            }
+                            _ => answer(&state, &memory, asked).await,
                         };
                     http::exchange(connection, answer).await;
                     drop(permit);
@@ -213,7 +228,7 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         }
         ("GET", "/history.json") => history(&memory.borrow().history, asked),
         ("GET", "/rewind-difference") => rewind::difference(&(state.pools)(), asked),
-        ("GET", "/php.json") => AdminResponse::json(insight::json(state).await),
+        ("GET", "/php.json") => AdminResponse::json(format!("{:#}\n", insight::value(state).await)),
         ("GET", "/healthz") => health::alive(),
         ("GET", "/readyz") => health::ready(state),
         ("POST", "/reload") => match (state.reload)().await {
@@ -245,10 +260,33 @@ fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
 }
 
 /// A stream of events; its first one comes at once.
-fn watch(state: &AdminState, memory: &RefCell<Memory>, events: &Events) -> AdminResponse {
+fn watch(
+    state: &AdminState,
+    memory: &RefCell<Memory>,
+    events: &Events,
+    doctor: &Rc<DoctorReports>,
+) -> AdminResponse {
     let stream = events.watch();
-    events.send(&memory.borrow().status(state).json().to_string());
+    events.send(&event(state, memory, doctor));
     stream
+}
+
+/// The status, and what the doctor says.
+fn event(state: &AdminState, memory: &RefCell<Memory>, doctor: &Rc<DoctorReports>) -> String {
+    let mut status = memory.borrow().status(state).json();
+    status["doctor"] = doctor.json(Instant::now());
+    status.to_string()
+}
+
+/// Answers a question of the doctor. The status is gathered here; PHP may take a moment.
+async fn inform(question: DoctorQuestion, state: Rc<AdminState>, memory: Rc<RefCell<Memory>>) {
+    let answer = match question.path.as_str() {
+        "/status.json" => Ok(memory.borrow().status(&state).json()),
+        "/php.json" => Ok(insight::value(&state).await),
+        path => Err(format!("the server does not tell its own doctor {path}")),
+    };
+    // The doctor's thread has ended: nothing waits for the answer.
+    let _ = question.answer.send(answer);
 }
 
 /// Purges pages; the response has the approximate number of pages purged.
@@ -308,7 +346,7 @@ fn not_found() -> AdminResponse {
 }
 
 /// Everything that GET reads.
-const READABLE: [&str; 13] = [
+const READABLE: [&str; 14] = [
     "/",
     "/metrics",
     "/status",
@@ -316,6 +354,7 @@ const READABLE: [&str; 13] = [
     "/history.json",
     "/php.json",
     "/rewind-difference",
+    "/doctor.json",
     "/healthz",
     "/readyz",
     "/dashboard",
@@ -333,6 +372,7 @@ The admin address of Millrace
   GET  /history.json  figures of the last hour and day as JSON; ?site=NAME: of a site
   GET  /php.json      what PHP does right now, as JSON: busy workers, settings, opcache
   GET  /rewind-difference  a response of a rewound worker that differed; ?number=1 (the newest), run=ordinary or rewound
+  GET  /doctor.json   what holds the server back now, as JSON; the first answer only begins to look
   GET  /metrics       metrics for Prometheus
   GET  /healthz       200 while the process lives
   GET  /readyz        200, or 503 and why it should get no requests
@@ -385,6 +425,7 @@ mod tests {
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
             explain: Box::new(|_| Box::pin(async { Err(Ending) })),
+            doctor: None,
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".into()) })),
         }
     }
@@ -434,6 +475,8 @@ mod tests {
             );
             let php = ask(&path, "GET /php.json").await;
             assert!(php.contains("\"services\": []"), "{php}");
+            assert!(ask(&path, "GET /doctor.json").await.contains("\"state\": \"unavailable\""));
+            assert!(ask(&path, "POST /doctor.json").await.contains("Allow: GET, HEAD\r\n"));
             let page = ask(&path, "GET /dashboard").await;
             assert!(
                 page.starts_with("HTTP/1.1 200 ")

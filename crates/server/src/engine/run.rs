@@ -36,11 +36,11 @@ const DESCRIPTORS_WANTED: u64 = 1 << 20;
 /// Interval at which certificate files are checked for changes.
 const CERTIFICATES_AGE: Duration = Duration::from_secs(5);
 
-/// Serves `plan` until SIGTERM or SIGINT; SIGHUP calls `reload`.
+/// Serves `plan` until SIGTERM or SIGINT; SIGHUP calls `reload`. `doctor` examines the machine for the admin address.
 ///
 /// # Errors
 /// An address can't be bound, a log can't be opened, or PHP does not start.
-pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
+pub fn run(plan: Plan, reload: Reload, doctor: admin::Doctor) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -50,7 +50,7 @@ pub fn run(plan: Plan, reload: Reload) -> Result<(), StartError> {
     // Before anything is started: a signal that arrives meanwhile waits, and does not end the process.
     let signals = Signals::catch()?;
     let mut server = Server::start(plan)?;
-    let control = server.control(Arc::new(reload), signals);
+    let control = server.control(Arc::new(reload), doctor, signals);
     let result = tokio::task::LocalSet::new().block_on(&runtime, control);
     server.end();
     result
@@ -214,8 +214,13 @@ impl Server {
     }
 
     /// Waits for signals and the admin address until the server must end.
-    async fn control(&mut self, reload: Arc<Reload>, mut signals: Signals) -> Result<(), StartError> {
-        let mut reloads = self.serve_admin();
+    async fn control(
+        &mut self,
+        reload: Arc<Reload>,
+        doctor: admin::Doctor,
+        mut signals: Signals,
+    ) -> Result<(), StartError> {
+        let mut reloads = self.serve_admin(doctor);
         let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
         let mut look_at_memory = tokio::time::interval(memory::LOOK);
         loop {
@@ -250,7 +255,7 @@ impl Server {
     }
 
     /// Starts to serve the admin address; returns the channel of its reload orders.
-    fn serve_admin(&mut self) -> mpsc::UnboundedReceiver<ReloadAsked> {
+    fn serve_admin(&mut self, doctor: admin::Doctor) -> mpsc::UnboundedReceiver<ReloadAsked> {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
             let process = self.process.clone();
@@ -278,6 +283,7 @@ impl Server {
                     let sent = ask_loop(LoopOrder::Explain(Question { asked, asker }));
                     Box::pin(async move { sent.and(result.await.map_err(|_| admin::Ending)) })
                 }),
+                doctor: Some(doctor),
                 reload: Box::new(move || {
                     let (asker, result) = oneshot::channel();
                     let sent = ask.send(asker);

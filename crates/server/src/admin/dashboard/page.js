@@ -346,9 +346,38 @@ function drawClients(status) {
   drawBars('clients', all.filter(([, value]) => value > 0), 'No client is connected.');
 }
 
+/** A finding: its evidence and cure are shown when it is open. */
+function finding(one, isOpen) {
+  const lines = [...one.evidence.map((text) => ['Evidence', text]), ['Impact', one.impact], ['Cure', one.cure], ['Certainty', one.certainty]];
+  const summary = el('summary', {}, el('span', { className: `severity ${one.severity}`, textContent: one.severity }), ` ${one.what} `);
+  const list = el('dl', {}, ...lines.flatMap(([name, text]) => [el('dt', { textContent: name }), el('dd', { textContent: text })]));
+  const details = el('details', { open: isOpen }, summary, list);
+  details.dataset.id = one.id;
+  return details;
+}
+
+function drawDoctor({ doctor }) {
+  const box = $('doctor');
+  const say = (text) => {
+    view.findings = null;
+    box.replaceChildren(el('p', { className: 'quiet', textContent: text }));
+  };
+  if (doctor.state === 'examining') return say(`Examining the server, for ${duration(doctor.seconds)} now …`);
+  if (doctor.state === 'failed') return say(`The examination failed: ${doctor.why}. The next one begins in ${duration(doctor.retry_seconds)}.`);
+  if (doctor.state !== 'ready') return say(`No examination: ${doctor.why}.`);
+  const { findings, checked } = doctor.report;
+  if (!findings.length) return say(`Nothing, by ${checked} checks, ${duration(doctor.age_seconds)} ago.`);
+  // What is open stays open, and the same report is not drawn again: a reader may be selecting its text.
+  const shown = JSON.stringify(findings);
+  if (view.findings === shown) return;
+  view.findings = shown;
+  const open = new Set([...box.querySelectorAll('details[open]')].map((one) => one.dataset.id));
+  box.replaceChildren(...findings.map((one, at) => finding(one, at === 0 || open.has(one.id))));
+}
+
 function draw(status) {
   view.status = status;
-  for (const part of [drawHead, drawTiles, drawPools, drawCauses, drawSlow, drawClients]) part(status);
+  for (const part of [drawHead, drawTiles, drawPools, drawCauses, drawSlow, drawClients, drawDoctor]) part(status);
   drawSites();
   document.body.dataset.events = Number(document.body.dataset.events ?? 0) + 1;
   if (Date.now() - view.loaded >= HISTORY_EVERY[view.range]) loadHistory();
