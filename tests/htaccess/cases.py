@@ -119,6 +119,9 @@ case("path-info", ON + "RewriteRule ^none/(.*)$ show.php?p=$1 [L]\nRewriteRule ^
 case("encoded", ON + "RewriteRule ^(.+)/x$ show.php?v=$1 [L]", "a%20b/x", "%C3%A9/x", "a+b/x", "a%25b/x")
 case("question-mark", ON + "RewriteRule ^a/(.*)$ show.php?v=$1\nRewriteRule ^b/(.*)$ show.php?v=$1 [UnsafeAllow3F]\nRewriteRule ^c/(.*)$ sub/$1", "a/x%3fy", "b/x%3fy", "c/b.html%3fx")
 case("look-around", ON + "RewriteRule ^(?!show|index)([a-z]+)$ show.php?w=$1 [L]\nRewriteRule ^(a+)\\1z$ a.html", "word", "showme", "aaz")
+case("look-around-words", ON + "RewriteRule ^(?!x)\\bshow\\b$ show.php?w [L]\nRewriteRule ^(?!x)a\\Bb a.html", "show", "shows", "ab", "a-b")
+case("look-around-flags", ON + "RewriteRule ^(?!x)a(?i:bc)d$ a.html [L]\nRewriteRule ^(?!x)s(?i)how$ show.php", "aBCd", "aBCD", "sHOW", "SHOW", "XaBCd")
+case("look-around-sets", ON + "RewriteRule ^(?!x)[^\\W_]+z$ a.html [L]\nRewriteRule ^(?!x)q[\\s\\S]+[\\D]$ show.php", "abcz", "a_cz", "q1a", "q11", "q%0Ab")
 
 # --- variables
 NAMES = """HTTP_USER_AGENT HTTP_REFERER HTTP_COOKIE HTTP_FORWARDED HTTP_HOST HTTP_ACCEPT REQUEST_METHOD REQUEST_SCHEME REQUEST_URI REQUEST_FILENAME

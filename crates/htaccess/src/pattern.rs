@@ -343,6 +343,15 @@ mod tests {
             (r"^\Qa.b\E$", "a.b", "axb"),
             (r"(?i)(\.tpl|(?<!robots)\.txt)$", "A.TXT", "robots.txt"),
             (r"^(?!\d)[\w.]+$", "a1.b", "1a"),
+            (r"(?!x)\bbot\b", "a bot", "robots"),
+            (r"^(?!x)a\Bb", "ab", "a b"),
+            (r"^(?!x)[^\W_]+$", "a1", "a_"),
+            (r"^(?!x)[\D]+$", "a/:é", "a0"),
+            (r"^(?!x)[\s\S]$", "\n", ""),
+            (r"^(?!x)[\S]$", "!", "\t"),
+            (r"^(?!x)[\W]$", "[", "z"),
+            (r"(?<!x)a(?i:php)$", "aPHP", "APHP"),
+            (r"^(?!x)a(?i)b", "aB", "Ab"),
         ] {
             let pattern = Pattern::new(pattern, false).unwrap_or_else(|why| panic!("{pattern}: {why}"));
             assert!(pattern.matches(yes.as_bytes()).unwrap(), "{pattern:?} {yes}");

@@ -46,24 +46,29 @@ const FIELDS: [(&str, &str); 7] = [
 impl Variable {
     /// By its name between the braces.
     pub fn new(name: &str) -> Variable {
+        let mut name = name;
+        // The value that it has when all rules have run: here, the one that it has now. A loop: a line has room for many.
+        while let Some(rest) = ["LA-U:", "LA-F:"].iter().find_map(|prefix| behind(name, prefix)) {
+            name = rest;
+        }
+        if let Some(field) = behind(name, "HTTP:") {
+            return Variable::Field(field.to_owned());
+        }
+        if let Some(name) = behind(name, "ENV:") {
+            return Variable::Environment(name.to_owned());
+        }
         let upper = name.to_ascii_uppercase();
-        if let Some(rest) = upper.strip_prefix("HTTP:") {
-            return Variable::Field(name[name.len() - rest.len()..].to_owned());
-        }
-        for prefix in ["LA-U:", "LA-F:"] {
-            // The value that it has when all rules have run: here, the one that it has now.
-            if upper.starts_with(prefix) {
-                return Variable::new(&name[prefix.len()..]);
-            }
-        }
-        if upper.starts_with("ENV:") {
-            return Variable::Environment(name[4..].to_owned());
-        }
         match FIELDS.iter().find(|(known, _)| *known == upper) {
             Some((_, field)) => Variable::Field((*field).to_owned()),
             None => Variable::Named(upper),
         }
     }
+}
+
+/// What follows a prefix, whatever its case.
+fn behind<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    let (start, rest) = text.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// What a text refers to.

@@ -222,6 +222,11 @@ fn long_lines_do_not_overflow_the_stack() {
     assert_eq!(verdict(&list, "/a.html", &[]).rules().count(), 2);
     let calls = format!("<If \"{}\">\nHeader set X-A 1\n</If>\n", "tolower(".repeat(100_000));
     assert_eq!(effects(&calls), [Effect::Ignored]);
+    let later = format!(
+        "RewriteEngine On\nRewriteCond %{{{}REQUEST_URI}} ^/a\nRewriteRule ^ - [F]\n",
+        "la-u:".repeat(200_000)
+    );
+    assert_eq!(verdict(&later, "/a.html", &[]).outcome, Outcome::Refuse(403));
     let alternatives = "<If \"false\">\n</If>\n".to_owned() + &"<ElseIf \"false\">\n</ElseIf>\n".repeat(1000);
     assert!(effects(&alternatives).contains(&Effect::Broken), "each one has the conditions of all before it");
 }
