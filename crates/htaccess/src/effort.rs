@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Begins an evaluation.
-pub(crate) fn begin() {
+pub fn begin() {
     STEPS.set(0);
 }
 
@@ -42,6 +42,11 @@ pub(crate) fn spend(steps: usize) -> Result<(), TooManySteps> {
     let spent = STEPS.get().saturating_add(steps as u64);
     STEPS.set(spent);
     if spent > MOST_STEPS { Err(TooManySteps) } else { Ok(()) }
+}
+
+/// Counts steps where nothing can be refused: the next [`spend`] is.
+pub(crate) fn count(steps: usize) {
+    STEPS.set(STEPS.get().saturating_add(steps as u64));
 }
 
 /// Makes every later step of the evaluation one too many: a text has become too long.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::access::Network;
 use crate::effort;
+use crate::evaluate::ON_DISK;
 use crate::pattern::{Captures, Pattern, TooManySteps};
 use crate::rewrite::{Comparison, FileTest};
 use crate::rewriting::LONGEST;
@@ -119,6 +120,7 @@ impl Expression {
             }
             Expression::In(word, list) => {
                 let value = word.value(scope, groups);
+                effort::spend(list.len())?;
                 list.iter().any(|item| item.value(scope, groups) == value)
             }
             Expression::Address(word, network) => {
@@ -132,14 +134,17 @@ impl Expression {
                     value.make_ascii_lowercase();
                     pattern.make_ascii_lowercase();
                 }
-                crate::glob::matches(&pattern, &value)
+                crate::glob::matches(&pattern, &value)?
             }
             Expression::Empty(word, wanted) => word.value(scope, groups).is_empty() == *wanted,
             Expression::Truth(word) => {
                 let value = word.value(scope, groups).to_ascii_lowercase();
                 !matches!(&value[..], b"" | b"0" | b"off" | b"false" | b"no")
             }
-            Expression::File(test, word) => scope.file(*test, &word.value(scope, groups)),
+            Expression::File(test, word) => {
+                effort::spend(ON_DISK)?;
+                scope.file(*test, &word.value(scope, groups))
+            }
             Expression::Remote(network) => scope.remote().is_some_and(|address| network.contains(address)),
         })
     }
@@ -173,6 +178,9 @@ impl Word {
     fn value(&self, scope: &impl Scope, groups: &Option<Captures>) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
+            if effort::spend(1).is_err() {
+                break;
+            }
             match piece {
                 WordPiece::Text(text) => out.extend_from_slice(text),
                 WordPiece::Variable(variable) => out.extend(scope.value(variable)),

@@ -425,7 +425,7 @@ impl Layer {
     pub fn applies(&self, name: &[u8], scope: &impl expression::Scope) -> Result<bool, TooManySteps> {
         for condition in &self.conditions {
             let holds = match condition {
-                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name),
+                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name)?,
                 SectionScope::FilesMatch(pattern) => pattern.matches(name)?,
                 SectionScope::If(expression, wanted) => expression.holds(scope)? == *wanted,
             };

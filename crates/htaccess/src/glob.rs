@@ -1,11 +1,18 @@
 //! File name patterns as `apr_fnmatch` without flags: `*`, `?`, `[a-z]`, backslash.
 
-/// Whether `text` matches `pattern`. At most `pattern.len() * text.len()` steps.
-pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+use crate::effort;
+use crate::pattern::TooManySteps;
+
+/// Whether `text` matches `pattern`.
+///
+/// # Errors
+/// Too many steps: a pattern with stars and long sets needs up to `pattern.len() * text.len()`.
+pub fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, TooManySteps> {
     let (mut p, mut t) = (0, 0);
     // Where to go on if the rest does not match: behind the last star, one byte further.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
+        effort::spend(1)?;
         match one(&pattern[p..], text[t]) {
             Step::Star => {
                 p += 1;
@@ -20,11 +27,11 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
                     (p, t) = (behind, from + 1);
                     star = Some((behind, from + 1));
                 }
-                None => return false,
+                None => return Ok(false),
             },
         }
     }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    Ok(pattern[p..].iter().all(|byte| *byte == b'*'))
 }
 
 enum Step {
@@ -39,7 +46,7 @@ fn one(pattern: &[u8], byte: u8) -> Step {
         [b'?', ..] => Step::Takes(1),
         [b'\\', literal, ..] if *literal == byte => Step::Takes(2),
         [b'\\', _, ..] => Step::Differs,
-        [b'[', set @ ..] => match class(set, byte) {
+        [b'[', set @ ..] => match counted_class(set, byte) {
             Some((true, length)) => Step::Takes(length + 1),
             Some((false, _)) => Step::Differs,
             None if byte == b'[' => Step::Takes(1),
@@ -48,6 +55,13 @@ fn one(pattern: &[u8], byte: u8) -> Step {
         [literal, ..] if *literal == byte => Step::Takes(1),
         _ => Step::Differs,
     }
+}
+
+/// The same as [`class`], with its steps counted.
+fn counted_class(set: &[u8], byte: u8) -> Option<(bool, usize)> {
+    let found = class(set, byte);
+    effort::count(found.map_or(set.len(), |(_, length)| length));
+    found
 }
 
 /// Whether a class without its first bracket has `byte`, and its length; `None`: it is not closed.
@@ -91,8 +105,8 @@ mod tests {
             ("", "", true),
             ("*", "", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), Ok(expected), "{pattern} {text}");
         }
-        assert!(!matches("*a".repeat(50).as_bytes(), &[b'a'; 49]));
+        assert_eq!(matches("*a".repeat(50).as_bytes(), &[b'a'; 49]), Ok(false));
     }
 }

@@ -96,6 +96,9 @@ impl Value {
     fn text(&self, scope: &impl Scope) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
+            if effort::spend(1).is_err() {
+                break;
+            }
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable(variable) => match scope.value(variable) {

@@ -52,6 +52,13 @@ impl Kinds {
         last(&self.languages, name).or(self.default_language.as_deref())
     }
 
+    /// Steps of finding what rules say about a file name: each extension is looked for in each list.
+    pub fn steps(&self, name: &str) -> usize {
+        let lists = [&self.types, &self.charsets, &self.codings, &self.languages];
+        let entries: usize = lists.iter().map(|list| list.len()).sum();
+        entries * name.split('.').count()
+    }
+
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         let lists = [&self.types, &self.charsets, &self.codings, &self.languages];

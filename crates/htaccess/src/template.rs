@@ -136,6 +136,10 @@ impl Template {
         };
         let mut out = Vec::new();
         for piece in &self.0 {
+            // A line has room for a hundred thousand, also of such as are empty.
+            if effort::spend(1).is_err() {
+                break;
+            }
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
                 Piece::Rule(number) => out.extend(group(references.rule, *number)),
@@ -230,7 +234,10 @@ impl Values for Moment<'_> {
                 self.request.authority.as_bytes().to_vec()
             }
             Variable::Field(name) => self.request.field(name).unwrap_or_default().to_vec(),
-            Variable::Environment(name) => self.environment.get(name.as_bytes()).unwrap_or_default().to_vec(),
+            Variable::Environment(name) => {
+                effort::count(self.environment.0.len());
+                self.environment.get(name.as_bytes()).unwrap_or_default().to_vec()
+            }
             Variable::Named(name) => self.named(name),
         }
     }

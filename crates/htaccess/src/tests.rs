@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::directives::DIRECTIVES;
+use crate::effort::steps;
 use crate::request::{RequestFields, Watched};
 use crate::{Checked, Effect, Folder, Node, Outcome, Request, Verdict, World, evaluate};
 
@@ -246,4 +247,34 @@ fn an_evaluation_has_a_limited_number_of_steps() {
         let outcome = verdict(&rules, &format!("/{}", "a".repeat(4000)), &[]).outcome;
         assert!(matches!(outcome, Outcome::Refuse(403 | 500)), "{outcome:?} by {}", &rules[..200]);
     }
+}
+
+/// What a line can have very many of is counted, although each one may be empty or false.
+#[test]
+fn all_parts_of_a_line_are_steps() {
+    let on = "RewriteEngine On\n";
+    for (part, line, each) in [
+        ("%{ENV:A}", "RewriteCond @ ^$\nRewriteRule ^ - [N=3]\n", 3),
+        ("'b',", "RewriteCond expr \"! 'a' in {@'b'}\"\nRewriteRule ^ - [N=3]\n", 3),
+        ("$1", "RewriteCond expr \"'@' == ''\"\nRewriteRule ^ - [N=3]\n", 3),
+        ("-f '/a' || ", "RewriteCond expr \"@false\"\nRewriteRule ^ - [N=3]\n", 500),
+        ("b", "RewriteCond expr \"%{REQUEST_URI} -strmatch '[@]*'\"\nRewriteRule ^ - [F]\n", 1),
+        ("b", "<Files \"[@]*\">\nHeader set X-A 1\n</Files>\n", 1),
+        ("%{A}e", "RequestHeader set X-A \"@\"\n", 1),
+    ] {
+        let parts = 1000;
+        verdict(&format!("{on}{}", line.replace('@', &part.repeat(parts))), "/a.html", &[]);
+        let steps = steps();
+        assert!(steps >= (parts * each) as u64, "{steps} steps for {parts} of {part:?} in {line}");
+    }
+}
+
+/// Stars and a long set: the pattern would be read again for each byte of the URL.
+#[test]
+fn a_long_pattern_of_names_ends_with_a_refusal() {
+    let rules = format!(
+        "<If \"%{{REQUEST_URI}} -strmatch '*[{}]x'\">\nHeader set X-A 1\n</If>\n",
+        "b".repeat(100_000)
+    );
+    assert_eq!(verdict(&rules, &format!("/{}", "a".repeat(4000)), &[]).outcome, Outcome::Refuse(403));
 }

@@ -194,7 +194,7 @@ impl Verdict {
         effort::begin();
         if !leaving.is_error {
             self.drop_default_freshness(leaving);
-            self.describe(leaving);
+            self.describe(leaving)?;
             // A page for an error does not stay fresh.
             if self.status.is_none() {
                 self.expire(request.now.get(), leaving);
@@ -259,15 +259,16 @@ impl Verdict {
     }
 
     /// Media type, charset, coding and language.
-    fn describe(&self, leaving: &mut Leaving) {
+    fn describe(&self, leaving: &mut Leaving) -> Result<(), TooManySteps> {
         let mut kinds = Kinds::default();
         self.rules().for_each(|rules| kinds.add(&rules.kinds));
         let name = self.filename.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
+        effort::spend(kinds.steps(&name))?;
         // Parts of a file have a type of their own, and 304 has none.
         let own = leaving.field("content-type");
         if own.is_none_or(|own| own.starts_with(b"multipart/byteranges")) {
-            return;
+            return Ok(());
         }
         let is_file = leaving.modified.is_some();
         if let Some(value) = &self.media_type {
@@ -285,7 +286,7 @@ impl Verdict {
                 leaving.set("Content-Language", value.as_bytes().to_vec());
             }
         }
-        let Some(own) = leaving.field("content-type").map(<[u8]>::to_vec) else { return };
+        let Some(own) = leaving.field("content-type").map(<[u8]>::to_vec) else { return Ok(()) };
         let (plain, parameters) = match own.iter().position(|byte| *byte == b';') {
             Some(at) => own.split_at(at),
             None => (&own[..], &[][..]),
@@ -298,13 +299,14 @@ impl Verdict {
             (Some(charset), _) => Some(charset),
             (None, Some(Some(charset))) if is_text && has_none => Some(charset.as_str()),
             (None, Some(None)) if is_text && is_file && kinds.type_of(&name).is_none() => None,
-            _ => return,
+            _ => return Ok(()),
         };
         let mut value = plain.to_vec();
         if let Some(charset) = wanted {
             value.extend_from_slice(format!("; charset={charset}").as_bytes());
         }
         leaving.set("Content-Type", value);
+        Ok(())
     }
 
     /// `Expires` and `max-age`. For a file they replace the server's own.

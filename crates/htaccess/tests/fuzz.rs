@@ -283,13 +283,13 @@ fn any_file_has_a_verdict_within_the_limit() {
 #[rustfmt::skip]
 const REPEATED: &[&str] = &[
     "{", "}", "[", "[[:", "(", "(?=", "(?:a", "a|", "a?", ".*", "\\", "%{", "${", "$0", "%1", "%{REQUEST_URI}", "%{a}", "\"", "'", " ", " a", "!", "! ", "!(", "(true) && ", "true || ", "tolower(",
-    "%{tolower:", "-f a || ", "'a' in {", "'a', ", ",", ",E=A:1", ",CO=a:b:c", ",S=1", "1 ", "10.0.0.0/8 ", "GET ", "/a", "*", "[!", "A=$0 ", "not ", "user ", "<", ">", "#", "\u{e9}", "a=b&",
+    "%{tolower:", "%{LA-U:", "LA-U:", "\\b", "(?i)", "[\\S", "-f a || ", "'a' in {", "'a', ", ",", ",E=A:1", ",CO=a:b:c", ",S=1", "1 ", "10.0.0.0/8 ", "GET ", "/a", "*", "[!", "A=$0 ", "not ", "user ", "<", ">", "#", "\u{e9}", "a=b&",
 ];
 
 /// Lines in which such a text is put in the place of `@`, or which are repeated.
 #[rustfmt::skip]
 const PLACES: &[&str] = &[
-    "RewriteRule @ /b", "RewriteRule ^ @", "RewriteRule ^ - [E=A:1@]", "RewriteRule ^ - [E=@]", "RewriteCond @ a", "RewriteCond a @", "RewriteCond a b [@]", "RewriteCond expr \"@true\"", "RewriteBase @",
+    "RewriteRule @ /b", "RewriteRule ^ @", "RewriteRule ^ - [E=A:1@]", "RewriteRule ^ - [E=@]", "RewriteCond @ a", "RewriteCond %{@A} a", "RewriteRule ^(?!x)@ /b", "RewriteCond a @", "RewriteCond a b [@]", "RewriteCond expr \"@true\"", "RewriteBase @",
     "<If \"@true\">\nHeader set X-A 1\n</If>", "<If @>\n</If>", "<Files \"@\">\nHeader set X-A 1\n</Files>", "<FilesMatch \"@\">\nRequire all denied\n</FilesMatch>", "<IfModule @>\n</IfModule>", "<Limit @>\nRequire all denied\n</Limit>",
     "<IfVersion @>\n</IfVersion>", "<@>\n</@>", "<RequireAll>\nRequire @\n</RequireAll>", "Require @", "Require ip @", "Require expr @", "Order @", "Allow from @", "Deny from env=@", "Redirect /a @", "Redirect @", "RedirectMatch @ /b",
     "RedirectMatch ^ /@", "Header set X-A \"@\"", "Header append X-A \"@\"", "Header edit X-A \"@\" b", "Header edit* Content-Type . \"@\"", "Header set X-A b \"expr=@\"", "RequestHeader set @ b", "RequestHeader edit* User-Agent . @",

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use millrace_adopt::Files;
-use millrace_htaccess::glob;
+use millrace_htaccess::{effort, glob};
 
 /// The disk.
 pub struct OnDisk;
@@ -59,7 +59,8 @@ fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let fits = |name: &String| {
-        glob::matches(pattern.as_bytes(), name.as_bytes())
+        effort::begin();
+        glob::matches(pattern.as_bytes(), name.as_bytes()).unwrap_or(false)
             && name.starts_with('.') == pattern.starts_with('.')
     };
     let mut names: Vec<String> = names.filter(fits).collect();
