@@ -157,8 +157,9 @@ fn unit(word: &str) -> Option<i64> {
     let units =
         [("years", 31_536_000), ("months", 2_592_000), ("weeks", 604_800), ("days", 86_400), ("hours", 3600)];
     let units = units.into_iter().chain([("minutes", 60), ("seconds", 1)]);
-    let mut known =
-        units.filter(|(unit, _)| !word.is_empty() && unit.starts_with(&word[..word.len().min(3)]));
+    // The third byte may stand within a letter that no unit has.
+    let start = word.get(..word.len().min(3)).filter(|start| !start.is_empty())?;
+    let mut known = units.filter(|(unit, _)| unit.starts_with(start));
     known.next().map(|(_, seconds)| seconds)
 }
 
@@ -174,6 +175,7 @@ mod tests {
         assert_eq!(seconds("access plus 1 month 2 days"), Ok((false, 2_764_800)));
         assert_eq!(seconds("modification 1 hour"), Ok((true, 3600)));
         assert_eq!(seconds("now plus 3 minutes"), Ok((false, 180)));
+        assert!(seconds("access plus 1 a€€").is_err());
         for wrong in ["", "tomorrow", "access plus 1", "access plus x days", "access plus 1 fortnight"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }

@@ -19,6 +19,9 @@ const LARGE: usize = 1 << 15;
 /// Maximum length of an expression, bytes: a longer one would be too large once it is compiled.
 const LONGEST: usize = 1 << 15;
 
+/// Maximum depth of groups, sets and repetitions: the engine's compiler calls itself for each.
+const DEEPEST: u32 = 64;
+
 /// Steps of a match that does not depend on the length of its subject.
 const MATCH: usize = 32;
 
@@ -176,6 +179,7 @@ fn compiled(text: &str, ignores_case: bool, size: usize) -> Result<regex::bytes:
         .dot_matches_new_line(true)
         .case_insensitive(ignores_case)
         .size_limit(size)
+        .nest_limit(DEEPEST)
         .build()
 }
 
@@ -367,6 +371,14 @@ mod tests {
         assert_eq!(groups("^(?!index)", "index.php"), None);
         let folded = Pattern::new("^((?!public/).*)$", true).unwrap();
         assert!(folded.matches(b"a").unwrap() && !folded.matches(b"PUBLIC/a").unwrap());
+    }
+
+    #[test]
+    fn no_expression_overflows_the_stack() {
+        for deep in [format!("a{}", "*".repeat(240)), "(".repeat(240) + &")*".repeat(240)] {
+            assert!(Pattern::new(&deep, false).unwrap_err().contains("nested"), "{deep}");
+        }
+        assert!(Pattern::new(&("(".repeat(30) + "a" + &")".repeat(30)), false).is_ok());
     }
 
     #[test]
