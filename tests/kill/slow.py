@@ -5,7 +5,7 @@ import time
 
 import raw
 import rig
-from stage import Later, check, check_calm, check_whole, descriptors, get, status_of
+from stage import Later, check, check_calm, check_whole, descriptors, get
 
 
 def head_timeout(stage):
@@ -78,7 +78,7 @@ def keep_alive_timeout(stage):
 def slow_reader(stage):
     """A client that doesn't read is cut off after http.send_timeout; what it asked for is given back."""
     with stage.serve({"http.send_timeout": "1s"}) as server:
-        held = lambda: status_of(server)["connections_open"]
+        held = lambda: server.status()["connections_open"]
         for target in ("/large.bin", "/big.php?mb=24"):
             with socket.socket() as s:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -1,9 +1,7 @@
 """What the tests of this folder share: a site of scripts that are slow, greedy or deadly, clients that wait in the
 background, and ways to find out whether PHP's pool is whole."""
 
-import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -137,14 +135,6 @@ def check_whole(server, seconds=1.0, workers=WORKERS):
         if seen[0] == [200] * workers and len(seen[1]) == workers:
             return
         check(begin < end, f"after {seconds} s the pool is not whole: {seen}")
-
-
-def status_of(server):
-    """`millrace status --json` of the server."""
-    words = [rig.program("millrace"), "status", "--json", "--admin", f"unix:{server.admin}"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=10)
-    check(done.returncode == 0, f"millrace status: {done.stderr}")
-    return json.loads(done.stdout)
 
 
 def descriptors(server):

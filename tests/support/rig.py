@@ -10,6 +10,7 @@ library only. Use:
 
 import contextlib
 import grp
+import json
 import os
 import pwd
 import shutil
@@ -181,6 +182,18 @@ class Millrace(Process):
         # The port alone may be another server's, started by another test at the same moment.
         has_admin = "admin.listen" in (settings or {}) or bool(arguments)
         self.await_up(lambda: (has_admin or self.admin.exists()) and serves(self.port), 30)
+
+    def status(self):
+        """What `millrace status --json` says."""
+        return status_at(self.admin)
+
+
+def status_at(admin):
+    """What `millrace status --json` says of the server with this admin socket."""
+    done = subprocess.run([program("millrace"), "status", "--json", "--admin", f"unix:{admin}"], capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise RuntimeError(f"millrace status: {done.stderr}")
+    return json.loads(done.stdout)
 
 
 def serves(port):

@@ -13,7 +13,7 @@ const STEPS: usize = 20_000;
 /// Maximum size of a compiled expression, bytes.
 const SIZE: usize = 1 << 18;
 
-/// Size from which an expression is a large one, of which a file has few, bytes.
+/// A larger compiled expression counts as large: a file may have only a few of them. Bytes.
 const LARGE: usize = 1 << 15;
 
 /// Maximum length of an expression, bytes: a longer one would be too large once it is compiled.

@@ -90,7 +90,7 @@ impl<T: Copy> Watched<T> {
     }
 }
 
-/// Maximum of fields whose names are noted: an evaluation that reads more depends on all.
+/// Maximum number of field names that are noted. An evaluation that reads more fields depends on all of them.
 const MOST_READ: usize = 64;
 
 /// The header fields of a request. It notes which of them were looked at.

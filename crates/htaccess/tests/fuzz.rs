@@ -8,16 +8,17 @@
 //! MILLRACE_FUZZ_SECONDS=300 MILLRACE_FUZZ_SEEDS=DIR cargo test --release -p millrace-htaccess --test fuzz -- --nocapture
 //! ```
 
-use std::net::{IpAddr, Ipv4Addr};
+mod stand_in;
+
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_htaccess::directives::DIRECTIVES;
 use millrace_htaccess::effort::{MOST_STEPS, steps};
-use millrace_htaccess::request::{RequestFields, Watched};
 use millrace_htaccess::verdict::Leaving;
-use millrace_htaccess::{Checked, Folder, Node, Outcome, Request, World, evaluate};
+use millrace_htaccess::{Folder, Outcome, evaluate};
+use stand_in::{Disk, index, request};
 
 /// Files that are evaluated, and requests to each, without `MILLRACE_FUZZ_SECONDS`.
 const FILES: usize = 3000;
@@ -25,58 +26,11 @@ const FILES: usize = 3000;
 /// Steps by which one step of the code may go over the limit: a text of the longest length, and the names of a list.
 const SLACK: u64 = 2_000_000;
 
-struct Disk(Arc<Folder>);
-
-impl World for Disk {
-    fn folders(&self, path: &[u8]) -> Vec<(usize, Arc<Folder>)> {
-        let below = path.starts_with(b"/sub/").then(|| (5, self.0.clone()));
-        [Some((1, self.0.clone())), below].into_iter().flatten().collect()
-    }
-
-    fn node(&self, absolute: &[u8]) -> Option<Node> {
-        match absolute.last() {
-            Some(b'/') => Some(Node::Directory),
-            Some(b'l' | b'p') => Some(Node::File { size: 1, executable: false }),
-            _ => None,
-        }
-    }
-
-    fn is_link(&self, absolute: &[u8]) -> bool {
-        absolute.ends_with(b"l")
-    }
-
-    fn password(&self, _: &str, _: &str, password: &[u8]) -> Checked {
-        if password.is_empty() { Checked::No } else { Checked::Yes }
-    }
-
-    fn in_group(&self, _: &str, user: &str, groups: &[String]) -> Checked {
-        if groups.iter().any(|group| group == user) { Checked::Yes } else { Checked::No }
-    }
-}
-
 /// The steps of a request to a folder with these rules, and of its response.
 fn play(folder: &Arc<Folder>, path: &[u8], query: &[u8], fields: &[(&str, Vec<u8>)]) -> u64 {
-    let index = ["index.html".to_owned()];
-    let request = Request {
-        method: "GET",
-        path,
-        query: (!query.is_empty()).then_some(query),
-        target: path,
-        protocol: "HTTP/1.1",
-        authority: "a.test",
-        server_name: "a.test",
-        https: false,
-        remote: Watched::new(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
-        remote_port: Watched::new(1),
-        local: None,
-        port: 80,
-        fields: RequestFields::new(fields.iter().map(|(name, value)| (*name, &value[..])).collect()),
-        content_length: Watched::new(None),
-        now: Watched::new(0),
-        root: b"/srv",
-        software: "Millrace",
-        index: &index,
-    };
+    let fields = fields.iter().map(|(name, value)| (*name, &value[..])).collect();
+    let index = index();
+    let request = request(path, query, fields, &index);
     let disk = Disk(folder.clone());
     let verdict = evaluate(&request, &disk).expect("there are rules");
     let mut spent = steps();
@@ -319,7 +273,7 @@ fn is_linear(make: &dyn Fn(usize) -> String, few: usize) -> bool {
 #[test]
 #[ignore = "it measures time"]
 fn no_text_takes_more_than_linear_time() {
-    // A debug build is slow with regular expressions, of which each line has one.
+    // Each line has a regular expression, and a debug build compiles these slowly.
     let (repeated, lines) = if cfg!(debug_assertions) { (500, 50) } else { (5000, 1000) };
     let mut slow = Vec::new();
     for place in PLACES {

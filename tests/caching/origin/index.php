@@ -15,6 +15,7 @@ declare(strict_types=1);
 const DATES = ['date', 'expires', 'last-modified', 'if-modified-since', 'if-unmodified-since'];
 const LOCATIONS = ['location', 'content-location'];
 
+define('NOW', microtime(true)); // one moment for all fields of a response: a second may end between two
 ini_set('default_charset', ''); // no charset added to a Content-Type
 header_remove('X-Powered-By');
 
@@ -110,7 +111,7 @@ function fields(array $answer): array
         $lower = strtolower($name);
         if (is_int($value) && in_array($lower, DATES, true)) {
             $format = in_array($lower, $answer['rfc850date'] ?? [], true) ? 'l, d-M-y H:i:s' : 'D, d M Y H:i:s';
-            $value = gmdate($format, time() + $value) . ' GMT';
+            $value = gmdate($format, (int) NOW + $value) . ' GMT';
         } elseif (in_array($lower, LOCATIONS, true) && !empty($answer['magic_locations'])) {
             $value = $_SERVER['REQUEST_URI'] . ($value ? "/$value" : '');
         } elseif ($lower === 'surrogate-control' && isset($_SERVER['HTTP_SURROGATE_CAPABILITY'])) {
@@ -160,7 +161,7 @@ function head(array $fields, int $count, int $client, string $numbers): void
     header('Server-Base-Url: ' . $_SERVER['REQUEST_URI']);
     header("Server-Request-Count: $count");
     header("Client-Request-Count: $client");
-    header('Server-Now: ' . (int) (microtime(true) * 1000));
+    header('Server-Now: ' . (int) (NOW * 1000));
     header('Capability-Seen: ' . ($_SERVER['HTTP_SURROGATE_CAPABILITY'] ?? ''));
     header("Request-Numbers: $numbers");
     $seen = [];

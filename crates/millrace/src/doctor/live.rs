@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A server whose count of refused connections rises with each look.
+    /// The server has refused more connections at each look.
     #[test]
     fn each_report_has_the_rise_since_the_one_before() {
         let looks = std::cell::Cell::new(0);

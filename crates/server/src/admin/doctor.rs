@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// Examines the machine, which takes a few seconds, and returns its report. It asks for paths of the admin address by the function that
-/// it gets, whose error is a sentence.
+/// Examines the machine, which takes a few seconds, and returns its report. Its argument answers for a path of the admin address, or says in a
+/// sentence why it cannot.
 pub type Doctor = Arc<dyn Fn(&dyn Fn(&str) -> Result<Value, String>) -> Value + Send + Sync>;
 
 /// Distance of the examinations.

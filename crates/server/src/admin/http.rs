@@ -64,6 +64,11 @@ impl AdminRequest {
     pub fn form(&self) -> Vec<(String, String)> {
         form(&self.content)
     }
+
+    /// An argument of the query; `None`: it has none of this name.
+    pub fn argument(&self, name: &str) -> Option<String> {
+        form(self.query.as_bytes()).into_iter().find_map(|(known, value)| (known == name).then_some(value))
+    }
 }
 
 /// The fields of a form or a query (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).

@@ -248,9 +248,7 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
 
 /// The history of the server, or of the site in the query.
 fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
-    let query = http::form(asked.query.as_bytes());
-    let site = query.iter().find(|(name, _)| name == "site").map(|(_, site)| site.as_str());
-    match history.json(site, SystemTime::now()) {
+    match history.json(asked.argument("site").as_deref(), SystemTime::now()) {
         Some(json) => AdminResponse::json(format!("{json}\n")),
         None => AdminResponse::text(
             404,

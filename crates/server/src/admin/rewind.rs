@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::http::{AdminRequest, AdminResponse, form};
+use super::http::{AdminRequest, AdminResponse};
 use super::status::{grouped, share, short};
 use crate::context::stats::{
     ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table,
@@ -135,19 +135,17 @@ fn key_json(key: &RewindKey) -> Value {
 /// A whole response of a difference: `php` is the service's name in the status, `number` 1 its newest
 /// difference, `run` is `ordinary` or `rewound`.
 pub(super) fn difference(pools: &[PhpStatus], asked: &AdminRequest) -> AdminResponse {
-    let query = form(asked.query.as_bytes());
-    let value =
-        |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
+    let php = asked.argument("php");
     // What is no number names no difference.
-    let number = if value("number").is_empty() { 1 } else { value("number").parse().unwrap_or(0) };
+    let number = asked.argument("number").map_or(1, |number| number.parse().unwrap_or(0));
     let responses = pools
         .iter()
-        .filter(|pool| value("php").is_empty() || pool.name == value("php"))
+        .filter(|pool| php.as_ref().is_none_or(|php| pool.name == *php))
         .filter_map(|pool| pool.rewind.as_ref()?.compared.as_ref())
         .flat_map(|compared| &compared.differences)
         .nth(usize::wrapping_sub(number, 1))
         .map(|difference| &difference.responses);
-    match (responses, value("run")) {
+    match (responses, asked.argument("run").as_deref().unwrap_or_default()) {
         (None, _) => AdminResponse::text(
             404,
             "There is no such difference; /status.json lists them as php[].rewind.compared.differences.\n",

@@ -45,8 +45,8 @@ pub fn of(
     key
 }
 
-/// Whether a path leads to the front controller without rules, too: nothing is there, or a folder of which it is the index. A
-/// script, and a folder with an index file of its own, does not.
+/// Whether the front controller gets a path without rules, too: nothing is at the path, or a folder whose index file is the front controller.
+/// It does not get scripts, nor folders with another index file.
 fn leads_there_anyway(site: &Site, index: &[String], world: &impl World, path: &[u8], front: &[u8]) -> bool {
     if path.windows(4).any(|part| part.eq_ignore_ascii_case(b".php")) {
         return false;

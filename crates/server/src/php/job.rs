@@ -63,8 +63,8 @@ impl<'a> PhpJob<'a> {
         }
     }
 
-    /// Finds the kind of its boot, for workers that are rewound: by its script, its host, the start of its path, the names in its query, and who asks.
-    /// A form, and what has to run the ordinary way, have none.
+    /// Finds the kind of its boot, for workers that are rewound. The kind depends on script, host, first folder of the path, names in the
+    /// query, and visitor. A form, and what has to run the ordinary way, have none.
     pub fn find_kind(&mut self, request: &Request) {
         let is_ordinary = request.run.as_ref().is_some_and(|run| run.ordinary);
         if is_ordinary || !matches!(request.head.method(), "GET" | "HEAD") {
