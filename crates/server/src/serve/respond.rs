@@ -200,7 +200,7 @@ pub(super) enum Found {
     Application(usize),
     /// The rules respond.
     Reply(Reply),
-    /// A password is being checked.
+    /// A password is being checked, or a `.htaccess` file compiled.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
