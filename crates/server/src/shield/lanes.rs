@@ -1,6 +1,6 @@
 //! The shares of classes at each site, and the line for what is beyond them.
 //!
-//! A class that has used up its share of PHP's time runs in the pool `background`, whose workers have a lower priority, and only a
+//! A class that has lately used up its share of PHP's time runs in the pool `background`, whose workers have a lower priority, and only a
 //! few at once. So it gets what others leave of the processor. The database does not know of priorities: while others need PHP, too, each
 //! place is kept free for a while after a run. Requests that come from links of the site itself still run as
 //! visitors' requests, as long as they are few.
@@ -140,6 +140,9 @@ impl Lanes {
             Standpoint::Crawler => (&lanes.crawlers, CRAWLERS_PATIENCE),
             _ => (&lanes.aside, PATIENCE),
         };
+        if lane.places.available_permits() == 0 {
+            lanes.shares()[seen.class as usize].press(shield.micros(context.clock.now()));
+        }
         let Some(place) = lane.wait(patience).await else {
             context.stats.add(Counter::ShieldFull, 1);
             return Err(site.turned_away());
@@ -185,9 +188,12 @@ impl SiteLanes {
 
     /// Whether a request runs as any visitor's.
     fn lets_pass(&self, seen: &ShieldRequest, part: u64, now: u64) -> bool {
-        let share = self.shares()[seen.class as usize];
+        let share = &mut self.shares()[seen.class as usize];
+        if share.is_used_up(part, now) {
+            share.press(now);
+        }
         let is_from_here = seen.standpoint == Standpoint::FromHere;
-        !share.is_used_up(part, now) || is_from_here && share.running() < self.workers as u64 / 2
+        !share.is_pressed(now) || is_from_here && share.running() < self.workers as u64 / 2
     }
 }
 
