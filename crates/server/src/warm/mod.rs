@@ -107,7 +107,7 @@ impl WarmRequest {
         let limits = Limits { bytes: 16 << 10, fields: 8, target: 8 << 10 };
         head.parse(text.as_bytes(), &limits).ok().flatten()?;
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-        Some(Request::new(head, Ends { client: here, local: here, scheme: *scheme, tls: None }, &[]))
+        Some(Request::direct(head, Ends { client: here, local: here, scheme: *scheme, tls: None }))
     }
 }
 
