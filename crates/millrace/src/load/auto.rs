@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use millrace_care::checks::Examination;
-use millrace_care::tune::Refusal;
 use millrace_care::tune::changes::{Change, changes};
 use millrace_care::tune::journal::{self, Journal};
 use millrace_care::tune::proposal::{Proposal, Wish};
 use millrace_care::tune::root::Root;
+use millrace_care::tune::{Refusal, Server};
 use millrace_load::engine::{self, Control};
 use millrace_load::output::document::{JsonChange, JsonFinding, JsonSetting, Method};
 use millrace_load::plan::{Curve, Plan, Segment};
@@ -116,6 +116,8 @@ struct Tuner {
     in_force: Option<Vec<&'static str>>,
     /// Names of settings that have no effect here, or that the kernel does not let us set.
     fixed: Vec<String>,
+    /// Settings that only their owner can write, and so get no round.
+    by_hand: Vec<String>,
 }
 
 /// The server under test, and all rounds so far.
@@ -177,9 +179,12 @@ impl Bench for Auto {
     }
 
     fn changes(&mut self, findings: &[&'static str]) -> Result<Vec<Change>, Halt> {
-        let Some(tuner) = &self.tuner else { return Ok(Vec::new()) };
+        let Some(tuner) = &mut self.tuner else { return Ok(Vec::new()) };
         let wish = Wish { without: tuner.fixed.clone(), ..tuner.wish.clone() };
         let proposal = Proposal::of(&wish).map_err(Failure::from)?;
+        // The first rounds show how much memory a worker takes; all values that follow rest on that.
+        tuner.wish.worker = proposal.worker;
+        tuner.by_hand = proposal.by_hand();
         Ok(changes(&proposal, findings, tuner.restart.is_none()))
     }
 
@@ -264,6 +269,7 @@ impl Auto {
     fn end(&mut self, keep: bool) -> Result<(), Failure> {
         let Some(tuner) = &mut self.tuner else { return Ok(()) };
         let names = tuner.in_force.clone().unwrap_or_default();
+        self.notes.extend(tuner.by_hand.drain(..).map(|line| format!("not tried: {line}")));
         if keep && tuner.in_force.is_some() {
             if !names.is_empty() {
                 let note = format!("in force: {}; `millrace tune --undo` takes them back", names.join(", "));
@@ -300,13 +306,15 @@ impl Tuner {
             ));
         }
         let ask = TuneArgs { memory: 75, admin: admin(args, plan), ..TuneArgs::default() };
-        let wish = tune::wish(&ask, &root)?;
+        let mut wish = tune::wish(&ask, &root)?;
         let restart = args.tuning.restart.clone();
-        // The tuner's limits are those of the unit of Millrace.
         let is_millrace =
             args.tester.metrics.is_some() || plan.connect_to.and_then(engine::admin_address).is_some();
+        // A Millrace with sites of its own may be here, too; what counts is the server under load.
+        wish.server = is_millrace.then_some(Server::Millrace);
+        // The tuner's limits are those of the unit of Millrace.
         let fixed = if is_millrace { Vec::new() } else { vec!["LimitNOFILE".to_owned()] };
-        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed })
+        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed, by_hand: Vec::new() })
     }
 
     /// Puts exactly these settings in force, as far as that goes without a restart. `Some`: it can't be done.
