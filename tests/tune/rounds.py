@@ -55,7 +55,7 @@ cat /first.json
 
 def rounds(folder):
     """The kernel's step helps and is kept in the rounds; nothing is left of it afterwards, nor after a kill."""
-    script = live.SCRIPT.replace("exec chroot", f"touch root/dev/null; cat >root/server.py <<'PY'\n{SERVER}\nPY\nexec chroot")
+    script = live.SCRIPT.replace("exec chroot", f"cat >root/server.py <<'PY'\n{SERVER}\nPY\nexec chroot")
     command = ["unshare", "--mount", "--net", "sh", "-c", script, "sh", folder, rig.program("millrace"), STEPS]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
