@@ -31,8 +31,12 @@ use crate::tune;
 
 /// How long a server may take until it answers again after its restart.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After a restart caches are empty: this share of a round passes before it begins.
+/// After a restart caches are empty, and processes are few: parts of a round with this share of its time pass before it begins, ...
 const WARM_UP: u32 = 3;
+/// ... until one is no more than so many times as fast as the one before ...
+const STEADY: f64 = 1.05;
+/// ... or so many have passed.
+const WARM_UPS_MOST: u32 = 6;
 
 /// Rounds until nothing helps any more.
 ///
@@ -148,10 +152,8 @@ impl Bench for Auto {
         let change = tried.map(to_json);
         let held_back = found.as_ref().and_then(first);
         self.results.methods.push(Method { held_back, change, conclusion: None });
-        let (is_page, seconds) = (run.total.pages > 0, run.elapsed.as_secs_f64().max(0.001));
-        let done = if is_page { run.total.pages } else { run.total.ok };
         let round = Round {
-            rate: done as f64 / seconds,
+            rate: rate(&run),
             failed: run.total.failed_share(),
             findings: found.iter().flat_map(|all| &all.findings).map(|finding| finding.id).collect(),
         };
@@ -237,9 +239,20 @@ impl Auto {
         self.await_answer()?;
         let users = self.plan.curve.stages.first().map_or(1.0, |stage| stage.to) as u32;
         let plan = Plan { curve: self.round_of(users, WARM_UP), ..self.plan.clone() };
-        let results = &mut self.results;
-        let warmed = run(&plan, &self.scenario, &self.control, &mut |run| results.show(run))?;
-        if warmed.end == Some(End::Interrupted) { Err(Halt::Interrupted) } else { Ok(()) }
+        let mut before = 0.0;
+        for _ in 0..WARM_UPS_MOST {
+            let results = &mut self.results;
+            let warmed = run(&plan, &self.scenario, &self.control, &mut |run| results.show(run))?;
+            if warmed.end == Some(End::Interrupted) {
+                return Err(Halt::Interrupted);
+            }
+            let now = rate(&warmed);
+            if before > 0.0 && now <= before * STEADY {
+                break;
+            }
+            before = now;
+        }
+        Ok(())
     }
 
     fn await_answer(&self) -> Result<(), Halt> {
@@ -358,6 +371,12 @@ impl Tuner {
         Err(Failure::new(format!("`{command}` of --restart failed: {status}"))
             .next("run it by hand: it must restart what reads the changed settings; the settings themselves are put back"))
     }
+}
+
+/// Whole pages per second, or responses.
+fn rate(run: &Run) -> f64 {
+    let done = if run.total.pages > 0 { run.total.pages } else { run.total.ok };
+    done as f64 / run.elapsed.as_secs_f64().max(0.001)
 }
 
 fn to_json(change: &Change) -> JsonChange {

@@ -3,6 +3,9 @@
 use super::{Case, LAMP, Layer, MILLION, Row, VPS, Value, row, set};
 use crate::tune::budget::MB;
 
+/// What a process does in the time that nginx waits for a response; more requests would wait in vain.
+const SERVED_IN_A_MINUTE: u64 = 60 * 4;
+
 /// `pm.max_children` and what has to fit to it: php-fpm refuses spare processes beyond it.
 pub(super) const ROWS: &[Row] = &[
     row!(
@@ -67,8 +70,11 @@ pub(super) const ROWS: &[Row] = &[
         Fpm,
         "listen.backlog",
         true,
-        |case| set(case.budget.queued().max(511), case.sockets("1/4")),
-        "net.core.somaxconn of the budget, at least 511, the default",
+        |case| set(
+            (case.budget.workers * SERVED_IN_A_MINUTE).min(case.budget.queued()).max(511),
+            format!("{} processes, {SERVED_IN_A_MINUTE} requests each", case.budget.workers)
+        ),
+        "240 by pm.max_children - what the processes do, with a quarter of a second each, in the 60 s that nginx waits -, at least 511, the default; at most net.core.somaxconn of the budget",
         "Requests wait here while all processes are busy; beyond it nginx answers 502.",
         &[LAMP, MILLION]
     ),
