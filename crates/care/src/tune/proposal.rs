@@ -220,6 +220,20 @@ impl Proposal {
         self.rows.iter().filter_map(line).collect()
     }
 
+    /// Settings that would change in Millrace's configuration: `name = value`.
+    pub fn in_configuration(&self) -> Vec<String> {
+        let line = |proposed: &Proposed| match &proposed.then {
+            Then::Set { value, place: Place::Hand(_), .. }
+                if matches!(proposed.row.layer, Layer::Php | Layer::Millrace)
+                    && proposed.now.as_ref() != Some(value) =>
+            {
+                Some(format!("{} = {value}", proposed.row.name))
+            }
+            _ => None,
+        };
+        self.rows.iter().filter_map(line).collect()
+    }
+
     /// Lines for Millrace's configuration, by table; empty if another server serves the sites.
     pub fn configuration(&self) -> String {
         let mut tables: Vec<(String, Vec<String>)> = Vec::new();
@@ -505,6 +519,14 @@ pub(super) mod tests {
             "{text}"
         );
         assert!(text.contains("[server]\nconnection_memory = \"107MB\"\n"), "{text}");
+        let known =
+            [("memory_limit", "128M"), ("php.workers", "5")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let wish = Wish { known: known.into(), ..wish(&tree) };
+        let lines = Proposal::of(&wish).expect("computed").in_configuration();
+        let has = |line: &str| lines.iter().any(|other| other == line);
+        assert!(
+            has("php.workers = 6") && has("opcache.memory_consumption = 128") && !has("memory_limit = 128M")
+        );
     }
 
     #[test]

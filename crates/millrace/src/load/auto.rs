@@ -187,6 +187,13 @@ impl Bench for Auto {
         // The first rounds show how much memory a worker takes; all values that follow rest on that.
         tuner.wish.worker = proposal.worker;
         tuner.by_hand = proposal.by_hand();
+        let lines = proposal.in_configuration();
+        if !lines.is_empty() {
+            let lines = lines.join(", ");
+            let where_to =
+                "in the configuration of Millrace, which is yours; `millrace tune` prints the lines";
+            tuner.by_hand.push(format!("{lines}: {where_to}"));
+        }
         Ok(changes(&proposal, findings, tuner.restart.is_none()))
     }
 
