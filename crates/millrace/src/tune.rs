@@ -237,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn which_server() {
+        let root = Root::new("/nonexistent");
+        let asked = |name: Option<&str>, is_here| {
+            let args = TuneArgs { server: name.map(str::to_owned), ..TuneArgs::default() };
+            server(&args, &root, is_here)
+        };
+        assert_eq!((asked(None, false), asked(None, true)), (None, Some(Server::Millrace)));
+        assert_eq!(asked(Some("millrace"), false), Some(Server::Millrace));
+        assert_eq!(asked(Some("nginx"), true), Some(Server::Nginx));
+    }
+
+    #[test]
     fn the_largest_worker_that_has_worked() {
         let worker = |requests: u64, own: u64| json!({"requests": requests, "own_bytes": own});
         let status = json!({"php": [{"each": [worker(50, 30), worker(2, 90)]}, {"each": [worker(20, 40), worker(99, 0)]}]});
