@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::environment::{Environment, Found};
+use crate::application::Application;
 use crate::plan::{Folder, Php, Profile, Site};
 
 /// Fills in the directories of all sites. Sites with equal PHP settings share workers, and therefore directories.
@@ -57,11 +58,13 @@ fn is_of_one_site(folder: &Path) -> bool {
     folder.components().count() > 2 && folder.parent() != Some(Path::new("/home"))
 }
 
-/// The directory above the root. A Composer application is there, and only its `public` or `web` is the root. WordPress
-/// reads wp-config.php from there, unless that is another WordPress (wp-load.php checks for wp-settings.php).
+/// The directory above the root. A Composer application is there, or another project of a known application, and only
+/// its `public` or `web` is the root. WordPress reads wp-config.php from there, unless that is another WordPress
+/// (wp-load.php checks for wp-settings.php).
 fn add_above(folders: &mut Vec<Folder>, above: &Path, profile: Profile, environment: &Environment<'_>) {
     let has = |name: &str| environment.disk.look(&above.join(name)) == Found::File;
-    if has("composer.json") {
+    let is_project = || Application::of(profile).public_folder(above, environment.disk).is_some();
+    if has("composer.json") || is_project() {
         add(folders, above, true);
     } else if profile == Profile::WordPress && has("wp-config.php") && !has("wp-settings.php") {
         add(folders, above, false);

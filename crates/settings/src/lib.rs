@@ -39,6 +39,7 @@ mod tests;
 mod value;
 mod written;
 
+pub use application::{APPLICATIONS, Application, Project};
 pub use environment::{Disk, Environment, Found};
 pub use explain::{explain, explain_on};
 pub use load::{Source, load, load_on};
