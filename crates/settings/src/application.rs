@@ -190,7 +190,10 @@ pub const APPLICATIONS: &[Application] = &[
         word: "codeigniter",
         name: "CodeIgniter 4",
         signs: &[&["index.php", "../spark", "../app/Config/App.php"]],
-        projects: &[Project { folder: "public", signs: &["spark", "app/Config/App.php", "public/index.php"] }],
+        projects: &[Project {
+            folder: "public",
+            signs: &["spark", "app/Config/App.php", "public/index.php"],
+        }],
         front_controller: INDEX,
     },
     Application {
@@ -198,7 +201,10 @@ pub const APPLICATIONS: &[Application] = &[
         word: "laravel",
         name: "Laravel",
         signs: &[&["index.php", "../artisan", "../bootstrap/app.php"]],
-        projects: &[Project { folder: "public", signs: &["artisan", "bootstrap/app.php", "public/index.php"] }],
+        projects: &[Project {
+            folder: "public",
+            signs: &["artisan", "bootstrap/app.php", "public/index.php"],
+        }],
         front_controller: INDEX,
     },
     Application {
@@ -263,10 +269,7 @@ fn loads_wordpress(root: &Path, disk: &dyn Disk) -> bool {
 }
 
 /// The applications that a document root has the files of; the first one counts.
-pub(crate) fn recognised(
-    root: &Path,
-    disk: &dyn Disk,
-) -> impl Iterator<Item = &'static Application> {
+pub(crate) fn recognised(root: &Path, disk: &dyn Disk) -> impl Iterator<Item = &'static Application> {
     APPLICATIONS.iter().filter(move |known| known.is_in(root, disk))
 }
 
@@ -334,8 +337,7 @@ fn assigned<'t>(text: &'t str, variable: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
     use crate::environment::fake::FakeDisk;
-    use crate::table;
-    use crate::value::Kind;
+    use crate::table::{self, Kind};
 
     /// A disk with these empty files below `/s`.
     fn tree(files: &[&str]) -> FakeDisk {
@@ -360,7 +362,8 @@ mod tests {
                 };
                 let whole: Vec<String> = signs.iter().map(|sign| at(sign)).collect();
                 let detected = |files: &[String]| {
-                    let mut entries: Vec<(&str, &str)> = files.iter().map(|file| (file.as_str(), "")).collect();
+                    let mut entries: Vec<(&str, &str)> =
+                        files.iter().map(|file| (file.as_str(), "")).collect();
                     entries.push(("/p/root/", ""));
                     detect(Path::new("/p/root"), &FakeDisk::with(&entries))
                 };
@@ -465,7 +468,8 @@ mod tests {
     #[test]
     fn the_articles_of_a_wiki() {
         let articles = |at: &str, settings: &str| {
-            let (start, local) = (format!("/s/{at}includes/WebStart.php"), format!("/s/{at}LocalSettings.php"));
+            let (start, local) =
+                (format!("/s/{at}includes/WebStart.php"), format!("/s/{at}LocalSettings.php"));
             articles(Path::new("/s"), &FakeDisk::with(&[(&start, ""), (&local, settings)]))
         };
         let is = |found: Option<(String, String)>, front: &str, below: &str| {
@@ -473,8 +477,16 @@ mod tests {
         };
         is(articles("", "<?php\n$wgArticlePath = \"/wiki/$1\";\n"), "/index.php", "/wiki/");
         is(articles("", "$wgArticlePath='/$1';"), "/index.php", "/");
-        is(articles("w/", "$wgScriptPath = \"/w\";\n  $wgArticlePath = '/wiki/$1'; # x"), "/w/index.php", "/wiki/");
-        is(articles("", "$wgScriptPath = '/x';\n$wgArticlePath = \"$wgScriptPath/a/$1\";"), "/index.php", "/x/a/");
+        is(
+            articles("w/", "$wgScriptPath = \"/w\";\n  $wgArticlePath = '/wiki/$1'; # x"),
+            "/w/index.php",
+            "/wiki/",
+        );
+        is(
+            articles("", "$wgScriptPath = '/x';\n$wgArticlePath = \"$wgScriptPath/a/$1\";"),
+            "/index.php",
+            "/x/a/",
+        );
         is(articles("", "$wgArticlePath = '/a/$1';\n$wgArticlePath = '/b/$1';"), "/index.php", "/b/");
         for none in [
             "",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::environment::{Environment, Found};
 use crate::application::Application;
+use crate::environment::{Environment, Found};
 use crate::plan::{Folder, Php, Profile, Site};
 
 /// Fills in the directories of all sites. Sites with equal PHP settings share workers, and therefore directories.

@@ -631,9 +631,8 @@ impl<'a> View<'a> {
 
     /// The application, detected for `auto`.
     pub fn profile(&self) -> Profile {
-        let detect = || {
-            self.root().map_or(Profile::Generic, |root| application::detect(&root, self.environment.disk))
-        };
+        let detect =
+            || self.root().map_or(Profile::Generic, |root| application::detect(&root, self.environment.disk));
         Application::named(self.choice("site.profile")).map_or_else(detect, |known| known.profile)
     }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 
 use millrace_pages::ask::{Device, is_ours_in_request};
-use millrace_settings::plan::{CacheMode, Profile};
+use millrace_settings::plan::CacheMode;
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, FLAG_AGAIN, FLAG_ORDINARY, INJECT_VARIABLE};
@@ -410,6 +410,7 @@ mod tests {
 
     use super::*;
     use crate::message::request::{Content, Ends};
+    use millrace_settings::plan::Profile;
     use millrace_settings::{Source, load};
     use millrace_wire::frames::{Body, ParsedFrame};
     use millrace_wire::head::{Head, Limits};

@@ -76,10 +76,12 @@ pub fn inner_path(
     (!is_here && inner != path).then_some(inner)
 }
 
-/// What is at a path, for the rules of an application.
+/// What is at a path, for the rules of an application. Nothing is made of a closed path that is missing.
 pub fn place(context: &Context, files: &files::OpenFileCache, site: &Site, path: &[u8]) -> Place {
-    match files.find(context, site, path, Purpose::Run) {
+    let finder = Finder { context, files, site };
+    match finder.look(path, Purpose::Run) {
         Node::Script(_) => Place::Script,
+        Node::Missing if finder.is_closed(path) => Place::Other,
         Node::Missing if script_ends(path).next().is_none() => Place::Missing,
         _ => Place::Other,
     }
@@ -128,7 +130,8 @@ impl Finder<'_> {
     /// The page of a path that leads to no file.
     fn page(&self, path: &[u8]) -> Route {
         let is_below = |below: &String| {
-            path.starts_with(below.as_bytes()) || below.strip_suffix('/').is_some_and(|b| b.as_bytes() == path)
+            path.starts_with(below.as_bytes())
+                || below.strip_suffix('/').is_some_and(|b| b.as_bytes() == path)
         };
         let has_pages = self.site.plan.pages_below.as_ref().is_none_or(is_below);
         if has_pages { self.front_controller() } else { Route::Refuse(404) }

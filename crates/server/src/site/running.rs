@@ -190,7 +190,10 @@ impl Site {
     /// Whether a script is the front controller or the script of the persistent workers: the settings name it.
     fn is_front(&self, path: &[u8]) -> bool {
         let worker = self.worker().map(|worker| &worker.name);
-        [worker, self.plan.front_controller.as_ref()].into_iter().flatten().any(|name| name.as_bytes() == path)
+        [worker, self.plan.front_controller.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|name| name.as_bytes() == path)
     }
 
     /// Whether `site.allow_files` names a path.

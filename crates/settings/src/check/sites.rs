@@ -128,8 +128,7 @@ fn two_applications(root: &Path, view: &View<'_>, problems: &mut Vec<Problem>) {
     }
     let found: Vec<_> = application::recognised(root, view.environment().disk).take(2).collect();
     if let [first, second] = found[..] {
-        let title =
-            format!("{} has the files of both {} and {}", root.display(), first.name, second.name);
+        let title = format!("{} has the files of both {} and {}", root.display(), first.name, second.name);
         let cure = format!(
             "write profile = \"{}\", or \"{}\"; or give each application a root of its own",
             first.word, second.word

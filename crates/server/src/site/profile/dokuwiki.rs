@@ -8,8 +8,16 @@ pub(super) static PROFILE: Profile = Profile {
     closed: &["/bin", "/conf", "/data", "/inc", "/vendor"],
     never_served_names: &["copying", "readme", "version"],
     rewrites: &[
-        Rewrite { path: "^/_media/(.*)$", when: When::Always, then: Then::Serve("/lib/exe/fetch.php?media=$1") },
-        Rewrite { path: "^/_detail/(.*)$", when: When::Always, then: Then::Serve("/lib/exe/detail.php?media=$1") },
+        Rewrite {
+            path: "^/_media/(.*)$",
+            when: When::Always,
+            then: Then::Serve("/lib/exe/fetch.php?media=$1"),
+        },
+        Rewrite {
+            path: "^/_detail/(.*)$",
+            when: When::Always,
+            then: Then::Serve("/lib/exe/detail.php?media=$1"),
+        },
         Rewrite {
             path: "^/_export/([^/]+)/(.*)$",
             when: When::Always,

@@ -1,6 +1,6 @@
 //! Plain PHP, and files that should never be served for any application.
 
-use super::{NONE, Caching, Profile};
+use super::{Caching, NONE, Profile};
 
 pub(super) static PROFILE: Profile = Profile { uploads: &[&["uploads"]], ..NONE };
 

@@ -18,11 +18,7 @@ pub(super) static PROFILE: Profile = Profile {
     ],
     rewrites: &[
         // URLs of a time when the root was the project.
-        Rewrite {
-            path: "^/pub/((media|static)/.*)$",
-            when: When::Missing,
-            then: Then::Serve("/$1"),
-        },
+        Rewrite { path: "^/pub/((media|static)/.*)$", when: When::Missing, then: Then::Serve("/$1") },
         // The version makes browsers load a file again.
         Rewrite { path: "^/static/version[0-9]*/(.*)$", when: When::Always, then: Then::Serve("/static/$1") },
         Rewrite { path: "^/static/(.+)$", when: When::Missing, then: Then::Serve("/static.php?resource=$1") },
@@ -33,6 +29,9 @@ pub(super) static PROFILE: Profile = Profile {
         },
         Rewrite { path: "^/media/.", when: When::Missing, then: Then::Serve("/get.php") },
     ],
-    caching: Caching { bypass_cookies: &["X-Magento-Vary", "admin", "private_content_version"], ..generic::NOTHING },
+    caching: Caching {
+        bypass_cookies: &["X-Magento-Vary", "admin", "private_content_version"],
+        ..generic::NOTHING
+    },
     ..NONE
 };

@@ -45,9 +45,6 @@ pub(super) static PROFILE: Profile = Profile {
         "/w/thumb_handler.php",
     ],
     // Names begin with the database's.
-    caching: Caching {
-        bypass_cookies: &["*_session", "*UserID", "*UserName", "*Token"],
-        ..generic::NOTHING
-    },
+    caching: Caching { bypass_cookies: &["*_session", "*UserID", "*UserName", "*Token"], ..generic::NOTHING },
     ..NONE
 };

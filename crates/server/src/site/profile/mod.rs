@@ -412,19 +412,24 @@ mod tests {
     fn tables_are_well_formed() {
         for (word, profile) in all() {
             for path in profile.closed {
-                assert!(path.starts_with('/') && !path.ends_with('/') && !path.contains('*'), "{word}: {path}");
+                assert!(
+                    path.starts_with('/') && !path.ends_with('/') && !path.contains('*'),
+                    "{word}: {path}"
+                );
             }
             for path in profile.scripts {
                 assert!(path.trim_start_matches('*').starts_with('/'), "{word}: {path}");
             }
-            for names in [profile.never_served_names, profile.never_served_endings, profile.never_served_prefixes] {
+            for names in
+                [profile.never_served_names, profile.never_served_endings, profile.never_served_prefixes]
+            {
                 assert!(names.iter().all(|name| name.to_lowercase() == *name), "{word}: {names:?}");
             }
             assert_eq!(Rewrites::new(profile.rewrites).is_none(), profile.rewrites.is_empty(), "{word}");
             for rule in profile.rewrites {
                 if let Then::Serve(target) = rule.then {
                     assert!(target.starts_with('/'), "{word}: {target}");
-                    let groups = regex::bytes::Regex::new(rule.path).unwrap().captures_len();
+                    let groups = rewrite::regex(rule.path).captures_len();
                     let named = target.split('$').skip(1).map(|rest| rest.trim_start_matches('/'));
                     for group in named {
                         assert!(usize::from(group.as_bytes()[0] - b'0') < groups, "{word}: {target}");
@@ -440,7 +445,8 @@ mod tests {
         let page = include_str!("../../../../../docs/applications.md");
         for (word, profile) in all().filter(|(_, profile)| !profile.closed.is_empty()) {
             let name = millrace_settings::APPLICATIONS.iter().find(|known| known.word == word).unwrap().name;
-            let starts = |line: &&str| line.starts_with(&format!("| {name} | ")) && line.matches('|').count() > 5;
+            let starts =
+                |line: &&str| line.starts_with(&format!("| {name} | ")) && line.matches('|').count() > 5;
             let line = page.lines().find(starts).unwrap_or_else(|| panic!("{name}"));
             // Those in `/w/` are said to be the same.
             for closed in profile.closed.iter().filter(|path| !path.starts_with("/w/")) {
@@ -468,7 +474,8 @@ mod tests {
         // What is known inside closes nothing: it is as it was.
         for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
             let profile = Profile::of(profile);
-            let nothing = profile.closed.is_empty() && profile.scripts.is_empty() && profile.rewrites.is_empty();
+            let nothing =
+                profile.closed.is_empty() && profile.scripts.is_empty() && profile.rewrites.is_empty();
             assert!(nothing && !profile.others_are_pages && !profile.folders_are_pages);
         }
     }

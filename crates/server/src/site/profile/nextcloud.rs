@@ -5,7 +5,16 @@
 use super::{Caching, NONE, Profile, Rewrite, Then, When, generic};
 
 pub(super) static PROFILE: Profile = Profile {
-    closed: &["/3rdparty", "/build", "/config", "/data", "/lib", "/templates", "/tests", "/core/shipped.json"],
+    closed: &[
+        "/3rdparty",
+        "/build",
+        "/config",
+        "/data",
+        "/lib",
+        "/templates",
+        "/tests",
+        "/core/shipped.json",
+    ],
     scripts: &[
         "/index.php",
         "/remote.php",
@@ -31,11 +40,7 @@ pub(super) static PROFILE: Profile = Profile {
             then: Then::Redirect(301, "/remote.php/dav/"),
         },
         Rewrite { path: "^/remote/", when: When::Always, then: Then::Serve("/remote.php") },
-        Rewrite {
-            path: "^/(autotest|occ|issue|indie|db_|console)",
-            when: When::Always,
-            then: Then::Refuse,
-        },
+        Rewrite { path: "^/(autotest|occ|issue|indie|db_|console)", when: When::Always, then: Then::Refuse },
     ],
     // Links without index.php.
     variables: &[("front_controller_active", "true")],

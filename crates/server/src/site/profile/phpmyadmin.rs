@@ -6,7 +6,16 @@
 use super::{Caching, NONE, Profile, generic};
 
 pub(super) static PROFILE: Profile = Profile {
-    closed: &["/libraries", "/setup/frames", "/setup/lib", "/setup/libs", "/sql", "/templates", "/tmp", "/vendor"],
+    closed: &[
+        "/libraries",
+        "/setup/frames",
+        "/setup/lib",
+        "/setup/libs",
+        "/sql",
+        "/templates",
+        "/tmp",
+        "/vendor",
+    ],
     caching: Caching {
         bypass_cookies: &["phpMyAdmin*", "pmaUser-*", "pmaAuth-*", "pma_*"],
         ..generic::NOTHING

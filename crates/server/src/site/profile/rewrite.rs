@@ -5,7 +5,7 @@
 //! the site and of `.htaccess` files. A rule that one of those has applied already finds nothing to do: its path is
 //! a script by then.
 
-use regex::bytes::{Captures, Regex};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub struct Rewrites(Vec<(Regex, &'static Rewrite)>);
 impl Rewrites {
     /// Compiles rules; `None`: there are none.
     pub fn new(rules: &'static [Rewrite]) -> Option<Rewrites> {
-        let compiled = |rule: &'static Rewrite| (Regex::new(rule.path).expect("a test compiles all"), rule);
+        let compiled = |rule: &'static Rewrite| (regex(rule.path), rule);
         (!rules.is_empty()).then(|| Rewrites(rules.iter().map(compiled).collect()))
     }
 
@@ -101,6 +101,11 @@ impl Rewrites {
         }
         now.map_or(Rewritten::Same, |(path, query)| Rewritten::Path(path, query))
     }
+}
+
+/// A path is bytes: its letters are those of ASCII.
+pub(super) fn regex(path: &str) -> Regex {
+    RegexBuilder::new(path).unicode(false).build().expect("a test compiles all")
 }
 
 /// What is at a path.
@@ -149,7 +154,11 @@ mod tests {
     const RULES: &[Rewrite] = &[
         Rewrite { path: "^/s/v[0-9]+/(.*)$", when: When::Always, then: Then::Serve("/s/$1") },
         Rewrite { path: "^/s/(.+)$", when: When::Missing, then: Then::Serve("/s.php?of=$1") },
-        Rewrite { path: r"^/([0-9]+)(-[a-z]+)?/.+\.jpg$", when: When::Always, then: Then::Serve("/i/$/1$1$2.jpg") },
+        Rewrite {
+            path: r"^/([0-9]+)(-[a-z]+)?/.+\.jpg$",
+            when: When::Always,
+            then: Then::Serve("/i/$/1$1$2.jpg"),
+        },
         Rewrite { path: "^/none/", when: When::Always, then: Then::Serve("/none.php") },
         Rewrite { path: "^/old$", when: When::Always, then: Then::Redirect(301, "/new/") },
         Rewrite { path: "^/lib/.*[.]css$", when: When::Always, then: Then::Stay },
@@ -157,7 +166,8 @@ mod tests {
     ];
 
     fn apply(url: &str) -> Rewritten {
-        let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query.as_bytes())));
+        let (path, query) =
+            url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query.as_bytes())));
         let look = |path: &[u8]| match path {
             b"/s.php" => Place::Script,
             b"/s/there" => Place::Other,

@@ -51,6 +51,9 @@ pub(super) static PROFILE: Profile = Profile {
         // The administration has a front controller of its own, until version 13.
         Rewrite { path: "^/typo3/.", when: When::Missing, then: Then::Serve("/typo3/index.php") },
     ],
-    caching: Caching { bypass_cookies: &["fe_typo_user", "be_typo_user", "be_lastLoginProvider"], ..generic::NOTHING },
+    caching: Caching {
+        bypass_cookies: &["fe_typo_user", "be_typo_user", "be_lastLoginProvider"],
+        ..generic::NOTHING
+    },
     ..NONE
 };

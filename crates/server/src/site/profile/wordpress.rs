@@ -2,7 +2,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{NONE, Caching, PoolRule, Profile, TagWords};
+use super::{Caching, NONE, PoolRule, Profile, TagWords};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[
