@@ -33,6 +33,15 @@ pub struct Project {
     pub folder: &'static str,
     /// Below the project.
     pub signs: &'static [&'static str],
+    /// An index of the project's own says only which folder to serve.
+    pub index_is_a_hint: bool,
+}
+
+impl Project {
+    /// A project that is served as it is if it has an index of its own.
+    const fn new(folder: &'static str, signs: &'static [&'static str]) -> Project {
+        Project { folder, signs, index_is_a_hint: false }
+    }
 }
 
 /// All applications: the first that is recognised counts, so those that contain another one come first.
@@ -49,7 +58,7 @@ pub const APPLICATIONS: &[Application] = &[
             &["wp-blog-header.php", "../wp-config.php"],
         ],
         // Bedrock (https://github.com/roots/bedrock).
-        projects: &[Project { folder: "web", signs: &["config/application.php", "web/wp-config.php"] }],
+        projects: &[Project::new("web", &["config/application.php", "web/wp-config.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -63,7 +72,7 @@ pub const APPLICATIONS: &[Application] = &[
             &["core/modules/system/system.module", "core/includes/bootstrap.inc"],
         ],
         // drupal/recommended-project.
-        projects: &[Project { folder: "web", signs: &["composer.json", "web/core/lib/Drupal.php"] }],
+        projects: &[Project::new("web", &["composer.json", "web/core/lib/Drupal.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -113,7 +122,7 @@ pub const APPLICATIONS: &[Application] = &[
         word: "magento",
         name: "Magento 2",
         signs: &[&["get.php", "static.php", "../bin/magento"]],
-        projects: &[Project { folder: "pub", signs: &["bin/magento", "pub/get.php", "pub/static.php"] }],
+        projects: &[Project::new("pub", &["bin/magento", "pub/get.php", "pub/static.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -138,7 +147,7 @@ pub const APPLICATIONS: &[Application] = &[
         name: "Moodle",
         signs: &[&["lib/moodlelib.php", "lang/en/moodle.php"]],
         // Since Moodle 5.1.
-        projects: &[Project { folder: "public", signs: &["config-dist.php", "public/lib/moodlelib.php"] }],
+        projects: &[Project::new("public", &["config-dist.php", "public/lib/moodlelib.php"])],
         front_controller: Some("/r.php"),
     },
     Application {
@@ -149,10 +158,10 @@ pub const APPLICATIONS: &[Application] = &[
             &["index.php", "typo3/sysext/core/Classes/Core/Bootstrap.php"],
             &["index.php", "../vendor/typo3/cms-core/Classes/Core/Bootstrap.php"],
         ],
-        projects: &[Project {
-            folder: "public",
-            signs: &["public/index.php", "vendor/typo3/cms-core/Classes/Core/Bootstrap.php"],
-        }],
+        projects: &[Project::new(
+            "public",
+            &["public/index.php", "vendor/typo3/cms-core/Classes/Core/Bootstrap.php"],
+        )],
         front_controller: INDEX,
     },
     Application {
@@ -173,7 +182,8 @@ pub const APPLICATIONS: &[Application] = &[
         ],
         projects: &[Project {
             folder: "public_html",
-            signs: &["public_html/index.php", "program/lib/Roundcube/bootstrap.php"],
+            signs: &["public_html/static.php", "program/lib/Roundcube/bootstrap.php"],
+            index_is_a_hint: true,
         }],
         front_controller: None,
     },
@@ -182,7 +192,7 @@ pub const APPLICATIONS: &[Application] = &[
         word: "craft",
         name: "Craft CMS",
         signs: &[&["index.php", "../craft", "../config/general.php"]],
-        projects: &[Project { folder: "web", signs: &["craft", "config/general.php", "web/index.php"] }],
+        projects: &[Project::new("web", &["craft", "config/general.php", "web/index.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -190,10 +200,7 @@ pub const APPLICATIONS: &[Application] = &[
         word: "codeigniter",
         name: "CodeIgniter 4",
         signs: &[&["index.php", "../spark", "../app/Config/App.php"]],
-        projects: &[Project {
-            folder: "public",
-            signs: &["spark", "app/Config/App.php", "public/index.php"],
-        }],
+        projects: &[Project::new("public", &["spark", "app/Config/App.php", "public/index.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -201,10 +208,7 @@ pub const APPLICATIONS: &[Application] = &[
         word: "laravel",
         name: "Laravel",
         signs: &[&["index.php", "../artisan", "../bootstrap/app.php"]],
-        projects: &[Project {
-            folder: "public",
-            signs: &["artisan", "bootstrap/app.php", "public/index.php"],
-        }],
+        projects: &[Project::new("public", &["artisan", "bootstrap/app.php", "public/index.php"])],
         front_controller: INDEX,
     },
     Application {
@@ -212,10 +216,7 @@ pub const APPLICATIONS: &[Application] = &[
         word: "symfony",
         name: "Symfony",
         signs: &[&["index.php", "../bin/console", "../config/bundles.php"]],
-        projects: &[Project {
-            folder: "public",
-            signs: &["bin/console", "config/bundles.php", "public/index.php"],
-        }],
+        projects: &[Project::new("public", &["bin/console", "config/bundles.php", "public/index.php"])],
         front_controller: INDEX,
     },
     GENERIC,
@@ -252,7 +253,11 @@ impl Application {
 
     /// The folder with its public files, if `project` is a project of this application.
     pub(crate) fn public_folder(&self, project: &Path, disk: &dyn Disk) -> Option<&'static str> {
-        self.projects.iter().find(|known| has_all(project, known.signs, disk)).map(|known| known.folder)
+        self.project_in(project, disk).map(|known| known.folder)
+    }
+
+    fn project_in(&self, folder: &Path, disk: &dyn Disk) -> Option<&'static Project> {
+        self.projects.iter().find(|known| has_all(folder, known.signs, disk))
     }
 }
 
@@ -281,13 +286,13 @@ pub(crate) fn detect(root: &Path, disk: &dyn Disk) -> Profile {
 /// The document root that `root` stands for: the folder with the public files if `root` is the project of a known
 /// application, and has no page of its own. `chosen`: the application that the configuration names.
 pub(crate) fn document_root(root: PathBuf, chosen: Option<&Application>, disk: &dyn Disk) -> PathBuf {
-    if has_index(&root, disk) {
-        return root;
-    }
     let is_meant = |known: &&Application| chosen.is_none_or(|chosen| chosen.profile == known.profile);
     let mut known = APPLICATIONS.iter().filter(is_meant);
-    let folder = known.find_map(|known| known.public_folder(&root, disk));
-    folder.map_or(root.clone(), |folder| root.join(folder))
+    let project = known.find_map(|known| known.project_in(&root, disk));
+    match project.filter(|project| project.index_is_a_hint || !has_index(&root, disk)) {
+        Some(project) => root.join(project.folder),
+        None => root,
+    }
 }
 
 /// The directory below `root` that the user probably meant, if `root` is a project with separate public files; and the
@@ -457,7 +462,10 @@ mod tests {
             (&["config/application.php", "web/wp-config.php", "web/index.php"], "web"),
             (&["composer.json", "web/core/lib/Drupal.php"], "web"),
             (&["craft", "config/general.php", "web/index.php"], "web"),
-            (&["public_html/index.php", "program/lib/Roundcube/bootstrap.php"], "public_html"),
+            // Its index.php says no more than that.
+            (&["index.php", "public_html/static.php", "program/lib/Roundcube/bootstrap.php"], "public_html"),
+            // Until 1.6 it may be served as it is.
+            (&["index.php", "public_html/index.php", "program/lib/Roundcube/bootstrap.php"], ""),
             (&["composer.json", "public/index.php"], ""),
             (&["index.php", "bin/magento", "pub/get.php", "pub/static.php"], ""),
         ] {

@@ -6,7 +6,8 @@
 use super::{Caching, NONE, Profile, Rewrite, Then, When, generic};
 
 pub(super) static PROFILE: Profile = Profile {
-    closed: &["/config", "/tmp", "/core", "/lang"],
+    // `console` is a script for the command line.
+    closed: &["/config", "/tmp", "/core", "/lang", "/console"],
     scripts: &[
         "/index.php",
         "/matomo.php",

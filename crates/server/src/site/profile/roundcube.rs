@@ -1,6 +1,6 @@
-//! Roundcube.
+//! Roundcube, with the root in its folder `public_html` - since 1.7 it must be - or in the release itself.
 //!
-//! Source: roundcube/roundcubemail, .htaccess.
+//! Source: roundcube/roundcubemail, .htaccess and, since 1.7, public_html/.htaccess.
 
 use super::{Caching, NONE, Profile, Rewrite, Then, When, generic};
 
@@ -28,6 +28,12 @@ pub(super) static PROFILE: Profile = Profile {
             path: "^/favicon[.]ico$",
             when: When::Missing,
             then: Then::Serve("/skins/elastic/images/favicon.ico"),
+        },
+        // Since 1.7 a script serves the files of skins.
+        Rewrite {
+            path: "^/(skins/elastic/images/favicon[.]ico)$",
+            when: When::Missing,
+            then: Then::Serve("/static.php/$1"),
         },
     ],
     caching: Caching { bypass_cookies: &["roundcube_sess*", "roundcube_cookies"], ..generic::NOTHING },
