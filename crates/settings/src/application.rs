@@ -335,7 +335,7 @@ fn assigned<'t>(text: &'t str, variable: &str) -> Option<&'t str> {
         let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
         value[1..].split_once(quote).map(|(text, _)| text)
     };
-    text.lines().filter_map(value).last()
+    text.lines().filter_map(value).next_back()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub use front_door::{elsewhere, stranger};
 use crate::context::Context;
 use crate::files::{self, Node, Purpose};
 use crate::message::Request;
-use crate::site::{Closing, Place, Script, Site, WorkerKind};
+use crate::site::{AtPath, Closing, Script, Site, WorkerKind};
 
 /// How a request is answered.
 #[derive(Debug)]
@@ -77,13 +77,13 @@ pub fn inner_path(
 }
 
 /// What is at a path, for the rules of an application. Nothing is made of a closed path that is missing.
-pub fn place(context: &Context, files: &files::OpenFileCache, site: &Site, path: &[u8]) -> Place {
+pub fn place(context: &Context, files: &files::OpenFileCache, site: &Site, path: &[u8]) -> AtPath {
     let finder = Finder { context, files, site };
     match finder.look(path, Purpose::Run) {
-        Node::Script(_) => Place::Script,
-        Node::Missing if finder.is_closed(path) => Place::Other,
-        Node::Missing if script_ends(path).next().is_none() => Place::Missing,
-        _ => Place::Other,
+        Node::Script(_) => AtPath::Script,
+        Node::Missing if finder.is_closed(path) => AtPath::Other,
+        Node::Missing if script_ends(path).next().is_none() => AtPath::Missing,
+        _ => AtPath::Other,
     }
 }
 

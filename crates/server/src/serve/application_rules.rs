@@ -8,7 +8,7 @@ use millrace_htaccess::Verdict;
 use super::ServeThread;
 use crate::message::request::{Request, Ruling};
 use crate::route;
-use crate::site::{Place, Rewritten, Site};
+use crate::site::{AtPath, Rewritten, Site};
 
 /// What the rules make of a request with this normalised path.
 pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Rewritten {
@@ -18,7 +18,7 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) 
         Some(verdict) => (&verdict.path[..], verdict.query.as_deref()),
         None => (path, request.query()),
     };
-    let look = |path: &[u8]| -> Place { route::place(thread, &thread.files, site, path) };
+    let look = |path: &[u8]| -> AtPath { route::place(thread, &thread.files, site, path) };
     rewrites.apply(path, query, look)
 }
 

@@ -23,7 +23,7 @@ mod wordpress;
 
 pub use caching::Caching;
 use millrace_settings::plan;
-pub use rewrite::{Place, Rewrites, Rewritten};
+pub use rewrite::{AtPath, Rewrites, Rewritten};
 use rewrite::{Rewrite, Then, When};
 pub use tags::TagWords;
 

@@ -67,7 +67,7 @@ impl Rewrites {
     }
 
     /// What the rules make of a path and its query. `look`: what is at a path.
-    pub fn apply(&self, path: &[u8], query: Option<&[u8]>, look: impl Fn(&[u8]) -> Place) -> Rewritten {
+    pub fn apply(&self, path: &[u8], query: Option<&[u8]>, look: impl Fn(&[u8]) -> AtPath) -> Rewritten {
         let mut now: Option<(Vec<u8>, Option<Vec<u8>>)> = None;
         for (regex, rule) in &self.0 {
             let (path, query) = match &now {
@@ -75,14 +75,14 @@ impl Rewrites {
                 None => (path, query),
             };
             let Some(groups) = regex.captures(path) else { continue };
-            if rule.when == When::Missing && look(path) != Place::Missing {
+            if rule.when == When::Missing && look(path) != AtPath::Missing {
                 continue;
             }
             match rule.then {
                 Then::Serve(target) => {
                     let (target, arguments) = target.split_once('?').unwrap_or((target, ""));
                     let to = filled(target, &groups, |byte, out| out.push(byte));
-                    if to.ends_with(b".php") && look(&to) != Place::Script {
+                    if to.ends_with(b".php") && look(&to) != AtPath::Script {
                         continue;
                     }
                     let mut arguments = filled(arguments, &groups, encode);
@@ -110,7 +110,7 @@ pub(super) fn regex(path: &str) -> Regex {
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AtPath {
     /// A script.
     Script,
     /// Something else, or a path that names a script.
@@ -169,9 +169,9 @@ mod tests {
         let (path, query) =
             url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query.as_bytes())));
         let look = |path: &[u8]| match path {
-            b"/s.php" => Place::Script,
-            b"/s/there" => Place::Other,
-            _ => Place::Missing,
+            b"/s.php" => AtPath::Script,
+            b"/s/there" => AtPath::Other,
+            _ => AtPath::Missing,
         };
         Rewrites::new(RULES).unwrap().apply(path.as_bytes(), query, look)
     }
