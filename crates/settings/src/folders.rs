@@ -132,6 +132,15 @@ mod tests {
         let site = "[[site]]\nroot = \"/srv/p/web\"\n";
         assert_eq!(of(site, &[]), [["/srv/p/web"]]);
         assert_eq!(of(site, &["/srv/p/composer.json"]), [["/srv/p/web", "/srv/p"]]);
+        let laravel = ["/srv/p/artisan", "/srv/p/bootstrap/app.php", "/srv/p/public/index.php"];
+        let public = "[[site]]\nroot = \"/srv/p/public\"\n";
+        assert_eq!(of(public, &laravel), [["/srv/p/public", "/srv/p"]], "without composer.json");
+        assert_eq!(
+            of("[[site]]\nroot = \"/srv/p\"\n", &laravel),
+            [["/srv/p/public", "/srv/p"]],
+            "its project"
+        );
+        assert_eq!(of(public, &laravel[1..]), [["/srv/p/public"]]);
         let wordpress = format!("{site}profile = \"wordpress\"\n");
         let lost = "/run/user/1000/millrace-objects/web-55f9bf1b4c98c303.lost";
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", lost, "/srv/p (read)"]]);
