@@ -317,15 +317,45 @@ fn has_index(root: &Path, disk: &dyn Disk) -> bool {
 /// LocalSettings.php says: `/index.php` and `/wiki/`. `None`: articles have no paths of their own, as at first, or only
 /// PHP can tell.
 pub(crate) fn articles(root: &Path, disk: &dyn Disk) -> Option<(String, String)> {
+    let (folder, settings) = wiki(root, disk);
+    let path = article_path(&disk.read(&settings).ok()?, folder)?;
+    let below = path.strip_suffix("$1").filter(|below| below.starts_with('/') && is_plain(below))?;
+    Some((format!("{folder}/index.php"), below.to_owned()))
+}
+
+/// Why it is not known where a MediaWiki has its articles; `None`: it is.
+pub(crate) fn unclear_articles(root: &Path, disk: &dyn Disk) -> Option<String> {
+    let (folder, settings) = wiki(root, disk);
+    if articles(root, disk).is_some() || disk.look(&settings) != Found::File {
+        return None;
+    }
+    let Ok(text) = disk.read(&settings) else {
+        return Some(format!("{} cannot be read", settings.display()));
+    };
+    let is_set = text.lines().any(|line| line.trim_start().starts_with("$wgArticlePath"));
+    // With a script's name in it, articles need no front controller.
+    let has_script =
+        |path: &String| path.contains(".php") || path.contains("$wgScript") || path.contains('?');
+    let is_clear = !is_set || article_path(&text, folder).is_some_and(|path| has_script(&path));
+    (!is_clear).then(|| format!("$wgArticlePath in {} is not a plain path", settings.display()))
+}
+
+/// The path of a MediaWiki below the root, and its settings.
+fn wiki(root: &Path, disk: &dyn Disk) -> (&'static str, PathBuf) {
     let folder = if has_all(root, &["includes/WebStart.php"], disk) { "" } else { "/w" };
-    let settings = root.join(folder.trim_start_matches('/')).join("LocalSettings.php");
-    let text = disk.read(&settings).ok()?;
-    let script_path = assigned(&text, "$wgScriptPath").unwrap_or(folder);
-    let path = assigned(&text, "$wgArticlePath")?;
-    let path = path.replace("{$wgScriptPath}", script_path).replace("$wgScriptPath", script_path);
-    let below = path.strip_suffix("$1")?;
-    let is_plain = below.starts_with('/') && !below.contains(['$', '{', '?', '%']) && !below.contains(".php");
-    is_plain.then(|| (format!("{folder}/index.php"), below.to_owned()))
+    (folder, root.join(folder.trim_start_matches('/')).join("LocalSettings.php"))
+}
+
+/// The text of `$wgArticlePath`; `folder` stands for `$wgScriptPath` if that is not set.
+fn article_path(settings: &str, folder: &str) -> Option<String> {
+    let script_path = assigned(settings, "$wgScriptPath").unwrap_or(folder);
+    let path = assigned(settings, "$wgArticlePath")?;
+    Some(path.replace("{$wgScriptPath}", script_path).replace("$wgScriptPath", script_path))
+}
+
+/// Whether a path has no variables, no query and no script.
+fn is_plain(path: &str) -> bool {
+    !path.contains(['$', '{', '?', '%']) && !path.contains(".php")
 }
 
 /// The text that the last plain assignment of a PHP variable gives it.
@@ -496,18 +526,25 @@ mod tests {
             "/x/a/",
         );
         is(articles("", "$wgArticlePath = '/a/$1';\n$wgArticlePath = '/b/$1';"), "/index.php", "/b/");
-        for none in [
-            "",
-            "# $wgArticlePath = '/wiki/$1';",
-            "$wgArticlePath = '/index.php/$1';",
-            "$wgArticlePath = \"$wgScript/$1\";",
-            "$wgArticlePath = '/index.php?title=$1';",
-            "$wgArticlePath = $path;",
-            "$wgArticlePath = '/wiki/",
-            "$wgArticlePath = 'wiki/$1';",
-            "$wgArticlePaths = '/wiki/$1';",
+        let unclear = |settings: &str| {
+            let disk =
+                FakeDisk::with(&[("/s/includes/WebStart.php", ""), ("/s/LocalSettings.php", settings)]);
+            unclear_articles(Path::new("/s"), &disk)
+        };
+        for (none, is_unclear) in [
+            ("", false),
+            ("# $wgArticlePath = '/wiki/$1';", false),
+            ("$wgArticlePath = '/index.php/$1';", false),
+            ("$wgArticlePath = \"$wgScript/$1\";", false),
+            ("$wgArticlePath = '/index.php?title=$1';", false),
+            ("$wgArticlePath = $path;", true),
+            ("$wgArticlePath = \"/$lang/$1\";", true),
+            ("$wgArticlePath = '/wiki/", true),
+            ("$wgArticlePath = 'wiki/$1';", true),
         ] {
             assert_eq!(articles("", none), None, "{none}");
+            assert_eq!(unclear(none).is_some(), is_unclear, "{none}");
         }
+        assert_eq!(unclear("$wgArticlePath = '/wiki/$1';"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{bounds, not_a_folder};
 use crate::application;
 use crate::environment::{Environment, Found};
-use crate::plan::AppAddress;
+use crate::plan::{AppAddress, Profile};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
 use crate::written::{Written, WrittenTable};
@@ -119,6 +119,20 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
         problems.push(problem.at(at, "visitors could request its code and configuration"));
     }
     two_applications(&root, view, problems);
+    articles(&root, view, problems);
+}
+
+/// A wiki whose articles have paths that are not known.
+fn articles(root: &Path, view: &View<'_>, problems: &mut Vec<Problem>) {
+    let is_asked = view.profile() == Profile::MediaWiki && view.at("site.front_controller").is_none();
+    if let Some(why) = application::unclear_articles(root, view.environment().disk).filter(|_| is_asked) {
+        let title = format!("the paths of the wiki's articles are unknown: {why}");
+        let cure = "write front_controller = \"/index.php\" (\"/w/index.php\" if the wiki is there); or \"off\" if articles \
+                    are at /index.php/Title";
+        let problem = Problem::warning(What::Conflict, title, cure);
+        problems
+            .push(problem.at(view.at("site.root"), "articles without a script's name in their URL get 404"));
+    }
 }
 
 /// A directory with the files of two applications: only the rules of one apply.
