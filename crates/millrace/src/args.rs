@@ -117,7 +117,7 @@ pub struct ConfigArgs {
     /// 127.0.0.1:8443 in addition to HTTP
     #[arg(long)]
     pub tls_self_signed: bool,
-    /// Application profile: wordpress, drupal or generic; default: detect it
+    /// Application profile: wordpress, joomla, generic and others (docs/applications.md); default: detect it
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
     /// php.ini file for PHP

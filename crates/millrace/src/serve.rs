@@ -28,6 +28,10 @@ pub fn serve(args: &ConfigArgs) -> Result<(), Failure> {
 pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
     let (plan, warnings) = load(&source(args))?;
     print_problems(&warnings);
+    for site in plan.sites.iter().filter(|site| !site.root.as_os_str().is_empty()) {
+        let name = site.names.first().map_or("any host", String::as_str);
+        say(&format!("{name}: {} in {}", site.profile.name(), site.root.display()))?;
+    }
     let sites =
         if plan.sites.len() == 1 { "1 site".to_owned() } else { format!("{} sites", plan.sites.len()) };
     say(&format!("the configuration is valid: {sites}, listening on {}", listeners(&plan)))

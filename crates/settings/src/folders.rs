@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::application::Application;
 use crate::environment::{Environment, Found};
 use crate::plan::{Folder, Php, Profile, Site};
 
@@ -57,11 +58,13 @@ fn is_of_one_site(folder: &Path) -> bool {
     folder.components().count() > 2 && folder.parent() != Some(Path::new("/home"))
 }
 
-/// The directory above the root. A Composer application is there, and only its `public` or `web` is the root. WordPress
-/// reads wp-config.php from there, unless that is another WordPress (wp-load.php checks for wp-settings.php).
+/// The directory above the root. A Composer application is there, or another project of a known application, and only
+/// its `public` or `web` is the root. WordPress reads wp-config.php from there, unless that is another WordPress
+/// (wp-load.php checks for wp-settings.php).
 fn add_above(folders: &mut Vec<Folder>, above: &Path, profile: Profile, environment: &Environment<'_>) {
     let has = |name: &str| environment.disk.look(&above.join(name)) == Found::File;
-    if has("composer.json") {
+    let is_project = || Application::of(profile).public_folder(above, environment.disk).is_some();
+    if has("composer.json") || is_project() {
         add(folders, above, true);
     } else if profile == Profile::WordPress && has("wp-config.php") && !has("wp-settings.php") {
         add(folders, above, false);
@@ -129,6 +132,15 @@ mod tests {
         let site = "[[site]]\nroot = \"/srv/p/web\"\n";
         assert_eq!(of(site, &[]), [["/srv/p/web"]]);
         assert_eq!(of(site, &["/srv/p/composer.json"]), [["/srv/p/web", "/srv/p"]]);
+        let laravel = ["/srv/p/artisan", "/srv/p/bootstrap/app.php", "/srv/p/public/index.php"];
+        let public = "[[site]]\nroot = \"/srv/p/public\"\n";
+        assert_eq!(of(public, &laravel), [["/srv/p/public", "/srv/p"]], "without composer.json");
+        assert_eq!(
+            of("[[site]]\nroot = \"/srv/p\"\n", &laravel),
+            [["/srv/p/public", "/srv/p"]],
+            "its project"
+        );
+        assert_eq!(of(public, &laravel[1..]), [["/srv/p/public"]]);
         let wordpress = format!("{site}profile = \"wordpress\"\n");
         let lost = "/run/user/1000/millrace-objects/web-55f9bf1b4c98c303.lost";
         assert_eq!(of(&wordpress, &["/srv/p/wp-config.php"]), [["/srv/p/web", lost, "/srv/p (read)"]]);

@@ -40,6 +40,7 @@ mod trusted;
 mod value;
 mod written;
 
+pub use application::{APPLICATIONS, Application, Project};
 pub use environment::{Disk, Environment, Found};
 pub use explain::{explain, explain_on};
 pub use load::{Source, load, load_on};

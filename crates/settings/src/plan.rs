@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::application::Application;
 use crate::memory::Shares;
 
 pub use network_set::NetworkSet;
@@ -591,6 +592,8 @@ pub struct Site {
     pub htaccess: bool,
     /// Script, below the root, that answers URLs without a file: `/index.php`. `None`: they are 404.
     pub front_controller: Option<String>,
+    /// The path below which the front controller answers: `/wiki/`. `None`: everywhere.
+    pub pages_below: Option<String>,
     /// Whether it is a network of WordPress sites; no other application uses it.
     pub network: Multisite,
     /// Files to serve although their names suggest a secret, and scripts below `vendor/` to run; paths as in
@@ -639,8 +642,57 @@ pub enum Profile {
     WordPress,
     /// Drupal 7 and later, and Backdrop.
     Drupal,
+    /// Joomla 3 and later.
+    Joomla,
+    /// Nextcloud.
+    Nextcloud,
+    /// MediaWiki.
+    MediaWiki,
+    /// Matomo.
+    Matomo,
+    /// phpMyAdmin.
+    PhpMyAdmin,
+    /// Magento 2, and systems built on it.
+    Magento,
+    /// PrestaShop.
+    PrestaShop,
+    /// OpenCart 3 and later.
+    OpenCart,
+    /// Moodle.
+    Moodle,
+    /// TYPO3.
+    Typo3,
+    /// DokuWiki.
+    DokuWiki,
+    /// Roundcube.
+    Roundcube,
+    /// Craft CMS.
+    Craft,
+    /// Projects with CodeIgniter 4.
+    CodeIgniter,
+    /// Projects with Laravel.
+    Laravel,
+    /// Projects with Symfony.
+    Symfony,
     /// Plain PHP and files.
     Generic,
+}
+
+impl Profile {
+    /// The word for it in `site.profile`.
+    pub fn word(self) -> &'static str {
+        Application::of(self).word
+    }
+
+    /// The application's name, for people.
+    pub fn name(self) -> &'static str {
+        Application::of(self).name
+    }
+
+    /// Whether Millrace knows how the application's pages may be cached, and more of it than its paths.
+    pub fn is_known_inside(self) -> bool {
+        matches!(self, Self::WordPress | Self::Drupal)
+    }
 }
 
 /// A network of WordPress sites (multisite).

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::application;
+use crate::application::{self, Application};
 use crate::environment::{Environment, Found};
 use crate::folders;
 use crate::memory::Shares;
@@ -239,11 +239,12 @@ fn site(view: &View<'_>) -> Site {
         names: words(view, "site.names"),
         default: view.switch("site.default"),
         acme: acme_names(view),
-        root: view.path("site.root").unwrap_or_default(),
+        root: view.root().unwrap_or_default(),
         profile: view.profile(),
         try_files: view.switch("site.try_files"),
         htaccess: view.choice("site.htaccess") == "auto",
         front_controller: view.text("site.front_controller"),
+        pages_below: view.pages_below(),
         network: match view.choice("site.network") {
             "off" => Multisite::Off,
             "subfolder" => Multisite::Subfolder,
@@ -528,9 +529,9 @@ impl<'a> View<'a> {
 
     /// The application's own pools.
     fn known_pools(&self) -> &'static [&'static str] {
-        match self.profile() {
-            Profile::Generic => &[PhpPool::FRONT],
-            Profile::WordPress | Profile::Drupal => &[PhpPool::FRONT, PhpPool::ADMIN, PhpPool::BACKGROUND],
+        match self.profile().is_known_inside() {
+            false => &[PhpPool::FRONT],
+            true => &[PhpPool::FRONT, PhpPool::ADMIN, PhpPool::BACKGROUND],
         }
     }
 
@@ -621,26 +622,35 @@ impl<'a> View<'a> {
         self.site.iter().flat_map(|site| &site.rules).map(|rule| rule.rule.clone()).collect()
     }
 
-    /// The root of the site.
+    /// The document root of the site: the one that is written, or the public folder of the project there.
     pub fn root(&self) -> Option<PathBuf> {
-        self.path("site.root")
+        let chosen = Application::named(self.choice("site.profile"));
+        let written = self.path("site.root")?;
+        Some(application::document_root(written, chosen, self.environment.disk))
     }
 
     /// The application, detected for `auto`.
     pub fn profile(&self) -> Profile {
-        match self.choice("site.profile") {
-            "wordpress" => Profile::WordPress,
-            "drupal" => Profile::Drupal,
-            "generic" => Profile::Generic,
-            _ => {
-                self.root().map_or(Profile::Generic, |root| application::detect(&root, self.environment.disk))
-            }
-        }
+        let detect =
+            || self.root().map_or(Profile::Generic, |root| application::detect(&root, self.environment.disk));
+        Application::named(self.choice("site.profile")).map_or_else(detect, |known| known.profile)
     }
 
     /// The application's front controller, as a value.
     pub fn front_controller(&self) -> Value {
-        Value::Text(application::front_controller(self.profile()).map(str::to_owned))
+        let known = Application::of(self.profile()).front_controller.map(str::to_owned);
+        Value::Text(known.or_else(|| Some(self.articles()?.0)))
+    }
+
+    /// The path below which the application's front controller answers.
+    fn pages_below(&self) -> Option<String> {
+        if self.at("site.front_controller").is_some() { None } else { Some(self.articles()?.1) }
+    }
+
+    /// The front controller of a MediaWiki, and the path of its articles.
+    fn articles(&self) -> Option<(String, String)> {
+        let is_wiki = self.profile() == Profile::MediaWiki;
+        application::articles(&self.root().filter(|_| is_wiki)?, self.environment.disk)
     }
 
     /// The global values of an open table, then the site's, which override them.

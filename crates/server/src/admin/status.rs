@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use millrace_settings::plan::{self, Address, CacheMode, Profile};
+use millrace_settings::plan::{self, Address, CacheMode};
 use serde_json::{Value, json};
 
 use super::connections::Connections;
@@ -359,7 +359,7 @@ impl Status {
                 "  {names}{}  {}  {}{}{}",
                 if site.default && !site.names.is_empty() { " (default)" } else { "" },
                 site.root.display(),
-                profile(site.profile),
+                site.profile.word(),
                 if site.php.is_some() { "" } else { ", without PHP" },
                 match (site.php.is_some(), site.cache.mode) {
                     (false, _) | (true, CacheMode::Profile) => "",
@@ -388,7 +388,7 @@ fn site_json((site, traffic): (&plan::Site, &SiteTraffic)) -> Value {
         "names": site.names,
         "default": site.default,
         "root": site.root.display().to_string(),
-        "profile": profile(site.profile),
+        "profile": site.profile.word(),
         "php": site.php.is_some(),
         "cache": cache_mode(site),
         "traffic": sites::json(traffic),
@@ -401,14 +401,6 @@ fn cache_mode(site: &plan::Site) -> &'static str {
         CacheMode::Off => "off",
         CacheMode::Standard => "standard",
         CacheMode::Profile => "profile",
-    }
-}
-
-fn profile(profile: Profile) -> &'static str {
-    match profile {
-        Profile::WordPress => "wordpress",
-        Profile::Drupal => "drupal",
-        Profile::Generic => "generic",
     }
 }
 

@@ -201,9 +201,9 @@ impl Server {
             let name = site.name().unwrap_or("any host");
             let php = if site.plan.php.is_some() { "with PHP" } else { "without PHP" };
             self.process.log.info(format_args!(
-                "serving {} for {name} as {:?}, {php}",
+                "serving {} for {name} as {}, {php}",
                 site.plan.root.display(),
-                site.plan.profile
+                site.plan.profile.name()
             ));
         }
     }

@@ -92,7 +92,7 @@ impl Injected {
     pub fn path(&self, profile: Profile) -> Option<&[u8]> {
         match profile {
             Profile::WordPress => Some(self.wordpress.as_os_str().as_bytes()),
-            Profile::Drupal | Profile::Generic => None,
+            _ => None,
         }
     }
 

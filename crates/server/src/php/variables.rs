@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 
 use millrace_pages::ask::{Device, is_ours_in_request};
-use millrace_settings::plan::{CacheMode, Profile};
+use millrace_settings::plan::CacheMode;
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
 use millrace_wire::frames::{self, FLAG_AGAIN, FLAG_ORDINARY, INJECT_VARIABLE};
@@ -40,6 +40,7 @@ pub fn write<'b>(
     if request.run.as_ref().is_some_and(|run| run.again) {
         frame.flag(FLAG_AGAIN);
     }
+    application(&mut frame, site);
     environment(&mut frame, request);
     resource(&mut frame, request, script, root(site, script));
     connection(&mut frame, site, request);
@@ -83,6 +84,7 @@ pub fn write_params(
     let mut params = fastcgi::RequestRecords::begin(out, true);
     let root = site.plan.root.as_os_str().as_bytes();
     let seen = site.plan.fastcgi_root.as_ref().map_or(root, |root| root.as_os_str().as_bytes());
+    application(&mut params, site);
     environment(&mut params, request);
     resource(&mut params, request, script, seen);
     connection(&mut params, site, request);
@@ -143,7 +145,7 @@ impl Variables for fastcgi::RequestRecords<'_> {
 /// fields, like a LiteSpeed server's. OpenLiteSpeed's name, because in this mode the plugins use no feature that is
 /// missing here (ESI).
 fn litespeed(frame: &mut impl Variables, site: &Site, request: &Request) {
-    if site.plan.profile == Profile::Generic {
+    if !site.plan.profile.is_known_inside() {
         return;
     }
     // As Apache's mod_rewrite and LiteSpeed set them.
@@ -171,6 +173,13 @@ fn key_of_plugin(frame: &mut impl Variables, site: &Site, request: &Request) {
     let agent = || request.head.field("user-agent").unwrap_or_default();
     if plan.key_device && Device::of(agent()) != Device::Desktop {
         frame.variable(b"LSCACHE_VARY_VALUE", b"ismobile");
+    }
+}
+
+/// The variables by which the application learns what its server does.
+fn application(frame: &mut impl Variables, site: &Site) {
+    for (name, value) in site.profile.variables {
+        frame.variable(name.as_bytes(), value.as_bytes());
     }
 }
 
@@ -401,6 +410,7 @@ mod tests {
 
     use super::*;
     use crate::message::request::{Content, Ends};
+    use millrace_settings::plan::Profile;
     use millrace_settings::{Source, load};
     use millrace_wire::frames::{Body, ParsedFrame};
     use millrace_wire::head::{Head, Limits};

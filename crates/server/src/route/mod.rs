@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use millrace_wire::path;
 
-pub use front_door::stranger;
+pub use front_door::{elsewhere, stranger};
 
 use crate::context::Context;
 use crate::files::{self, Node, Purpose};
 use crate::message::Request;
-use crate::site::{Script, Site, WorkerKind};
+use crate::site::{AtPath, Closing, Script, Site, WorkerKind};
 
 /// How a request is answered.
 #[derive(Debug)]
@@ -76,6 +76,17 @@ pub fn inner_path(
     (!is_here && inner != path).then_some(inner)
 }
 
+/// What is at a path, for the rules of an application. Nothing is made of a closed path that is missing.
+pub fn place(context: &Context, files: &files::OpenFileCache, site: &Site, path: &[u8]) -> AtPath {
+    let finder = Finder { context, files, site };
+    match finder.look(path, Purpose::Run) {
+        Node::Script(_) => AtPath::Script,
+        Node::Missing if finder.is_closed(path) => AtPath::Other,
+        Node::Missing if script_ends(path).next().is_none() => AtPath::Missing,
+        _ => AtPath::Other,
+    }
+}
+
 /// Looks a path up in one site.
 struct Finder<'a> {
     context: &'a Context,
@@ -89,6 +100,9 @@ impl Finder<'_> {
         if !self.site.plan.try_files {
             return self.front_controller();
         }
+        if self.is_closed(path) {
+            return Route::Refuse(404);
+        }
         let names_script = script_ends(path).next().is_some();
         let at = |place: &[u8]| {
             if names_script { self.script_in(place) } else { self.file_at(request, place, path) }
@@ -98,8 +112,29 @@ impl Finder<'_> {
             Some(route) => route,
             // A missing script is a plain 404: almost only scanners request one, and they send thousands of requests.
             None if names_script => self.moved(request, path).unwrap_or(Route::Refuse(404)),
-            None => self.front_controller(),
+            None => self.page(path),
         }
+    }
+
+    /// Whether the application closes a path, and the site does not open it.
+    fn is_closed(&self, path: &[u8]) -> bool {
+        let is_there = || !matches!(self.look(path, Purpose::Run), Node::Missing);
+        let is_closed = match self.site.profile.closes(path) {
+            Closing::Open => false,
+            Closing::ByCase => is_there(),
+            Closing::Closed => true,
+        };
+        is_closed && !self.site.allows(path)
+    }
+
+    /// The page of a path that leads to no file.
+    fn page(&self, path: &[u8]) -> Route {
+        let is_below = |below: &String| {
+            path.starts_with(below.as_bytes())
+                || below.strip_suffix('/').is_some_and(|b| b.as_bytes() == path)
+        };
+        let has_pages = self.site.plan.pages_below.as_ref().is_none_or(is_below);
+        if has_pages { self.front_controller() } else { Route::Refuse(404) }
     }
 
     /// The application's script for a path under which people know it.
@@ -120,12 +155,23 @@ impl Finder<'_> {
         Some(match self.look(path, Purpose::Serve) {
             Node::File(entry) if !path.ends_with(b"/") => serve(request, entry),
             Node::Directory if path.ends_with(b"/") => self.index(request, path),
+            Node::Directory if self.is_page_and_folder(path) => self.front_controller(),
             Node::Directory => {
                 Route::Redirect(redirect_status(request), front_door::with_slash(request, asked))
             }
             Node::Unavailable => Route::Refuse(503),
             _ => return None,
         })
+    }
+
+    /// Whether a folder, asked for without its slash, is nothing but a page of the application.
+    fn is_page_and_folder(&self, path: &[u8]) -> bool {
+        let is_index = |name: &String| {
+            let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
+            let found = self.look(&[path, b"/", name.as_bytes()].concat(), purpose);
+            matches!(found, Node::File(_) | Node::Script(_) | Node::Unavailable)
+        };
+        self.site.profile.folders_are_pages && !self.context.plan().files.index.iter().any(is_index)
     }
 
     /// The script that a path names or passes through: `/a.php`, `/a.php/info`. `None`: there is none.
@@ -159,7 +205,13 @@ impl Finder<'_> {
             }
         }
         let may = self.site.plan.php.is_some() && self.site.lets_run(&script.name);
-        if may { Route::Php(script) } else { Route::Refuse(404) }
+        match may {
+            true => Route::Php(script),
+            false if self.site.profile.others_are_pages && self.site.plan.front_controller.is_some() => {
+                self.front_controller()
+            }
+            false => Route::Refuse(404),
+        }
     }
 
     fn index(&self, request: &Request, path: &[u8]) -> Route {
@@ -182,6 +234,10 @@ impl Finder<'_> {
             }
         }
         if self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
+            return self.front_controller();
+        }
+        let is_front = path == b"/" && self.site.plan.pages_below.is_some();
+        if is_front || self.site.profile.folders_are_pages {
             return self.front_controller();
         }
         Route::Refuse(403)

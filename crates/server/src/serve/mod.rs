@@ -15,6 +15,7 @@
 //!
 //! A response that is ready is sent without leaving the connection's loop; the rest becomes an [`Exchange`].
 
+mod application_rules;
 mod exchange;
 pub mod explain;
 mod handover;

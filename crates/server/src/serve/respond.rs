@@ -7,7 +7,7 @@ use std::sync::Arc;
 use millrace_pages::{Hardness, Purge, Tag};
 
 use super::site_rules::{self, Applied};
-use super::{ServeThread, leave, rules};
+use super::{ServeThread, application_rules, leave, rules};
 use crate::cache::{self, CacheStatus, Consulted, PageMaker, Waited, purge};
 use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::files::{self, FileResponse};
@@ -17,7 +17,7 @@ use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::route::{self, FILE_METHODS, Route};
-use crate::site::{Network, Script, Site};
+use crate::site::{Network, Rewritten, Script, Site};
 
 /// The result for a request.
 pub enum Response {
@@ -227,6 +227,21 @@ pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, pat
         // In a network of sites the rules of the folder count in which the file is.
         if let Some(inner) = route::inner_path(thread, &thread.files, site, target) {
             result = htaccess::rule(&thread.htaccess, thread, site, request, &inner, own.as_ref());
+        }
+    }
+    if matches!(result, Ruled::On) && site.rewrites.is_some() {
+        match application_rules::apply(thread, site, request, path) {
+            Rewritten::Same => {}
+            Rewritten::Path(path, query) => {
+                // The rules of the folder count in which the file is, too.
+                let ruling = application_rules::ruling(request, path, query);
+                let path = ruling.verdict.path.clone();
+                result = htaccess::rule(&thread.htaccess, thread, site, request, &path, Some(&ruling));
+            }
+            Rewritten::Redirect(status, to) => {
+                return Found::Route(Route::Redirect(status, route::elsewhere(request, to.as_bytes())));
+            }
+            Rewritten::Refuse => return Found::Route(Route::Refuse(404)),
         }
     }
     match result {

@@ -14,7 +14,7 @@ pub mod visitors;
 
 pub use network::Network;
 pub use pool_rules::{PoolId, Rank};
-pub use profile::Profile;
+pub use profile::{AtPath, Closing, Profile, Rewritten};
 pub use running::Site;
 pub use script::{Script, WorkerKind};
 pub use setup::SiteSetup;

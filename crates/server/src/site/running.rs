@@ -10,7 +10,7 @@ use millrace_settings::plan;
 use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
-use super::profile::{Caching, Profile, Secrecy};
+use super::profile::{Caching, Profile, Rewrites, Secrecy};
 use super::rules::SiteRules;
 use super::script::WorkerKind;
 use super::visitors::Visitors;
@@ -33,6 +33,10 @@ pub struct Site {
     pub profile: &'static Profile,
     /// Files that are served, and library scripts that run, although their names forbid it; `None`: none.
     pub allowed: Option<Paths>,
+    /// The scripts that run; `None`: all that the profile does not name.
+    pub scripts: Option<Paths>,
+    /// What becomes of paths that are neither a file nor a page of its application.
+    pub rewrites: Option<Rewrites>,
     /// Whether it is a multisite network; `None`: its application has none.
     pub network: Option<Network>,
     /// Whether the rules let its front controller run.
@@ -102,6 +106,8 @@ impl Site {
             number,
             profile,
             allowed,
+            scripts: (!profile.scripts.is_empty()).then(|| Paths::new(profile.scripts)),
+            rewrites: Rewrites::new(profile.rewrites).filter(|_| plan.try_files),
             network,
             runs_front_controller,
             cache,
@@ -176,10 +182,22 @@ impl Site {
 
     /// Whether a script with this path may run.
     pub fn lets_run(&self, path: &[u8]) -> bool {
-        self.profile.lets_run(path, || self.allows(path))
+        let is_listed = |scripts: &Paths| scripts.find(path).is_some();
+        (self.scripts.as_ref().is_none_or(is_listed) || self.is_front(path) || self.allows(path))
+            && self.profile.lets_run(path, || self.allows(path))
     }
 
-    fn allows(&self, path: &[u8]) -> bool {
+    /// Whether a script is the front controller or the script of the persistent workers: the settings name it.
+    fn is_front(&self, path: &[u8]) -> bool {
+        let worker = self.worker().map(|worker| &worker.name);
+        [worker, self.plan.front_controller.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|name| name.as_bytes() == path)
+    }
+
+    /// Whether `site.allow_files` names a path.
+    pub fn allows(&self, path: &[u8]) -> bool {
         self.allowed.as_ref().is_some_and(|allowed| allowed.find(path).is_some())
     }
 

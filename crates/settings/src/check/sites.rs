@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{bounds, not_a_folder};
 use crate::application;
 use crate::environment::{Environment, Found};
-use crate::plan::AppAddress;
+use crate::plan::{AppAddress, Profile};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
 use crate::written::{Written, WrittenTable};
@@ -111,11 +111,45 @@ fn root(site: &WrittenTable, view: &View<'_>, problems: &mut Vec<Problem>) {
         let cure = "name the directory of the site";
         let problem = Problem::warning(What::Risky, "the root is the whole file system", cure);
         problems.push(problem.at(at, "visitors could request any file"));
-    } else if let Some(folder) = application::public_folder(&root, disk) {
-        let title = format!("{path} looks like a project with its public files in `{folder}`");
+    } else if let Some((folder, name)) = application::public_folder(&root, disk) {
+        let project = name.map_or_else(|| "a project".to_owned(), |name| format!("a project of {name}"));
+        let title = format!("{path} looks like {project} with its public files in `{folder}`");
         let cure = format!("write \"{}\"", root.join(folder).display());
         let problem = Problem::warning(What::Risky, title, cure);
         problems.push(problem.at(at, "visitors could request its code and configuration"));
+    }
+    two_applications(&root, view, problems);
+    articles(&root, view, problems);
+}
+
+/// A wiki whose articles have paths that are not known.
+fn articles(root: &Path, view: &View<'_>, problems: &mut Vec<Problem>) {
+    let is_asked = view.profile() == Profile::MediaWiki && view.at("site.front_controller").is_none();
+    if let Some(why) = application::unclear_articles(root, view.environment().disk).filter(|_| is_asked) {
+        let title = format!("the paths of the wiki's articles are unknown: {why}");
+        let cure = "write front_controller = \"/index.php\" (\"/w/index.php\" if the wiki is there); or \"off\" if articles \
+                    are at /index.php/Title";
+        let problem = Problem::warning(What::Conflict, title, cure);
+        problems
+            .push(problem.at(view.at("site.root"), "articles without a script's name in their URL get 404"));
+    }
+}
+
+/// A directory with the files of two applications: only the rules of one apply.
+fn two_applications(root: &Path, view: &View<'_>, problems: &mut Vec<Problem>) {
+    if view.choice("site.profile") != "auto" {
+        return;
+    }
+    let found: Vec<_> = application::recognised(root, view.environment().disk).take(2).collect();
+    if let [first, second] = found[..] {
+        let title = format!("{} has the files of both {} and {}", root.display(), first.name, second.name);
+        let cure = format!(
+            "write profile = \"{}\", or \"{}\"; or give each application a root of its own",
+            first.word, second.word
+        );
+        let problem = Problem::warning(What::Conflict, title, cure);
+        let label = format!("the rules of {} apply, those of {} do not", first.name, second.name);
+        problems.push(problem.at(view.at("site.root"), label));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, PoolRule, Profile, TagWords};
+use super::{Caching, NONE, PoolRule, Profile, TagWords};
 
 pub(super) static PROFILE: Profile = Profile {
     uploads: &[&["sites", "*", "files"], &["", "files"]],
@@ -122,4 +122,5 @@ pub(super) static PROFILE: Profile = Profile {
         TagWords { tag: "http_response", words: "a rebuild of all caches" },
         TagWords { tag: "library_info", words: "a change of a module or theme" },
     ],
+    ..NONE
 };

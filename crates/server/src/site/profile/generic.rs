@@ -1,21 +1,8 @@
 //! Plain PHP, and files that should never be served for any application.
 
-use super::{Caching, Profile};
+use super::{Caching, NONE, Profile};
 
-pub(super) static PROFILE: Profile = Profile {
-    uploads: &[&["uploads"]],
-    private: &[],
-    moved: &[],
-    never_served_names: &[],
-    never_served_prefixes: &[],
-    never_served_endings: &[],
-    caching: NOTHING,
-    pools: &[],
-    buying: &[],
-    reading: &[],
-    doors: &[],
-    tags: &[],
-};
+pub(super) static PROFILE: Profile = Profile { uploads: &[&["uploads"]], ..NONE };
 
 /// Secrets, sources and leftovers in the roots of real sites, whatever the application: whole names, in order.
 pub(super) const NAMES: &[&str] = &[
@@ -186,7 +173,7 @@ fn is_in(sorted: &[&str], word: &[u8]) -> bool {
 }
 
 /// For a list of rules that says nothing about pages.
-const NOTHING: Caching = Caching {
+pub(super) const NOTHING: Caching = Caching {
     bypass_cookies: &[],
     bypass_arguments: &[],
     bypass_paths: &[],

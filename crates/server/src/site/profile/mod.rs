@@ -2,13 +2,29 @@
 //! it.
 
 mod caching;
+mod dokuwiki;
 mod drupal;
+mod frameworks;
 mod generic;
+mod joomla;
+mod magento;
+mod matomo;
+mod mediawiki;
+mod moodle;
+mod nextcloud;
+mod opencart;
+mod phpmyadmin;
+mod prestashop;
+mod rewrite;
+mod roundcube;
 mod tags;
+mod typo3;
 mod wordpress;
 
 pub use caching::Caching;
 use millrace_settings::plan;
+pub use rewrite::{AtPath, Rewrites, Rewritten};
+use rewrite::{Rewrite, Then, When};
 pub use tags::TagWords;
 
 /// The rules of an application.
@@ -19,6 +35,18 @@ pub struct Profile {
     pub uploads: &'static [&'static [&'static str]],
     /// Folders, in the same notation, whose files only scripts hand over.
     pub private: &'static [&'static [&'static str]],
+    /// Paths that visitors get nothing of, whatever is there, nor of what is below.
+    pub closed: &'static [&'static str],
+    /// The scripts that run, written as for [`Caching::bypass_paths`]; empty: all but those in `uploads`.
+    pub scripts: &'static [&'static str],
+    /// Scripts that exist and do not run have the URLs of pages.
+    pub others_are_pages: bool,
+    /// Folders without an index have the URLs of pages.
+    pub folders_are_pages: bool,
+    /// What becomes of other paths.
+    pub rewrites: &'static [Rewrite],
+    /// Variables for its scripts.
+    pub variables: &'static [(&'static str, &'static str)],
     /// Scripts that people know by another path: that path, and the real one.
     pub moved: &'static [(&'static str, &'static str)],
     /// File names that are never served, besides those of [`generic`]: whole names, lower case.
@@ -67,13 +95,65 @@ impl PoolRule {
     const CHANGING: &[&str] = &["POST", "PUT", "PATCH", "DELETE"];
 }
 
+/// For a table: the rules that it does not name.
+const NONE: Profile = Profile {
+    uploads: &[],
+    private: &[],
+    closed: &[],
+    scripts: &[],
+    others_are_pages: false,
+    folders_are_pages: false,
+    rewrites: &[],
+    variables: &[],
+    moved: &[],
+    never_served_names: &[],
+    never_served_prefixes: &[],
+    never_served_endings: &[],
+    caching: generic::NOTHING,
+    pools: &[],
+    buying: &[],
+    reading: &[],
+    doors: &[],
+    tags: &[],
+};
+
 impl Profile {
     /// The rules of an application.
     pub fn of(profile: plan::Profile) -> &'static Profile {
         match profile {
             plan::Profile::WordPress => &wordpress::PROFILE,
             plan::Profile::Drupal => &drupal::PROFILE,
+            plan::Profile::Joomla => &joomla::PROFILE,
+            plan::Profile::Nextcloud => &nextcloud::PROFILE,
+            plan::Profile::MediaWiki => &mediawiki::PROFILE,
+            plan::Profile::Matomo => &matomo::PROFILE,
+            plan::Profile::PhpMyAdmin => &phpmyadmin::PROFILE,
+            plan::Profile::Magento => &magento::PROFILE,
+            plan::Profile::PrestaShop => &prestashop::PROFILE,
+            plan::Profile::OpenCart => &opencart::PROFILE,
+            plan::Profile::Moodle => &moodle::PROFILE,
+            plan::Profile::Typo3 => &typo3::PROFILE,
+            plan::Profile::DokuWiki => &dokuwiki::PROFILE,
+            plan::Profile::Roundcube => &roundcube::PROFILE,
+            plan::Profile::Craft => &frameworks::CRAFT,
+            plan::Profile::CodeIgniter => &frameworks::CODEIGNITER,
+            plan::Profile::Laravel => &frameworks::LARAVEL,
+            plan::Profile::Symfony => &frameworks::SYMFONY,
             plan::Profile::Generic => &generic::PROFILE,
+        }
+    }
+
+    /// Whether a path is closed.
+    pub fn closes(&self, path: &[u8]) -> Closing {
+        let is_below = |closed: &&&str| {
+            path.len() >= closed.len()
+                && path[..closed.len()].eq_ignore_ascii_case(closed.as_bytes())
+                && matches!(path.get(closed.len()), None | Some(b'/'))
+        };
+        match self.closed.iter().filter(is_below).map(|closed| path.starts_with(closed.as_bytes())).max() {
+            None => Closing::Open,
+            Some(true) => Closing::Closed,
+            Some(false) => Closing::ByCase,
         }
     }
 
@@ -131,6 +211,17 @@ impl Profile {
     fn is_named_by_prefix(&self, name: &[u8]) -> bool {
         self.never_served_prefixes.iter().any(|p| name.starts_with(p.as_bytes()))
     }
+}
+
+/// Whether a path is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// It is not.
+    Open,
+    /// Only without regard to case: on most disks it is another path, and may be a page.
+    ByCase,
+    /// It is.
+    Closed,
 }
 
 /// Whether visitors may have a file.
@@ -312,6 +403,83 @@ mod tests {
         );
     }
 
+    /// All profiles, with their words.
+    fn all() -> impl Iterator<Item = (&'static str, &'static Profile)> {
+        millrace_settings::APPLICATIONS.iter().map(|known| (known.word, Profile::of(known.profile)))
+    }
+
+    #[test]
+    fn tables_are_well_formed() {
+        for (word, profile) in all() {
+            for path in profile.closed {
+                assert!(
+                    path.starts_with('/') && !path.ends_with('/') && !path.contains('*'),
+                    "{word}: {path}"
+                );
+            }
+            for path in profile.scripts {
+                assert!(path.trim_start_matches('*').starts_with('/'), "{word}: {path}");
+            }
+            for names in
+                [profile.never_served_names, profile.never_served_endings, profile.never_served_prefixes]
+            {
+                assert!(names.iter().all(|name| name.to_lowercase() == *name), "{word}: {names:?}");
+            }
+            assert_eq!(Rewrites::new(profile.rewrites).is_none(), profile.rewrites.is_empty(), "{word}");
+            for rule in profile.rewrites {
+                if let Then::Serve(target) = rule.then {
+                    assert!(target.starts_with('/'), "{word}: {target}");
+                    let groups = rewrite::regex(rule.path).captures_len();
+                    let named = target.split('$').skip(1).map(|rest| rest.trim_start_matches('/'));
+                    for group in named {
+                        assert!(usize::from(group.as_bytes()[0] - b'0') < groups, "{word}: {target}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// `docs/applications.md` has every closed path, and every script that runs.
+    #[test]
+    fn the_page_of_applications_is_complete() {
+        let page = include_str!("../../../../../docs/applications.md");
+        for (word, profile) in all().filter(|(_, profile)| !profile.closed.is_empty()) {
+            let name = millrace_settings::APPLICATIONS.iter().find(|known| known.word == word).unwrap().name;
+            let starts =
+                |line: &&str| line.starts_with(&format!("| {name} | ")) && line.matches('|').count() > 5;
+            let line = page.lines().find(starts).unwrap_or_else(|| panic!("{name}"));
+            // Those in `/w/` are said to be the same.
+            for closed in profile.closed.iter().filter(|path| !path.starts_with("/w/")) {
+                assert!(line.contains(&format!("`{closed}`")), "{name}: {closed}");
+            }
+            for script in profile.scripts.iter().filter(|path| !path.starts_with("/w/")) {
+                let names = script.rsplit('/').take(2).filter(|part| !part.contains('*') && !part.is_empty());
+                names.for_each(|part| assert!(line.contains(part), "{name}: {script}"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_closed() {
+        let closes = |path: &str| Profile::of(plan::Profile::Nextcloud).closes(path.as_bytes());
+        for path in ["/config", "/config/", "/config/config.php", "/data/a/b", "/core/shipped.json"] {
+            assert_eq!(closes(path), Closing::Closed, "{path}");
+        }
+        for path in ["/Config/config.php", "/DATA"] {
+            assert_eq!(closes(path), Closing::ByCase, "{path}");
+        }
+        for path in ["/configs", "/", "/apps/config/a", "/conf", "/datatable/x"] {
+            assert_eq!(closes(path), Closing::Open, "{path}");
+        }
+        // What is known inside closes nothing: it is as it was.
+        for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
+            let profile = Profile::of(profile);
+            let nothing =
+                profile.closed.is_empty() && profile.scripts.is_empty() && profile.rewrites.is_empty();
+            assert!(nothing && !profile.others_are_pages && !profile.folders_are_pages);
+        }
+    }
+
     /// The data follows the grammar of the corresponding settings.
     #[test]
     fn what_pages_depend_on_is_well_formed() {
@@ -327,8 +495,8 @@ mod tests {
             sorted.dedup();
             assert_eq!(sorted.len(), patterns.len(), "twice in {patterns:?}");
         };
-        for profile in [plan::Profile::WordPress, plan::Profile::Drupal, plan::Profile::Generic] {
-            let caching = &Profile::of(profile).caching;
+        for (_, profile) in all() {
+            let caching = &profile.caching;
             check("cache.bypass_cookies", caching.bypass_cookies);
             check("cache.bypass_arguments", caching.bypass_arguments);
             for paths in [

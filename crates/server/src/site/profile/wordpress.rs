@@ -2,10 +2,16 @@
 
 use millrace_settings::plan::PhpPool;
 
-use super::{Caching, PoolRule, Profile, TagWords};
+use super::{Caching, NONE, PoolRule, Profile, TagWords};
 
 pub(super) static PROFILE: Profile = Profile {
-    uploads: &[&["wp-content", "uploads"], &["wp-content", "blogs.dir"], &["wp-content", "upgrade"]],
+    uploads: &[
+        &["wp-content", "uploads"],
+        &["wp-content", "blogs.dir"],
+        &["wp-content", "upgrade"],
+        // Bedrock.
+        &["app", "uploads"],
+    ],
     private: &[],
     moved: &[],
     never_served_names: &["wp-cli.yml"],
@@ -198,4 +204,5 @@ pub(super) static PROFILE: Profile = Profile {
             words: "nothing: it names the kind of page, for visitors with a cart",
         },
     ],
+    ..NONE
 };

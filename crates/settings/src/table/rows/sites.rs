@@ -53,7 +53,8 @@ static ROWS: &[Setting] = &[
         default: Default::Unset("required"),
         line: "Directory to serve. A relative path starts at the directory of the configuration file.",
         reason: "The server sends no file outside of it, except files that scripts send from \
-                 `site.sendfile_roots` and `site.internal`.",
+                 `site.sendfile_roots` and `site.internal`. If it is the project of a known application, without a \
+                 page of its own, the folder with the public files is served, like `public`.",
         example: "\"/srv/other\"",
         elsewhere: &["documentroot", "document_root", "docroot", "directory", "path", "dir", "folder"],
         ..SITE
@@ -64,14 +65,28 @@ static ROWS: &[Setting] = &[
             ("auto", "detected from the files in the root"),
             ("wordpress", "WordPress and systems built on it"),
             ("drupal", "Drupal 7 and later, and Backdrop"),
+            ("joomla", "Joomla"),
+            ("nextcloud", "Nextcloud"),
+            ("mediawiki", "MediaWiki"),
+            ("matomo", "Matomo"),
+            ("phpmyadmin", "phpMyAdmin"),
+            ("magento", "Magento 2"),
+            ("prestashop", "PrestaShop"),
+            ("opencart", "OpenCart"),
+            ("moodle", "Moodle"),
+            ("typo3", "TYPO3"),
+            ("dokuwiki", "DokuWiki"),
+            ("roundcube", "Roundcube"),
+            ("craft", "Craft CMS"),
+            ("codeigniter", "CodeIgniter 4"),
+            ("laravel", "Laravel"),
+            ("symfony", "Symfony"),
             ("generic", "plain PHP and files"),
         ]),
         default: Default::Fixed("auto"),
-        line: "Rules of the application: its front controller, files that are never served, and directories \
-               where PHP never runs.",
-        reason: "At start and reload, `auto` looks for wp-load.php, wp-includes/version.php, an index.php \
-                 that loads WordPress from a subdirectory, core/lib/Drupal.php, modules/system/system.module \
-                 (Drupal 7) or core/modules/system/system.module (Backdrop).",
+        line: "Rules of the application: its front controller, what is never served, and which scripts run.",
+        reason: "At start and reload, `auto` looks for files that only the application has; \
+                 docs/applications.md lists them. `millrace check` prints what it has found.",
         example: "\"drupal\"",
         elsewhere: &["application", "app", "type", "cms"],
         ..SITE
@@ -100,7 +115,7 @@ static ROWS: &[Setting] = &[
         key: "site.front_controller",
         kind: Kind::UrlPath { word: "off" },
         default: Default::Computed {
-            says: "`/index.php` for wordpress and drupal, off for generic",
+            says: "that of the application, off for generic",
             from: |view| view.front_controller(),
         },
         line: "Script below the root that answers URLs without a file: `/index.php`, or `off` to answer 404.",
