@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::memory::Shares;
 
 pub use rules::{
-    BasicAuth, FieldChange, ListedRedirect, RuleAction, RuleCache, RuleCondition, RuleEffects, RuleTarget,
-    SiteRule, TargetPart,
+    BasicAuth, FieldChange, ListedRedirect, OtherFiles, RuleAction, RuleCache, RuleCondition, RuleEffects,
+    RuleTarget, ScriptAuth, SiteRule, TargetPart,
 };
 
 /// The complete configuration of a server. Built by [`crate::resolve`], never changed afterwards.

@@ -3,6 +3,7 @@
 mod front_door;
 
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use millrace_wire::path;
@@ -60,7 +61,49 @@ pub fn find_route(
         // Only scripts lead there: see `handover`.
         return Route::Refuse(404);
     }
-    Finder { context, files, site }.find(request, path)
+    Finder { context, files, site, folder: None }.find(request, path)
+}
+
+/// A directory whose files a rule of the site serves.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherFolder<'a> {
+    /// Its number among the site's folders that are not the root.
+    pub number: usize,
+    /// The directory.
+    pub path: &'a Path,
+}
+
+/// Finds the route to `below` in a directory that is not the root, for a request of `path`. Files only: no script runs, and
+/// no source is sent. `below` is normalised, and empty for the directory itself without a slash.
+pub fn find_other_file(
+    context: &Context,
+    files: &files::OpenFileCache,
+    site: &Site,
+    request: &Request,
+    folder: OtherFolder<'_>,
+    (below, path): (&[u8], &[u8]),
+) -> Route {
+    if below.is_empty() {
+        return Route::Redirect(redirect_status(request), front_door::with_slash(request, path));
+    }
+    if site.never_serves(below) {
+        return Route::Refuse(404);
+    }
+    let finder = Finder { context, files, site, folder: Some(folder) };
+    finder.file_at(request, below, path).unwrap_or(Route::Refuse(404))
+}
+
+/// The script at `name`, a path below the root; `None`: there is none that may run.
+pub fn find_script(
+    context: &Context,
+    files: &files::OpenFileCache,
+    site: &Site,
+    name: &str,
+) -> Option<Script> {
+    match (Finder { context, files, site, folder: None }).script_in(name.as_bytes()) {
+        Some(Route::Php(script)) if script.path_info.is_empty() => Some(script),
+        _ => None,
+    }
 }
 
 /// The path that stands for `path` in a network of sites, if nothing is at `path` itself.
@@ -81,6 +124,8 @@ struct Finder<'a> {
     context: &'a Context,
     files: &'a files::OpenFileCache,
     site: &'a Site,
+    /// Where, if not in the root.
+    folder: Option<OtherFolder<'a>>,
 }
 
 impl Finder<'_> {
@@ -163,7 +208,8 @@ impl Finder<'_> {
     }
 
     fn index(&self, request: &Request, path: &[u8]) -> Route {
-        for name in &self.context.plan().files.index {
+        let runs = self.folder.is_none();
+        for name in self.context.plan().files.index.iter().filter(|name| runs || !name.ends_with(".php")) {
             let candidate = [path, name.as_bytes()].concat();
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
             match self.look(&candidate, purpose) {
@@ -181,7 +227,7 @@ impl Finder<'_> {
                 Node::Directory | Node::Missing => {}
             }
         }
-        if self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
+        if runs && self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
             return self.front_controller();
         }
         Route::Refuse(403)
@@ -210,7 +256,13 @@ impl Finder<'_> {
     }
 
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
-        match self.files.find(self.context, self.site, path, purpose) {
+        let found = match self.folder {
+            None => self.files.find(self.context, self.site, path, purpose),
+            Some(OtherFolder { number, path: root }) => {
+                self.files.find_other(self.context, self.site, number, root, path)
+            }
+        };
+        match found {
             // A file that is never served under its own name is not served under a link's name.
             Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing
