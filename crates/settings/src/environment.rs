@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The machine and the user that a plan is made for.
 #[derive(Clone)]
@@ -38,6 +39,11 @@ pub trait Disk {
     fn read(&self, path: &Path) -> io::Result<String>;
     /// The path without links and `..`, if it exists.
     fn real(&self, path: &Path) -> Option<PathBuf>;
+    /// How long ago a file was changed, if that is known.
+    fn age(&self, path: &Path) -> Option<Duration> {
+        let _ = path;
+        None
+    }
 }
 
 /// Answer of [`Disk::look`].
@@ -128,6 +134,10 @@ impl Disk for RealDisk {
     fn real(&self, path: &Path) -> Option<PathBuf> {
         std::fs::canonicalize(path).ok()
     }
+
+    fn age(&self, path: &Path) -> Option<Duration> {
+        std::fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+    }
 }
 
 /// The machine's memory, or the lowest limit of the process's cgroup and its ancestors, bytes.
@@ -156,13 +166,15 @@ pub(crate) mod fake {
 
     use std::collections::BTreeMap;
 
-    use super::{Disk, Environment, Found, Path, PathBuf, io};
+    use super::{Disk, Duration, Environment, Found, Path, PathBuf, io};
 
     /// Files by path; a path ending in `/` is an empty directory; directories of files exist implicitly.
     #[derive(Default)]
     pub(crate) struct FakeDisk {
         files: BTreeMap<PathBuf, String>,
         folders: Vec<PathBuf>,
+        /// Of every file.
+        pub(crate) age: Option<Duration>,
     }
 
     impl FakeDisk {
@@ -203,6 +215,10 @@ pub(crate) mod fake {
 
         fn read(&self, path: &Path) -> io::Result<String> {
             self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+
+        fn age(&self, _: &Path) -> Option<Duration> {
+            self.age
         }
 
         fn real(&self, path: &Path) -> Option<PathBuf> {

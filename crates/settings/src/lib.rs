@@ -36,6 +36,7 @@ mod suggest;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trusted;
 mod value;
 mod written;
 

@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::problem::{At, Origin, Problem, Problems, Severity, What};
 use crate::value::joined;
 use crate::written::Written;
-use crate::{check, overrides, read, resolve, rule};
+use crate::{check, overrides, read, resolve, rule, trusted};
 
 /// Where the configuration comes from: the command line of `millrace serve` and `millrace check`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub fn load_on(source: &Source, environment: &Environment<'_>) -> Result<(Plan, 
     sites(source, file.as_ref(), readable, environment, &mut written, &mut problems);
     overrides::apply(source, environment, &mut written, &mut problems);
     rule::complete(&mut written, environment, &mut problems);
+    trusted::complete(&mut written, environment, &mut problems);
     check::written(&written, environment, &mut problems);
     problems.sort_by_key(Problem::order);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {

@@ -1,5 +1,6 @@
 //! The resolved configuration. Every field has a value inside its bounds; nothing here depends on how it was written.
 
+mod network_set;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::memory::Shares;
 
+pub use network_set::NetworkSet;
 pub use rules::{
     BasicAuth, FieldChange, ListedRedirect, OtherFiles, RuleAction, RuleCache, RuleCondition, RuleEffects,
     RuleTarget, ScriptAuth, SiteRule, TargetPart,
@@ -174,7 +176,7 @@ pub struct Server {
     /// How long running requests may continue after SIGTERM.
     pub shutdown_grace: Duration,
     /// Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
-    pub trusted_proxies: Vec<Network>,
+    pub trusted_proxies: NetworkSet,
     /// Directory for large request content, and for responses that clients read more slowly than PHP makes them.
     pub spool_dir: PathBuf,
     /// Maximum disk space there for all such responses; one may take half of it. Bytes; 0: none.

@@ -13,9 +13,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, Http, Https, Level, Log, Multisite, Network, OpenBasedir, Php, PhpPool, Plan, Profile,
-    Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule, Symlinks, Ttl,
-    Variables, WorkerScript, Www,
+    Files, Folder, Http, Https, Level, Log, Multisite, Network, NetworkSet, OpenBasedir, Php, PhpPool, Plan,
+    Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule,
+    Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -65,7 +65,7 @@ fn server(view: &View<'_>, sites: &[Site]) -> Server {
         connection_memory_is_written: written.is_some(),
         memory_shares: shares,
         shutdown_grace: view.duration("server.shutdown_grace"),
-        trusted_proxies: view.networks("server.trusted_proxies"),
+        trusted_proxies: NetworkSet::new(&view.networks("server.trusted_proxies")),
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
         spool_bytes: view.number("server.spool_bytes"),
     }
@@ -729,7 +729,7 @@ impl Value {
             Kind::Applications => Self::Applications(Vec::new()),
             Kind::Networks => Self::Networks(Vec::new()),
             Kind::FileNames | Kind::HostNames | Kind::Words(_) => Self::Texts(Vec::new()),
-            Kind::Folders => Self::Folders(Vec::new()),
+            Kind::Folders | Kind::Files => Self::Folders(Vec::new()),
             Kind::Fields | Kind::Ini | Kind::Environment | Kind::Places => Self::Pairs(Vec::new()),
             Kind::Count { .. } | Kind::Size { .. } => Self::Number(0),
             Kind::Switch | Kind::Duration { .. } | Kind::Choice(_) => {

@@ -5,7 +5,7 @@
 //! ```
 
 mod check;
-mod files;
+pub(crate) mod files;
 mod keys;
 mod target;
 

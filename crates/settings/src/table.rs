@@ -142,6 +142,8 @@ pub(crate) enum Kind {
     Email,
     /// Directories. May be empty.
     Folders,
+    /// Files. May be empty.
+    Files,
     /// A table of response header fields.
     Fields,
     /// A table of PHP ini values.

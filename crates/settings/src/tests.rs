@@ -6,6 +6,7 @@ mod plans;
 mod problems;
 mod rows;
 mod rules;
+mod trusted;
 
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
@@ -37,6 +38,7 @@ fn disk_with(more: &[(&str, &str)]) -> FakeDisk {
         ("/home/ann/", ""),
         ("/usr/lib/millrace/8.3/millrace-php", ""),
         ("/etc/millrace/ca.pem", ""),
+        ("/etc/millrace/cdn.txt", "192.0.2.0/24\n"),
         ("/etc/millrace-test/php.ini", ""),
         ("/etc/millrace-test/overload.html", ""),
         ("/etc/millrace-test/waiting.html", ""),

@@ -88,7 +88,7 @@ pub(crate) enum Value {
     Networks(Vec<Network>),
     /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
     Texts(Vec<(String, Range<usize>)>),
-    /// Of [`Kind::Folders`].
+    /// Of [`Kind::Folders`] and [`Kind::Files`].
     Folders(Vec<PathBuf>),
     /// Of [`Kind::Fields`], [`Kind::Ini`], [`Kind::Environment`] and [`Kind::Places`]: name and value, in the order written.
     Pairs(Vec<(String, String)>),
@@ -165,6 +165,7 @@ impl Kind {
                 name::secret(raw, self.text(raw)?, least).map(|secret| Value::Text(Some(secret)))
             }
             Self::Folders => list::folders(raw, base).map(Value::Folders),
+            Self::Files => list::files(raw, base).map(Value::Folders),
             Self::Places => list::places(raw, base).map(Value::Pairs),
         }
     }
@@ -242,6 +243,7 @@ impl Kind {
             Self::Label => "up to 64 letters, digits, `.`, `_` and `-`".to_owned(),
             Self::Secret { least: 1 } => "a secret".to_owned(),
             Self::Secret { least } => format!("a secret of {least} characters or more"),
+            Self::Files => "files like \"/etc/millrace/cdn.txt\"".to_owned(),
             Self::Folders => "directories like \"/srv/private\"".to_owned(),
             Self::Places => "a table of URL paths like \"/protected/\" and their directories".to_owned(),
         }
@@ -270,6 +272,7 @@ impl Kind {
             Self::Url { .. } => "URL",
             Self::Email => "mail address",
             Self::Folders => "directories",
+            Self::Files => "files",
             Self::Fields | Self::Ini | Self::Environment | Self::Places => "table",
             Self::Label => "label",
             Self::Secret { .. } => "secret",

@@ -8,6 +8,8 @@
 /// Time that a class may use at once beyond its share, microseconds: a page with some filters, or an office that begins
 /// its day, is no attack.
 const BURST: u64 = 2_000_000;
+/// How long a class counts as pressed after requests beyond its share have last found no free place, microseconds.
+const PRESSED: u64 = 10_000_000;
 /// Weight of a run in the mean of their times.
 const WEIGHT: u64 = 8;
 /// With each run, the lowest mean grows by one part in so many, so that it is forgotten when pages change.
@@ -25,6 +27,8 @@ pub struct Share {
     quickest: u64,
     /// Runs in progress.
     running: u64,
+    /// Until when the class counts as pressed.
+    pressed: u64,
 }
 
 impl Share {
@@ -33,6 +37,18 @@ impl Share {
     pub fn is_used_up(&self, part: u64, now: u64) -> bool {
         let owed = self.due.saturating_sub(now) + scaled(self.running * self.quickest, part);
         part > 0 && owed > BURST
+    }
+
+    /// The class has used up its part, or more of its requests come than can run beyond it.
+    pub fn press(&mut self, now: u64) {
+        self.pressed = now + PRESSED;
+    }
+
+    /// Whether the class has been pressed lately. A flood does not end because it is held back: without this it would use its
+    /// part again and again as soon as it has one.
+    #[must_use]
+    pub fn is_pressed(&self, now: u64) -> bool {
+        now < self.pressed
     }
 
     /// A run begins.
@@ -110,6 +126,15 @@ mod tests {
             share.end(took, PART, now);
             assert!(!share.is_used_up(PART, now), "{at}");
         }
+    }
+
+    #[test]
+    fn pressure_outlasts_the_account() {
+        let mut share = Share::default();
+        assert!(!share.is_pressed(1));
+        share.press(1);
+        assert!(share.is_pressed(PRESSED) && !share.is_used_up(PART, PRESSED));
+        assert!(!share.is_pressed(1 + PRESSED));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 use millrace_htaccess::folder::LARGEST;
@@ -13,6 +14,7 @@ use millrace_htaccess::{Effect, Folder};
 use millrace_settings::plan::Profile;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use tokio::sync::Semaphore;
 use twox_hash::XxHash3_64;
 
 use super::remembered::Verdicts;
@@ -66,8 +68,11 @@ impl RulesStamp {
 #[derive(Debug)]
 struct KnownFolder {
     checked: u64,
-    file: Option<(Option<RulesStamp>, Arc<Folder>)>,
+    file: Option<StampedFolder>,
 }
+
+/// Rules with the state of their file; `None`: the file may change without another stamp.
+type StampedFolder = (Option<RulesStamp>, Arc<Folder>);
 
 /// Folders by path with a slash at the end.
 type ByPath = HashMap<Box<[u8]>, KnownFolder>;
@@ -107,6 +112,9 @@ impl Folders {
     }
 
     /// Calls `see` for each folder on the way to `path` that has a file, outermost first.
+    ///
+    /// # Errors
+    /// One of the files must be compiled first.
     pub fn each(
         &mut self,
         shared: &SharedFolders,
@@ -114,7 +122,7 @@ impl Folders {
         site: &Site,
         path: &[u8],
         mut see: impl FnMut(usize, &Arc<Folder>),
-    ) {
+    ) -> Result<(), Uncompiled> {
         let SiteFolders { folders, verdicts, .. } = self.site(site);
         if folders.len() > MOST_FOLDERS {
             folders.clear();
@@ -125,14 +133,14 @@ impl Folders {
         let last = (!path.ends_with(b"/")).then_some(path.len());
         for end in ends.chain(last).take(DEEPEST) {
             let folder = &path[..end];
-            match folders.get_mut(folder) {
+            match folders.get(folder) {
                 Some(known) if now.saturating_sub(known.checked) < REVALIDATE => {
                     known.file.iter().for_each(|(_, folder)| see(end, folder));
                 }
                 known => {
-                    let before = known.and_then(|known| known.file.take());
+                    let before = known.and_then(|known| known.file.clone());
                     let rules_before = before.as_ref().map(|(_, folder)| Arc::as_ptr(folder));
-                    let file = shared.read(context, &name_of(site, folder), before);
+                    let file = shared.read(context, &name_of(site, folder), before)?;
                     if rules_before != file.as_ref().map(|(_, folder)| Arc::as_ptr(folder)) {
                         verdicts.clear();
                     }
@@ -142,6 +150,7 @@ impl Folders {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -163,7 +172,13 @@ fn name_of(site: &Site, folder: &[u8]) -> PathBuf {
 #[derive(Debug, Default)]
 pub struct SharedFolders {
     files: Mutex<HashMap<PathBuf, Compiled>>,
+    /// By root of the site.
+    turns: Mutex<HashMap<PathBuf, Arc<Semaphore>>>,
 }
+
+/// A file that must be compiled. That may take a second, so event loops leave it to another thread.
+#[derive(Debug)]
+pub struct Uncompiled(PathBuf);
 
 /// A compiled file.
 #[derive(Debug)]
@@ -191,7 +206,7 @@ pub struct UnappliedLines {
 impl SharedFolders {
     /// What is not applied of the files that requests have used, as they were then; of those that are still there. Names at most `most` lines.
     pub fn unapplied(&self, most: usize) -> UnappliedLines {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files();
         let mut all = UnappliedLines { files: files.len(), ..UnappliedLines::default() };
         let has_findings = |(_, compiled): &(&PathBuf, &Compiled)| !compiled.folder.findings.is_empty();
         let found: Vec<(PathBuf, Arc<Folder>)> = files
@@ -214,74 +229,93 @@ impl SharedFolders {
     }
 
     /// The file `name` in its current state, if it exists.
+    ///
+    /// # Errors
+    /// It must be compiled first.
     fn read(
         &self,
         context: &Context,
         name: &Path,
-        before: Option<(Option<RulesStamp>, Arc<Folder>)>,
-    ) -> Option<(Option<RulesStamp>, Arc<Folder>)> {
+        before: Option<StampedFolder>,
+    ) -> Result<Option<StampedFolder>, Uncompiled> {
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
-            Ok(_) => return None,
+            Ok(_) => return Ok(None),
             Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return None,
+                Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return Ok(None),
                 // It can't be known whether there are rules.
-                _ => {
-                    let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-                    return Some((None, unreadable(&mut files, &context.process.log, name, &error)));
-                }
+                _ => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
             },
         };
         let stamp = Some(RulesStamp::of(&meta));
         if let Some(before) = before.filter(|(known, _)| known.is_some() && *known == stamp) {
-            return Some(before);
+            return Ok(Some(before));
         }
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = files.get(name).filter(|known| known.stamp == stamp) {
-            return Some((stamp, known.folder.clone()));
+        if let Some(known) = self.files().get(name).filter(|known| known.stamp == stamp) {
+            return Ok(Some((stamp, known.folder.clone())));
         }
-        let log = &context.process.log;
         let text = match read(name) {
             Ok(text) => text,
-            Err(error) => return Some((None, unreadable(&mut files, log, name, &error))),
+            Err(error) => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
         };
         let hash = XxHash3_64::oneshot(&text);
-        let folder = match files.get(name).filter(|known| known.text == hash) {
-            Some(known) => known.folder.clone(),
-            None => {
-                let folder = Arc::new(Folder::compile(&text));
-                tell(log, name, &folder);
-                folder
-            }
-        };
         let wall = i128::try_from(context.clock.unix_time().as_nanos()).unwrap_or(i128::MAX);
-        let is_fresh = stamp.is_some_and(|stamp| wall - stamp.modified.max(stamp.changed) < FRESH);
+        // A fresh file is read again until its stamp is final.
+        let is_fresh = |stamp: &RulesStamp| wall - stamp.modified.max(stamp.changed) < FRESH;
+        let stamp = stamp.filter(|stamp| !is_fresh(stamp));
+        match self.files().get_mut(name).filter(|known| known.text == hash) {
+            Some(known) => {
+                known.stamp = stamp;
+                Ok(Some((stamp, known.folder.clone())))
+            }
+            None => Err(Uncompiled(name.to_owned())),
+        }
+    }
+
+    /// Compiles a file, unless that has been done meanwhile, and keeps it, without a stamp: the next look at it finds its text here.
+    pub fn compile(&self, log: &Log, Uncompiled(name): Uncompiled) {
+        // Requests that see this, too, say so.
+        let Ok(text) = read(&name) else { return };
+        let hash = XxHash3_64::oneshot(&text);
+        if self.files().get(&name).is_some_and(|known| known.text == hash) {
+            return;
+        }
+        let compiled = catch_unwind(|| Folder::compile(&text));
+        let folder =
+            compiled.unwrap_or_else(|_| Folder::shut(500, "Millrace fails on this file: please report it"));
+        self.keep(log, name, hash, folder);
+    }
+
+    /// What stands for a file that can't be read: it can't be known what it forbids.
+    fn unreadable(&self, log: &Log, name: &Path, error: &std::io::Error) -> Arc<Folder> {
+        let text = format!("can't be read ({error}): let Millrace's user read it");
+        let hash = XxHash3_64::oneshot(text.as_bytes());
+        if let Some(known) = self.files().get(name).filter(|known| known.text == hash) {
+            return known.folder.clone();
+        }
+        self.keep(log, name.to_owned(), hash, Folder::shut(403, &text))
+    }
+
+    fn keep(&self, log: &Log, name: PathBuf, text: u64, folder: Folder) -> Arc<Folder> {
+        tell(log, &name, &folder);
+        let folder = Arc::new(folder);
+        let mut files = self.files();
         if files.len() >= MOST_FILES {
             files.clear();
         }
-        // A fresh file is read again until its stamp is final.
-        let stamp = stamp.filter(|_| !is_fresh);
-        files.insert(name.to_owned(), Compiled { stamp, text: hash, folder: folder.clone() });
-        Some((stamp, folder))
+        files.insert(name, Compiled { stamp: None, text, folder: folder.clone() });
+        folder
     }
-}
 
-/// What stands for a file that can't be read: it can't be known what it forbids.
-fn unreadable(
-    files: &mut HashMap<PathBuf, Compiled>,
-    log: &Log,
-    name: &Path,
-    error: &std::io::Error,
-) -> Arc<Folder> {
-    let text = format!("can't be read ({error}): let Millrace's user read it");
-    let hash = XxHash3_64::oneshot(text.as_bytes());
-    if let Some(known) = files.get(name).filter(|known| known.text == hash) {
-        return known.folder.clone();
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, Compiled>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let folder = Arc::new(Folder::shut(403, &text));
-    tell(log, name, &folder);
-    files.insert(name.to_owned(), Compiled { stamp: None, text: hash, folder: folder.clone() });
-    folder
+
+    /// One file of a site is compiled at a time: however many slow ones it has, they take one core.
+    pub fn turn(&self, site: &Site) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.entry(site.plan.root.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+    }
 }
 
 /// The file's content; one byte too many if it is too large.

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A verdict is remembered for half a second, together with the header fields that it depends on (`remembered.rs`): a
-//! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the way. Each event loop has its own cache;
-//! compiled files are shared by all loops, and the log names each version's unusable lines once.
+//! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the
+//! way. Each event loop has its own cache; compiled files are shared by all loops, and the log names each version's unusable
+//! lines once. Compiling takes long for some files: requests wait for it, event loops do not.
 
 mod folders;
 mod leaving;
@@ -20,6 +21,7 @@ mod view;
 mod world;
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -82,7 +84,7 @@ pub enum Ruled {
     Refuse(u16),
     /// A response.
     Reply(Reply),
-    /// A password is being checked: route the request again when this is ready.
+    /// A password is being checked, or a file compiled: route the request again when this is ready.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
@@ -101,7 +103,11 @@ pub fn rule(
         return Ruled::On;
     }
     let world = world::SiteDisk::new(thread, context, site);
-    if !world.has_rules(path) {
+    let has_rules = world.has_rules(path);
+    if let Some(compiled) = world.compiling() {
+        return Ruled::Wait(compiled);
+    }
+    if !has_rules {
         return Ruled::On;
     }
     // What rules of the site have changed is not part of the name under which a verdict is remembered.
@@ -112,9 +118,25 @@ pub fn rule(
         return ruled(world, &ruling.verdict.outcome);
     }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
-    let evaluated = view::with(context, site, request, path, query, |view| {
-        evaluate(view, &world).map(|verdict| (verdict, view.reads()))
-    });
+    let evaluated = catch_unwind(AssertUnwindSafe(|| {
+        view::with(context, site, request, path, query, |view| {
+            evaluate(view, &world).map(|verdict| (verdict, view.reads()))
+        })
+    }));
+    // The evaluation has asked for the rules of another folder.
+    if let Some(compiled) = world.compiling() {
+        return Ruled::Wait(compiled);
+    }
+    let evaluated = match evaluated {
+        Ok(evaluated) => evaluated,
+        Err(_) => {
+            let (root, path) = (site.plan.root.display(), path.escape_ascii());
+            context.process.log.error(format_args!(
+                "{path}: Millrace fails on the .htaccess files of {root}: answered with 500; please report it"
+            ));
+            return Ruled::Refuse(500);
+        }
+    };
     let Some((mut verdict, mut reads)) = evaluated else { return Ruled::On };
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
@@ -190,7 +212,9 @@ pub fn error_page(
             let verdict = view::with(context, site, request, path_before, query, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });
-            if verdict.outcome != Outcome::Serve {
+            // While a file on the page's way is compiled, errors have the server's own page.
+            let is_complete = world.compiling().is_none();
+            if !is_complete || verdict.outcome != Outcome::Serve {
                 return ErrorPage::Own;
             }
             request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));

@@ -253,7 +253,7 @@ mod tests {
         let client = address(["192.0.2.1:5", "192.0.2.2:5", "10.0.0.1:6"][client % 3]);
         let local = address(["127.0.0.1:80", "127.0.0.1:81"][local % 2]);
         let scheme = [Scheme::Http, Scheme::Https][scheme % 2];
-        Request::new(head, Ends { client, local, scheme, tls: None }, &[])
+        Request::direct(head, Ends { client, local, scheme, tls: None })
     }
 
     /// The verdict, and the fields on which it depends.
@@ -345,7 +345,7 @@ mod tests {
                 .unwrap()
                 .unwrap();
             let here = Some(SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
-            Request::new(head, Ends { client: here, local: here, scheme: Scheme::Http, tls: None }, &[])
+            Request::direct(head, Ends { client: here, local: here, scheme: Scheme::Http, tls: None })
         };
         let reads = || vec!["x-a".to_owned(), "authorization".to_owned()];
         for number in 0..3 * MOST_NAMES {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use millrace_htaccess::{Checked, Folder, Node, World};
 
 use super::HtaccessThread;
-use super::folders::REVALIDATE;
+use super::folders::{REVALIDATE, Uncompiled};
 use super::passwords::Check;
 use crate::context::Context;
 use crate::message::Request;
@@ -28,6 +28,8 @@ pub struct SiteDisk<'a> {
     site: &'a Site,
     /// The slow check of a password that has begun.
     check: RefCell<Option<Check>>,
+    /// A file whose rules are not known yet.
+    uncompiled: RefCell<Option<Uncompiled>>,
     /// A password or group file has been read: a change of it counts at once.
     has_read_users: Cell<bool>,
 }
@@ -35,7 +37,8 @@ pub struct SiteDisk<'a> {
 impl<'a> SiteDisk<'a> {
     /// The disk of `site`.
     pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> SiteDisk<'a> {
-        SiteDisk { thread, context, site, check: RefCell::default(), has_read_users: Cell::new(false) }
+        let (check, uncompiled) = (RefCell::default(), RefCell::default());
+        SiteDisk { thread, context, site, check, uncompiled, has_read_users: Cell::new(false) }
     }
 
     /// Whether a folder on the way to `path` has rules.
@@ -50,9 +53,24 @@ impl<'a> SiteDisk<'a> {
         self.thread.passwords.begin(self.check.into_inner()?)
     }
 
+    /// Compiles the file without which what has been found is not complete, if there is one.
+    pub fn compiling(&self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let uncompiled = self.uncompiled.take()?;
+        let (shared, log) = (self.thread.shared.clone(), self.context.process.log.clone());
+        let turn = shared.turn(self.site);
+        Some(Box::pin(async move {
+            let Ok(_turn) = turn.acquire().await else { return };
+            // A panic is caught there.
+            let _ = tokio::task::spawn_blocking(move || shared.compile(&log, uncompiled)).await;
+        }))
+    }
+
     fn each(&self, path: &[u8], see: impl FnMut(usize, &Arc<Folder>)) {
         let mut folders = self.thread.folders.borrow_mut();
-        folders.each(&self.thread.shared, self.context, self.site, path, see);
+        let seen = folders.each(&self.thread.shared, self.context, self.site, path, see);
+        if let Err(uncompiled) = seen {
+            *self.uncompiled.borrow_mut() = Some(uncompiled);
+        }
     }
 
     /// The ruling that is remembered for such a request.

@@ -220,7 +220,7 @@ mod tests {
         let mut head = Head::default();
         let limits = Limits { bytes: 16384, fields: 100, target: 8192 };
         head.parse(format!("{text}\r\n\r\n").as_bytes(), &limits).unwrap().unwrap();
-        Request::new(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None }, &[])
+        Request::direct(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None })
     }
 
     #[test]

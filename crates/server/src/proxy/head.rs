@@ -175,7 +175,7 @@ pub(in crate::proxy) mod tests {
         let (mut head, text) = (Head::default(), lines.replace('\n', "\r\n") + "\r\n\r\n");
         head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 999 }).unwrap().unwrap();
         let client = Some(SocketAddr::new([10, 0, 0, 9].into(), 4711));
-        Request::new(head, Ends { client, local: None, scheme: Scheme::Https, tls: None }, &[])
+        Request::direct(head, Ends { client, local: None, scheme: Scheme::Https, tls: None })
     }
 
     fn sent(lines: &str, request: &Request) -> String {

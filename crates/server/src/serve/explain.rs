@@ -119,7 +119,7 @@ impl ExplainRequest {
             Err(refusal) => return Err(ExplainError::Rejected(refusal.rule())),
         }
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-        Ok(Request::new(head, Ends { client: here, local: here, scheme: *scheme, tls: None }, &[]))
+        Ok(Request::direct(head, Ends { client: here, local: here, scheme: *scheme, tls: None }))
     }
 }
 

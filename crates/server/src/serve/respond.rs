@@ -209,7 +209,7 @@ pub(super) enum Found {
     Application(usize),
     /// The rules respond.
     Reply(Reply),
-    /// A password is being checked.
+    /// A password is being checked, or a `.htaccess` file compiled.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
     /// A script decides, by the number of the rule.
     Ask(u32),

@@ -1,18 +1,20 @@
 //! The shares of classes at each site, and the line for what is beyond them.
 //!
-//! A class that has used up its share of PHP's time runs in the pool `background`, whose workers have a lower priority, and only a
-//! few at once. So it gets what others leave of the processor. Requests that come from links of the site itself still run as
+//! A class that has lately used up its share of PHP's time runs in the pool `background`, whose workers have a lower priority, and only a
+//! few at once. So it gets what others leave of the processor. The database does not know of priorities: while others need PHP, too, each
+//! place is kept free for a while after a run. Requests that come from links of the site itself still run as
 //! visitors' requests, as long as they are few.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan::ShieldMode;
 use millrace_shield::{Class, Share};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::request::Standpoint;
@@ -30,10 +32,19 @@ const WAITING: usize = 16;
 /// How long a request waits for it, and how long a crawler does.
 const PATIENCE: Duration = Duration::from_secs(2);
 const CRAWLERS_PATIENCE: Duration = Duration::from_secs(30);
+/// While others need PHP, a place stays free for so many times the time of the run.
+const PAUSE: u32 = 3;
+/// Maximum of that time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The lanes of all sites, by their numbers.
+/// The lanes of all sites.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<usize, Arc<SiteLanes>>>);
+pub(super) struct Lanes {
+    /// By the numbers of the sites.
+    sites: Mutex<HashMap<usize, Arc<SiteLanes>>>,
+    /// Requests that went to PHP as any visitor's.
+    ordinary: AtomicU64,
+}
 
 /// The lanes of a site.
 #[derive(Debug)]
@@ -60,16 +71,34 @@ pub struct ShieldPass {
     class: Class,
     begun: Instant,
     part: u64,
-    _place: Option<OwnedSemaphorePermit>,
+    /// For one that runs beyond the share of its class.
+    place: Option<OwnedSemaphorePermit>,
+    /// Ordinary requests before it.
+    ordinary: u64,
 }
 
 impl Drop for ShieldPass {
     fn drop(&mut self) {
         let now = self.context.clock.now();
-        let took = now.saturating_duration_since(self.begun).as_micros() as u64;
-        let now = self.shield.micros(now);
-        self.site.shares()[self.class as usize].end(took, self.part, now);
+        let took = now.saturating_duration_since(self.begun);
+        let micros = self.shield.micros(now);
+        self.site.shares()[self.class as usize].end(took.as_micros() as u64, self.part, micros);
+        let is_busy = self.shield.lanes.ordinary.load(Ordering::Relaxed) != self.ordinary;
+        if let Some(place) = self.place.take() {
+            give_back(place, took, is_busy);
+        }
     }
+}
+
+/// Frees a place after a run that `took` so long: later if others need PHP, too.
+fn give_back(place: OwnedSemaphorePermit, took: Duration, is_busy: bool) {
+    // Without a runtime the server is ending.
+    let Some(runtime) = Handle::try_current().ok().filter(|_| is_busy) else { return };
+    let pause = (took * PAUSE).min(LONGEST_PAUSE);
+    runtime.spawn(async move {
+        tokio::time::sleep(pause).await;
+        drop(place);
+    });
 }
 
 impl Lanes {
@@ -84,16 +113,21 @@ impl Lanes {
     ) -> Result<Option<ShieldPass>, Reply> {
         let plan = context.plan();
         if !seen.class.has_share() || plan.shield.share == 0 {
+            self.count_ordinary();
             return Ok(None);
         }
         let lanes = self.of(site);
         // Thousandths of one processor.
         let part = plan.shield.share * 10 * cores();
-        let pass = |place| {
+        let pass = |place: Option<OwnedSemaphorePermit>| {
+            if place.is_none() {
+                self.count_ordinary();
+            }
+            let ordinary = self.ordinary.load(Ordering::Relaxed);
             lanes.shares()[seen.class as usize].begin();
             let (context, shield, site) = (context.clone(), shield.clone(), lanes.clone());
             let (class, begun) = (seen.class, context.clock.now());
-            Ok(Some(ShieldPass { context, shield, site, class, begun, part, _place: place }))
+            Ok(Some(ShieldPass { context, shield, site, class, begun, part, place, ordinary }))
         };
         if lanes.lets_pass(seen, part, shield.micros(context.clock.now())) {
             return pass(None);
@@ -106,6 +140,9 @@ impl Lanes {
             Standpoint::Crawler => (&lanes.crawlers, CRAWLERS_PATIENCE),
             _ => (&lanes.aside, PATIENCE),
         };
+        if lane.places.available_permits() == 0 {
+            lanes.shares()[seen.class as usize].press(shield.micros(context.clock.now()));
+        }
         let Some(place) = lane.wait(patience).await else {
             context.stats.add(Counter::ShieldFull, 1);
             return Err(site.turned_away());
@@ -117,9 +154,14 @@ impl Lanes {
         pass(Some(place))
     }
 
+    /// A request goes to PHP as any visitor's.
+    pub(super) fn count_ordinary(&self) {
+        self.ordinary.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn of(&self, site: &Site) -> Arc<SiteLanes> {
         let workers = site.plan.php.as_ref().map_or(1, |php| php.workers);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(&site.number) {
             Some(lanes) if lanes.workers == workers => lanes.clone(),
             _ => {
@@ -146,9 +188,12 @@ impl SiteLanes {
 
     /// Whether a request runs as any visitor's.
     fn lets_pass(&self, seen: &ShieldRequest, part: u64, now: u64) -> bool {
-        let share = self.shares()[seen.class as usize];
+        let share = &mut self.shares()[seen.class as usize];
+        if share.is_used_up(part, now) {
+            share.press(now);
+        }
         let is_from_here = seen.standpoint == Standpoint::FromHere;
-        !share.is_used_up(part, now) || is_from_here && share.running() < self.workers as u64 / 2
+        !share.is_pressed(now) || is_from_here && share.running() < self.workers as u64 / 2
     }
 }
 
@@ -201,6 +246,17 @@ mod tests {
         assert_eq!(clicks, [true, true, false], "up to half of the workers");
         let search = ShieldRequest { class: Class::Search, ..of(Standpoint::Stranger) };
         assert!(lanes.lets_pass(&search, PART_OF_TWO, 1_000), "another class");
+    }
+
+    #[tokio::test]
+    async fn while_others_need_php_a_place_stays_free_for_a_while() {
+        let places = Arc::new(Semaphore::new(1));
+        let take = async || places.clone().acquire_owned().await.unwrap();
+        give_back(take().await, Duration::from_secs(3600), false);
+        assert_eq!(places.available_permits(), 1);
+        give_back(take().await, Duration::from_millis(10), true);
+        assert_eq!(places.available_permits(), 0);
+        drop(take().await);
     }
 
     #[tokio::test]

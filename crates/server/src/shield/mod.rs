@@ -241,12 +241,14 @@ impl ShieldThread {
         seen: Option<ShieldRequest>,
         request: &mut Request,
     ) -> Result<Option<ShieldPass>, Reply> {
-        let Some(seen) = seen else { return Ok(None) };
+        let Some(seen) = seen.filter(|seen| seen.standpoint != Standpoint::Proven) else {
+            self.shared.lanes.count_ordinary();
+            return Ok(None);
+        };
         match seen.standpoint {
-            Standpoint::Proven => return Ok(None),
             Standpoint::Crawler => context.stats.add(Counter::ShieldCrawlers, 1),
             Standpoint::FalseCrawler => context.stats.add(Counter::ShieldFalseCrawlers, 1),
-            Standpoint::Stranger | Standpoint::FromHere => {}
+            Standpoint::Proven | Standpoint::Stranger | Standpoint::FromHere => {}
         }
         if let Some(refusal) = self.over_limit(context, &seen) {
             return Err(refusal);

@@ -120,7 +120,7 @@ mod tests {
             let text = format!("GET / HTTP/1.1\r\nHost: shop.test:81\r\n{field}\r\n\r\n");
             head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 100 }).unwrap().unwrap();
             let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
-            comes_from_here(&Request::new(head, ends, &[]))
+            comes_from_here(&Request::direct(head, ends))
         };
         for field in [
             "Referer: http://shop.test:81/a",

@@ -295,7 +295,7 @@ mod tests {
         head.parse(text.as_bytes(), &limits).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
         let content = if content.is_empty() { Content::Empty } else { Content::Memory(content.into()) };
-        let mut request = Request::new(head, ends, &[]);
+        let mut request = Request::direct(head, ends);
         (request.content, request.content_is_read) = (content, true);
         request
     }

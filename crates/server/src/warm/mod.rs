@@ -107,7 +107,7 @@ impl WarmRequest {
         let limits = Limits { bytes: 16 << 10, fields: 8, target: 8 << 10 };
         head.parse(text.as_bytes(), &limits).ok().flatten()?;
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-        Some(Request::new(head, Ends { client: here, local: here, scheme: *scheme, tls: None }, &[]))
+        Some(Request::direct(head, Ends { client: here, local: here, scheme: *scheme, tls: None }))
     }
 }
 
@@ -148,7 +148,11 @@ const UNDECIDED: &str = "made";
 
 async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmRequest) -> Fetched {
     let Some(mut request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
-    let (_, response) = serve::respond(thread, site, &mut request);
+    let (_, mut response) = serve::respond(thread, site, &mut request);
+    while let Response::Again(known) = response {
+        known.await;
+        (_, response) = serve::respond(thread, site, &mut request);
+    }
     let reply = match response {
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,

@@ -19,7 +19,7 @@ const MOST_PROBLEMS: usize = 10;
 const MOST_LINES: usize = 1_000_000;
 
 /// Reads files, and reports what is wrong with them.
-pub(super) struct RuleFiles<'a, 'e> {
+pub(crate) struct RuleFiles<'a, 'e> {
     pub environment: &'a Environment<'e>,
     /// The text that names them.
     pub origin: &'a Arc<Origin>,

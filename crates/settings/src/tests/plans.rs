@@ -7,7 +7,7 @@ use super::{SITE, disk, disk_with, load, plan};
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
 use crate::load::{Source, load_on};
-use crate::plan::{Address, Backend, CacheMode, Network, Profile, Rewind, Symlinks, Www};
+use crate::plan::{Address, Backend, CacheMode, Network, NetworkSet, Profile, Rewind, Symlinks, Www};
 
 fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
@@ -281,7 +281,8 @@ fn values_are_what_was_typed() {
         plan.server.listen,
         [tcp("[::]:80"), tcp("[::1]:8080"), Address::Unix("/etc/millrace-test/web.sock".into())]
     );
-    assert_eq!(plan.server.trusted_proxies, [Network::Block("10.0.0.0".parse().unwrap(), 8), Network::Unix]);
+    let proxies = [Network::Block("10.0.0.0".parse().unwrap(), 8), Network::Unix];
+    assert_eq!(plan.server.trusted_proxies, NetworkSet::new(&proxies));
     assert_eq!(
         (plan.files.symlinks, plan.files.index.as_slice()),
         (Symlinks::Follow, &["index.html".to_owned()][..])
@@ -511,9 +512,7 @@ fn the_example_loads() {
 
 #[test]
 fn blocks_contain_their_addresses() {
-    let block = |text: &str| {
-        plan(&format!("[server]\ntrusted_proxies = \"{text}\"\n{SITE}"), &[]).server.trusted_proxies[0]
-    };
+    let block = |text: &str| plan(&format!("[shield]\nexempt = \"{text}\"\n{SITE}"), &[]).shield.exempt[0];
     let holds = |text: &str, ip: &str| block(text).contains(ip.parse().unwrap());
     assert!(holds("10.0.0.0/8", "10.255.0.1"));
     assert!(holds("10.0.0.0/8", "::ffff:10.1.2.3"));

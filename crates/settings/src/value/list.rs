@@ -85,10 +85,23 @@ pub(super) fn fields(raw: &Raw) -> Read<Vec<(String, String)>> {
     if wrongs.is_empty() { Ok(fields) } else { Err(wrongs) }
 }
 
+/// What a name is that can't be one of a directory, and the cure.
+const NO_FOLDER: (&str, &str) = ("not a directory", "write a directory, like \"/srv/private\"");
+
 /// Directories, made absolute; relative ones start at `base`.
 pub(super) fn folders(raw: &Raw, base: &Path) -> Read<Vec<PathBuf>> {
-    let list =
-        elements(raw, "a directory in quotes, like \"/srv/private\"", |raw, text| folder(raw, text, base))?;
+    let list = elements(raw, "a directory in quotes, like \"/srv/private\"", |raw, text| {
+        absolute(raw, text, base, NO_FOLDER.0, NO_FOLDER.1)
+    })?;
+    not_too_long(raw, list)
+}
+
+/// Files, made absolute; relative ones start at `base`.
+pub(super) fn files(raw: &Raw, base: &Path) -> Read<Vec<PathBuf>> {
+    let cure = "write a file, like \"/etc/millrace/cdn.txt\"";
+    let list = elements(raw, "a file in quotes, like \"/etc/millrace/cdn.txt\"", |raw, text| {
+        absolute(raw, text, base, "not a file", cure)
+    })?;
     not_too_long(raw, list)
 }
 
@@ -118,20 +131,15 @@ fn place(entry: &Entry, base: &Path) -> Read<(String, String)> {
             .value
             .wrong_type(format!("needs a directory for {path}/"), "write the directory in quotes"));
     };
-    let folder = folder(&entry.value, text, base)?;
+    let folder = absolute(&entry.value, text, base, NO_FOLDER.0, NO_FOLDER.1)?;
     // The path was a string in the source, so nothing is lost.
     Ok((format!("{path}/"), folder.to_string_lossy().into_owned()))
 }
 
-fn folder(raw: &Raw, text: &str, base: &Path) -> Read<PathBuf> {
+fn absolute(raw: &Raw, text: &str, base: &Path, wrong: &str, cure: &str) -> Read<PathBuf> {
     if text.is_empty() || text.contains('\0') {
         let title = format!("cannot contain \"{}\"", shown(text));
-        return Err(raw.wrong(
-            What::Malformed,
-            title,
-            "not a directory",
-            "write a directory, like \"/srv/private\"",
-        ));
+        return Err(raw.wrong(What::Malformed, title, wrong, cure));
     }
     Ok(joined(base, text))
 }

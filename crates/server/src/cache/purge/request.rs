@@ -363,7 +363,7 @@ mod tests {
             scheme: Scheme::Http,
             tls: None,
         };
-        let request = Request::new(head, ends, &[]);
+        let request = Request::direct(head, ends);
         assert!(!is_order(&site, &request) && is_order(&setup.sites[0], &request));
     }
 

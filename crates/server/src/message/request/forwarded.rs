@@ -3,14 +3,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use millrace_settings::plan::Network;
+use millrace_settings::plan::NetworkSet;
 use millrace_wire::head::Head;
 
 use super::{Ends, Scheme};
 
 /// The ends as the site should see them, and the host that the client requested from the proxy.
-pub fn apply(trusted: &[Network], ends: Ends, head: &Head) -> (Ends, Option<Box<str>>) {
-    if !is_trusted(trusted, ends.client_ip()) {
+pub fn apply(trusted: &NetworkSet, ends: Ends, head: &Head) -> (Ends, Option<Box<str>>) {
+    if !trusted.contains(ends.client_ip()) {
         return (ends, None);
     }
     let mut seen = ends;
@@ -30,7 +30,7 @@ pub fn apply(trusted: &[Network], ends: Ends, head: &Head) -> (Ends, Option<Box<
 }
 
 /// The last address that does not belong to a trusted proxy: addresses before it can't be trusted.
-fn client_of(trusted: &[Network], head: &Head) -> Option<IpAddr> {
+fn client_of(trusted: &NetworkSet, head: &Head) -> Option<IpAddr> {
     let lists: Vec<&str> = head
         .fields()
         .filter(|(name, _)| name.eq_ignore_ascii_case("X-Forwarded-For"))
@@ -40,7 +40,7 @@ fn client_of(trusted: &[Network], head: &Head) -> Option<IpAddr> {
     for item in lists.iter().rev().flat_map(|list| list.rsplit(',')) {
         let Ok(address) = item.trim().trim_matches(['[', ']']).parse::<IpAddr>() else { break };
         client = Some(address);
-        if !is_trusted(trusted, client) {
+        if !trusted.contains(client) {
             break;
         }
     }
@@ -51,28 +51,10 @@ fn last_item<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
     head.field_text(name).and_then(|value| value.rsplit(',').next()).map(str::trim)
 }
 
-/// Whether a peer is a trusted proxy; `None`: it is on a Unix socket.
-pub fn is_trusted(trusted: &[Network], peer: Option<IpAddr>) -> bool {
-    trusted.iter().any(|network| match (network, peer) {
-        (Network::Unix, None) => true,
-        (Network::Block(IpAddr::V4(block), bits), Some(IpAddr::V4(peer))) => {
-            same_prefix(u32::from(*block).into(), u32::from(peer).into(), 96 + u32::from(*bits))
-        }
-        (Network::Block(IpAddr::V6(block), bits), Some(IpAddr::V6(peer))) => {
-            same_prefix((*block).into(), peer.into(), u32::from(*bits))
-        }
-        _ => false,
-    })
-}
-
-/// Whether the first `bits` of two 128-bit numbers are equal.
-fn same_prefix(a: u128, b: u128, bits: u32) -> bool {
-    (a ^ b).checked_shr(128 - bits.min(128)).unwrap_or(0) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_settings::plan::Network;
     use millrace_wire::head::Limits;
 
     fn seen(fields: &str, peer: &str) -> (Ends, Option<Box<str>>) {
@@ -81,7 +63,11 @@ mod tests {
         head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 100 }).unwrap().unwrap();
         let client = Some(SocketAddr::new(peer.parse().unwrap(), 4711));
         let trusted = [Network::Block([10, 0, 0, 0].into(), 8), Network::Block("fd00::".parse().unwrap(), 8)];
-        apply(&trusted, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &head)
+        apply(
+            &NetworkSet::new(&trusted),
+            Ends { client, local: None, scheme: Scheme::Http, tls: None },
+            &head,
+        )
     }
 
     #[test]

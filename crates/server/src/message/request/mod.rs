@@ -18,7 +18,7 @@ pub use client::{Certificate, CertifiedClient};
 pub use hints::{Hints, TakesHints};
 use millrace_htaccess::Verdict;
 use millrace_pages::visitors::Standing;
-use millrace_settings::plan::Network;
+use millrace_settings::plan::NetworkSet;
 use millrace_wire::head::Head;
 pub use run::{AsRun, RunEnd};
 pub use uploads::{Listed, Upload, Uploads};
@@ -130,9 +130,14 @@ pub struct Ruling {
 }
 
 impl Request {
+    /// A request that no proxy has forwarded, without its content.
+    pub fn direct(head: Head, ends: Ends) -> Request {
+        Request::new(head, ends, &NetworkSet::EMPTY)
+    }
+
     /// A request from a connection with these ends, without its content.
-    pub fn new(head: Head, ends: Ends, trusted_proxies: &[Network]) -> Request {
-        let is_forwarded = forwarded::is_trusted(trusted_proxies, ends.client_ip());
+    pub fn new(head: Head, ends: Ends, trusted_proxies: &NetworkSet) -> Request {
+        let is_forwarded = trusted_proxies.contains(ends.client_ip());
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
         Request {
             head,

@@ -13,7 +13,7 @@ fn request(method: &str, target: &str, client: &str, fields: &[(&str, &str)]) ->
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
     let client: SocketAddr = format!("{client}:4000").parse().unwrap();
     let ends = Ends { client: Some(client), local: None, scheme: Scheme::Http, tls: None };
-    Request::new(Head::from_parts(method, "a.example", target, fields), ends, &[])
+    Request::direct(Head::from_parts(method, "a.example", target, fields), ends)
 }
 
 #[test]

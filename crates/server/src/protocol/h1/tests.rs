@@ -251,7 +251,7 @@ async fn read(scene: &TestLoop, framing: &str, pieces: &[&[u8]]) -> (Result<Vec<
     let text = format!("POST /x.php HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
     let mut head = Head::default();
     head.parse(text.as_bytes(), &Limits { bytes: 1000, fields: 9, target: 99 }).unwrap().unwrap();
-    let mut request = Request::new(head, ends, &[]);
+    let mut request = Request::direct(head, ends);
     let mut rest = pieces[0].to_vec();
     pieces[1..].iter().for_each(|piece| client.send(piece));
     client.end();

@@ -234,7 +234,7 @@ impl WatchedSite {
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 4 << 10, fields: 4, target: 64 }).ok().flatten()?;
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-        Some(Request::new(head, Ends { client: here, local: here, scheme: Scheme::Http, tls: None }, &[]))
+        Some(Request::direct(head, Ends { client: here, local: here, scheme: Scheme::Http, tls: None }))
     }
 
     fn shown(&self) -> &str {

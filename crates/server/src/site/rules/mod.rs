@@ -319,7 +319,7 @@ mod tests {
         let mut head = Head::default();
         let text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
-        Request::new(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None }, &[])
+        Request::direct(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None })
     }
 
     #[test]

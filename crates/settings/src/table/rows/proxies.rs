@@ -26,6 +26,18 @@ static ROWS: &[Setting] = &[
         ..ROW
     },
     Setting {
+        key: "server.trusted_proxy_files",
+        kind: Kind::Files,
+        default: Default::Unset("no files"),
+        line: "Files with more of them, an address or a block per line; what follows `#` is a comment.",
+        reason: "CDNs publish their networks as such lists, and change them. The files are read at the start and on \
+                 a reload; `millrace check` warns of one that is older than 90 days, and an empty one is an error. \
+                 For Cloudflare: `curl https://www.cloudflare.com/ips-v4 https://www.cloudflare.com/ips-v6`.",
+        example: "[\"/etc/millrace/cdn.txt\"]",
+        elsewhere: &["set_real_ip_from", "remoteiptrustedproxylist"],
+        ..ROW
+    },
+    Setting {
         key: "server.connections_per_address",
         kind: count_or_zero("no limit", 1, 1_000_000),
         default: Default::Fixed("0"),
