@@ -86,9 +86,6 @@ pub fn find_other_file(
     if below.is_empty() {
         return Route::Redirect(redirect_status(request), front_door::with_slash(request, path));
     }
-    if site.never_serves(below) {
-        return Route::Refuse(404);
-    }
     let finder = Finder { context, files, site, folder: Some(folder) };
     finder.file_at(request, below, path).unwrap_or(Route::Refuse(404))
 }
@@ -263,6 +260,8 @@ impl Finder<'_> {
             }
         };
         match found {
+            // Nothing runs there: an index, too, is a file for visitors or none.
+            Node::File(_) if self.folder.is_some() && self.site.never_serves(path) => Node::Missing,
             // A file that is never served under its own name is not served under a link's name.
             Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing
