@@ -547,7 +547,12 @@ impl<'a> Server<'a> {
         let key = if directive.name == "alias" { "alias" } else { "root" };
         self.site.notes.carried(&directive.source);
         let keys = when.into_iter().chain([(key, folder.into())]).collect();
-        Some(Block { source: directive.source.clone(), keys, caveat: None })
+        let may_lose = matches!(location.kind, Kind::Prefix(_))
+            && self.locations.iter().any(|other| matches!(other.kind, Kind::Regex(_)));
+        let caveat = may_lose.then(|| {
+            "nginx looks below the root for files that a location with an expression matches".to_owned()
+        });
+        Some(Block { source: directive.source.clone(), keys, caveat })
     }
 
     /// A location with files of another folder that no rule serves.
