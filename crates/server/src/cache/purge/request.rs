@@ -213,6 +213,7 @@ mod tests {
     use super::order::tests::setup;
     use super::*;
     use crate::message::request::{Ends, Scheme};
+    use millrace_settings::plan::NetworkSet;
 
     /// What `text` (method, target, one field per line) orders when it comes from `client`.
     fn ask(client: Option<&str>, text: &str) -> Result<String, u16> {
@@ -237,7 +238,7 @@ mod tests {
         let bytes = format!("{first} HTTP/1.1\r\nHost: A.example\r\n{fields}\r\n");
         head.parse(bytes.as_bytes(), &limits).unwrap().unwrap();
         let client = client.map(|ip| SocketAddr::new(ip.parse().unwrap(), 4000));
-        let trusted = [Network::Block("10.0.0.1".parse().unwrap(), 32)];
+        let trusted = NetworkSet::new(&[Network::Block("10.0.0.1".parse().unwrap(), 32)]);
         let request =
             Request::new(head, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &trusted);
         assert!(is_order(&setup.sites[0], &request));
