@@ -354,6 +354,36 @@ mod tests {
         );
     }
 
+    /// Whatever a client writes: what an alias makes of it is a path within its directory.
+    #[test]
+    fn no_target_leads_out_of_a_directory() {
+        const PIECES: [&str; 20] = [
+            "/docs", "/docs/", "/", "//", ".", "..", "/..", "/../", "%2e", "%2E%2e", "%2f", "%5c", "\\",
+            "%00", "%25", "a", "docs", "-old", ";", "/./",
+        ];
+        let condition =
+            RuleCondition { paths: vec!["/docs".into(), "/docs/*".into()], ..RuleCondition::default() };
+        let files = plan::OtherFiles { folder: "/srv/docs".into(), strips: true };
+        let action = Some(RuleAction::Files(files));
+        let rules = SiteRules::new(&[SiteRule { condition, action, ..SiteRule::default() }]).unwrap();
+        let (mut random, mut path, mut met) = (Random(1), Vec::new(), 0);
+        for _ in 0..50_000 {
+            let target = format!("/docs{}", random.some(&PIECES, 8).concat());
+            if millrace_wire::path::normalise(target.as_bytes(), &mut path).is_err() {
+                continue;
+            }
+            rules.each(&request("GET", "a.test", "/"), &path, |_, rule| {
+                let below = rule.below(&path);
+                met += 1;
+                assert_eq!([b"/docs", &below[..]].concat(), path, "{target}");
+                assert!(below.is_empty() || below.starts_with(b"/"), "{target}");
+                assert!(!below.split(|byte| *byte == b'/').any(|part| part == b".."), "{target}");
+                assert!(!below.contains(&0), "{target}");
+            });
+        }
+        assert!(met > 5000, "{met}");
+    }
+
     #[test]
     fn only_scripts_give_requests_the_fields_that_they_copy() {
         let auth = plan::ScriptAuth { script: "/auth.php".into(), copy: vec!["X-User".into()] };
