@@ -40,19 +40,23 @@ def apply_and_undo(folder):
 
 def killed(folder):
     """SIGKILL at 20 moments of applying and of taking back; after the next undo, /etc is as it was."""
-    machine = Machine(folder)
+    return kills(Machine(folder), [SYSCTL, UNIT, OPTIONS], ["etc/systemd/system/millrace.service.d"])
+
+
+def kills(machine, files, folders=()):
+    """Kills applying and taking back at 20 moments, half of them those at which one of these files or folders is there."""
     started = time.monotonic()
     machine.good("--apply")
     span = time.monotonic() - started
     machine.good("--undo")
     torn = 0
-    marks = [JOURNAL, "etc/systemd/system/millrace.service.d", SYSCTL, UNIT, OPTIONS]
+    marks = [JOURNAL, *folders, *files]
     for number in range(20):
         mark = marks[number // 2 % len(marks)] if number % 2 else None
-        torn += kill(machine, machine.command("--apply"), span, mark)
+        torn += kill(machine, machine.command("--apply"), span, mark, files)
         if number % 4 == 3:
             # Taking back is killed, too.
-            kill(machine, machine.command("--undo"), span, None)
+            kill(machine, machine.command("--undo"), span, None, files)
         machine.tune("--undo")
         if machine.differs() or (machine.root / JOURNAL).exists():
             return f"kill {number} (at {mark or 'a random moment'}): {machine.differs() or 'the journal is still there'}"
@@ -62,7 +66,7 @@ def killed(folder):
     return ""
 
 
-def kill(machine, command, span, mark):
+def kill(machine, command, span, mark, files):
     """Runs a command and kills it: as soon as there is this file, else at a random moment. Whether some of the files were there, and others not."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + (span * 5 if mark else random.random() * span)
@@ -70,7 +74,7 @@ def kill(machine, command, span, mark):
         pass
     child.kill()
     child.wait()
-    there = [(machine.root / name).exists() for name in (JOURNAL, SYSCTL, UNIT, OPTIONS)]
+    there = [(machine.root / name).exists() for name in (JOURNAL, *files)]
     return any(there) and not all(there)
 
 

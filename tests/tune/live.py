@@ -15,6 +15,7 @@ mount -t tmpfs none upper && mkdir upper/up upper/work
 mount -t overlay overlay -o lowerdir=/,upperdir=upper/up,workdir=upper/work root
 rm -f root/.dockerenv
 mount --bind /proc root/proc
+[ -e root/dev/null ] || mknod root/dev/null c 1 3
 for name in vm/swappiness fs/file-max fs/nr_open; do
   mkdir -p "values/${name%/*}"; cat "/proc/sys/$name" >"values/$name"
   mount --bind "values/$name" "root/proc/sys/$name"

@@ -27,6 +27,18 @@ class Machine:
         shutil.copytree("/etc", self.root / "etc", symlinks=True, ignore=lambda d, names: [n for n in names if not (p := Path(d, n)).is_symlink() and not p.is_file() and not p.is_dir()])
         subprocess.run(["cp", "-a", self.root / "etc", self.before], check=True)
 
+    def serve_with_nginx(self):
+        """Debian's nginx and php-fpm are installed on it: their files are in the copy of /etc. The version of PHP."""
+        program = rig.fpm_program()
+        for path in (program, "/usr/sbin/nginx"):
+            self.write(str(path).lstrip("/"), "")
+        return program.name.removeprefix("php-fpm")
+
+    def inside(self, command):
+        """Runs a program of this machine with the folder's /etc/php and /etc/nginx: the finished process."""
+        binds = " && ".join(f"mount --bind {self.root}/etc/{name} /etc/{name}" for name in ("php", "nginx"))
+        return subprocess.run(["unshare", "--mount", "sh", "-c", f'{binds} && exec "$@"', "sh", *command], capture_output=True, text=True, timeout=60)
+
     def write(self, path, text):
         """A file below the root."""
         path = self.root / path

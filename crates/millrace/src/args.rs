@@ -319,6 +319,10 @@ pub struct TuneArgs {
     /// What the machine is for
     #[arg(long = "for", value_name = "WHAT", default_value = "wordpress", value_parser = ["wordpress", "shop"])]
     pub purpose: String,
+    /// What serves the sites: millrace, or nginx or another server with php-fpm [default: millrace if it has a configuration here
+    /// or runs, else nginx if php-fpm is installed]
+    #[arg(long, value_name = "SERVER", value_parser = ["millrace", "nginx"])]
+    pub server: Option<String>,
     /// Leave a setting as it is, such as net.core.somaxconn; may be repeated
     #[arg(long, value_name = "SETTING")]
     pub without: Vec<String>,
@@ -510,6 +514,7 @@ mod tests {
             &["--apply", "--confirm", "99999999999999999999h"],
             &["--memory", "100%"],
             &["--for", "x"],
+            &["--server", "apache"],
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }

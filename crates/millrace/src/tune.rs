@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millrace_care::tune::proposal::{Proposal, Wish};
 use millrace_care::tune::root::Root;
-use millrace_care::tune::{Purpose, Refusal, journal, report, trial};
+use millrace_care::tune::{Purpose, Refusal, Server, journal, report, trial};
 use millrace_settings::{Plan, Source};
 use serde_json::{Value, json};
 
@@ -131,6 +131,7 @@ pub fn wish(args: &TuneArgs, root: &Root) -> Result<Wish, Failure> {
     let has_plan = root.is_live() && source.config_file().is_some();
     let plan = has_plan.then(|| load(&source)).transpose()?.map(|(plan, _)| plan);
     let running = |path| if root.is_live() { running(args, path) } else { None };
+    let status = running("/status.json");
     let mut known = plan.as_ref().map(known).unwrap_or_default();
     known.extend(running("/php.json").as_ref().map(php_settings).unwrap_or_default());
     Ok(Wish {
@@ -138,10 +139,27 @@ pub fn wish(args: &TuneArgs, root: &Root) -> Result<Wish, Failure> {
         percent: args.memory,
         purpose: if args.purpose == "shop" { Purpose::Shop } else { Purpose::Wordpress },
         without: args.without.clone(),
+        server: server(args, root, plan.is_some() || status.is_some()),
+        fastcgi: plan.as_ref().is_some_and(has_fastcgi),
         hosts: plan.as_ref().map_or(1, |plan| plan.server.memory_shares.hosts),
-        worker: running("/status.json").as_ref().and_then(measured),
+        worker: status.as_ref().and_then(measured),
         known,
     })
+}
+
+/// What serves the sites, if that is asked for, or if Millrace is there.
+fn server(args: &TuneArgs, root: &Root, is_here: bool) -> Option<Server> {
+    match args.server.as_deref() {
+        Some("millrace") => Some(Server::Millrace),
+        Some(_) => Some(Server::Nginx),
+        None => (is_here || root.has("etc/millrace/millrace.toml")).then_some(Server::Millrace),
+    }
+}
+
+/// Whether php-fpm runs the PHP of all sites.
+fn has_fastcgi(plan: &Plan) -> bool {
+    let mut all = plan.sites.iter().filter_map(|site| site.php.as_ref()).peekable();
+    all.peek().is_some() && all.all(|php| !php.fastcgi.is_empty())
 }
 
 /// What the running server says at a path of its admin address.
@@ -216,6 +234,18 @@ mod tests {
             let failure = tune(&args).expect_err("bad").to_string();
             assert!(failure.contains(why), "{failure}");
         }
+    }
+
+    #[test]
+    fn which_server() {
+        let root = Root::new("/nonexistent");
+        let asked = |name: Option<&str>, is_here| {
+            let args = TuneArgs { server: name.map(str::to_owned), ..TuneArgs::default() };
+            server(&args, &root, is_here)
+        };
+        assert_eq!((asked(None, false), asked(None, true)), (None, Some(Server::Millrace)));
+        assert_eq!(asked(Some("millrace"), false), Some(Server::Millrace));
+        assert_eq!(asked(Some("nginx"), true), Some(Server::Nginx));
     }
 
     #[test]

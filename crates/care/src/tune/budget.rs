@@ -8,6 +8,8 @@
 //!
 //! Each part is a share of the budget in per mille. What PHP can't use - more workers than the processors can keep busy - goes to the
 //! database, up to half of the memory, and the rest to the kernel's cache of files, which needs no setting.
+//!
+//! Where nginx and php-fpm serve the sites, there are no pages, objects and files of Millrace in memory: PHP has their parts, too.
 
 use super::Purpose;
 
@@ -27,6 +29,8 @@ const WAITING: u64 = 256;
 const QUEUED: u64 = 2_560;
 /// A half-open connection (`request_sock_TCP` in /proc/slabinfo: 304 to 312 bytes).
 const HALF_OPEN: u64 = 320;
+/// A connection of nginx: its pools and its socket in the kernel.
+const NGINX_CONNECTION: u64 = 8 << 10;
 /// A connection of MariaDB 10.11 has 0.18 MB after a join with a sort (measured with 199 of them); while it sorts, it has up to 2 MB more.
 const DATABASE_CONNECTION: u64 = MB / 2;
 
@@ -47,8 +51,12 @@ pub struct Need {
     pub chunked: bool,
     /// Measured private memory of a PHP worker, bytes.
     pub worker: Option<u64>,
-    /// Number of PHP hosts: sites with different PHP settings share neither workers nor opcache.
+    /// Number of PHP hosts: sites with different PHP settings share neither workers nor opcache. Or of pools of php-fpm.
     pub hosts: u64,
+    /// Whether php-fpm runs PHP: all its pools have one opcache.
+    pub fpm: bool,
+    /// Whether Millrace serves the sites; otherwise nginx.
+    pub millrace: bool,
 }
 
 /// The budget, bytes.
@@ -69,8 +77,10 @@ pub struct Budget {
     pub workers: u64,
     /// Memory of one worker.
     pub worker: u64,
-    /// opcache of each PHP host.
+    /// Each opcache.
     pub opcache: u64,
+    /// Number of opcaches.
+    pub opcaches: u64,
     pub hosts: u64,
     /// What the database does with its part.
     pub parts: Option<DatabaseParts>,
@@ -112,8 +122,8 @@ struct Weights {
 }
 
 impl Weights {
-    fn of(purpose: Purpose, has_database: bool) -> Weights {
-        let mut weights = match purpose {
+    fn of(need: &Need) -> Weights {
+        let mut weights = match need.purpose {
             // A third for the database, as on the 2 GB server that serves 10,000 clients a second.
             Purpose::Wordpress => Weights {
                 database: 330,
@@ -135,7 +145,11 @@ impl Weights {
                 sockets: 50,
             },
         };
-        if !has_database {
+        if !need.millrace {
+            weights.php += weights.pages + weights.objects + weights.files;
+            (weights.pages, weights.objects, weights.files) = (0, 0, 0);
+        }
+        if need.database.is_none() {
             weights.php += weights.database / 2;
             weights.database = 0;
         }
@@ -150,7 +164,7 @@ impl Budget {
     /// Not even one PHP worker, or a small database, fits.
     pub fn of(need: Need) -> Result<Budget, TooSmall> {
         let total = need.memory / 100 * need.percent;
-        let weights = Weights::of(need.purpose, need.database.is_some());
+        let weights = Weights::of(&need);
         let share = |weight: u64| total / 1_000 * weight;
         let whole = |bytes: u64| bytes / MB * MB;
         let mut budget = Budget {
@@ -167,6 +181,7 @@ impl Budget {
             workers: 0,
             worker: need.worker.map_or(WORKER, |bytes| bytes.div_ceil(MB) * MB).max(16 * MB),
             opcache: 0,
+            opcaches: if need.fpm { 1 } else { need.hosts.max(1) },
             hosts: need.hosts.max(1),
             parts: None,
         };
@@ -181,28 +196,29 @@ impl Budget {
     /// Opcache and workers in PHP's part; what they leave goes to the database, up to half of the memory.
     fn run_php(&mut self, need: Need) -> Result<(), TooSmall> {
         let hosts = self.hosts;
-        self.opcache = match self.php / hosts / MB {
+        self.opcache = match self.php / self.opcaches / MB {
             0..=127 => 32,
             128..=383 => 64,
             384..=2_047 => 128,
             _ => 256,
         } * MB;
-        let room = self.php.saturating_sub(self.opcache * hosts) / self.worker;
+        let room = self.php.saturating_sub(self.opcache * self.opcaches) / self.worker;
         let useful = (8 * need.cores).max(16).max(hosts);
         self.workers = room.min(useful) / hosts;
         if self.workers == 0 {
-            let least = (self.opcache + self.worker) * hosts / MB;
+            let least = (self.opcache * self.opcaches + self.worker * hosts) / MB;
             return Err(TooSmall {
                 what: format!(
-                    "PHP may have {} MB of the budget of {} MB; {hosts} PHP host{} with one worker need {least} MB",
+                    "PHP may have {} MB of the budget of {} MB; {hosts} {}{} with one worker need {least} MB",
                     self.php / MB,
                     self.total / MB,
+                    if need.fpm { "pool" } else { "PHP host" },
                     if hosts == 1 { "" } else { "s" },
                 ),
                 next: "add memory, raise --memory, put the database on another machine, or let sites share their PHP settings".to_owned(),
             });
         }
-        let used = hosts * (self.opcache + self.workers * self.worker);
+        let used = self.opcaches * self.opcache + hosts * self.workers * self.worker;
         let left = self.php - used;
         self.php = used;
         if need.database.is_some() {
@@ -292,6 +308,21 @@ impl Budget {
         (self.sockets / 8 / HALF_OPEN).min(65_535)
     }
 
+    /// Workers that a pool of php-fpm starts with.
+    pub fn first_workers(&self) -> u64 {
+        self.workers.min(8)
+    }
+
+    /// Workers that wait for requests, at least.
+    pub fn spare_workers(&self) -> u64 {
+        (self.first_workers() / 2).max(1)
+    }
+
+    /// Connections of each process of nginx, one process per core; those to php-fpm count, too.
+    pub fn nginx_connections(&self, cores: u64) -> u64 {
+        (self.connections / NGINX_CONNECTION / cores).clamp(1_024, 65_535)
+    }
+
     /// File descriptors of the server: connections, files, PHP.
     pub fn descriptors(&self) -> u64 {
         (self.connections / CONNECTION + 20_000).clamp(65_536, 2_000_000)
@@ -337,6 +368,8 @@ mod tests {
             chunked: false,
             worker: None,
             hosts: 1,
+            fpm: false,
+            millrace: true,
         }
     }
 
@@ -348,16 +381,18 @@ mod tests {
             budget.total + budget.headroom() == need.memory
                 && budget.total <= need.memory / 100 * need.percent
         );
-        assert!(budget.hosts * (budget.opcache + budget.workers * budget.worker) <= budget.php, "{budget:?}");
+        let php = budget.opcaches * budget.opcache + budget.hosts * budget.workers * budget.worker;
+        assert!(php <= budget.php, "{budget:?}");
+        let (spare, first) = (budget.spare_workers(), budget.first_workers());
+        assert!(spare >= 1 && spare <= first && first <= budget.workers, "{budget:?}");
         assert!(budget.parts.map_or(0, |parts| parts.sum()) <= budget.database, "{budget:?}");
         let kernel = budget.tracked() * TRACKED
             + budget.waiting() * WAITING
             + budget.queued() * QUEUED
             + budget.half_open() * HALF_OPEN;
         assert!(kernel <= budget.sockets, "{budget:?}");
-        assert!(
-            budget.workers >= 1 && budget.pages >= MB && budget.objects >= MB && budget.connections >= MB
-        );
+        let has_caches = budget.pages >= MB && budget.objects >= MB;
+        assert!(budget.workers >= 1 && has_caches == need.millrace && budget.connections >= MB);
     }
 
     #[test]
@@ -370,9 +405,14 @@ mod tests {
             for cores in 1..=128 {
                 for purpose in [Purpose::Wordpress, Purpose::Shop] {
                     for database in [None, Some(64 * MB)] {
-                        let need = Need { purpose, database, chunked: cores % 2 == 0, ..need(memory, cores) };
-                        let budget = Budget::of(need).unwrap_or_else(|why| panic!("{need:?}: {why:?}"));
-                        check(need, &budget);
+                        for millrace in [true, false] {
+                            let need = need(memory, cores);
+                            let fpm = !millrace;
+                            let need =
+                                Need { purpose, database, chunked: cores % 2 == 0, fpm, millrace, ..need };
+                            let budget = Budget::of(need).unwrap_or_else(|why| panic!("{need:?}: {why:?}"));
+                            check(need, &budget);
+                        }
                     }
                 }
             }
@@ -410,6 +450,13 @@ mod tests {
         let parts = small.parts.expect("a database");
         assert_eq!((parts.connections, parts.key_buffer, parts.temporary), (64, 16 * MB, 34 * MB));
         assert_eq!((parts.pool, small.opcache, small.workers), (319 * MB, 128 * MB, 6));
+        // nginx: PHP has the memory of Millrace's caches, for 8 workers per core or 16; the rest is the database's.
+        let nginx = Need { fpm: true, millrace: false, ..need(2 * GB, 2) };
+        let pools = Budget::of(Need { hosts: 3, ..nginx }).expect("fits");
+        let nginx = Budget::of(nginx).expect("fits");
+        assert_eq!((nginx.workers, nginx.first_workers(), nginx.spare_workers()), (10, 8, 4));
+        assert_eq!((nginx.opcache, nginx.pages, nginx.nginx_connections(2)), (128 * MB, 0, 6_848));
+        assert_eq!((pools.workers, pools.opcaches), (3, 1));
         let large = Budget::of(Need { purpose: Purpose::Shop, ..need(512 * GB, 128) }).expect("fits");
         let parts = large.parts.expect("a database");
         assert_eq!((large.workers, large.descriptors()), (1_024, 2_000_000));

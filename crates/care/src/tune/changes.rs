@@ -67,7 +67,7 @@ pub fn changes(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec
             .collect();
         changes.push(Change { why, settings });
     }
-    for layer in [Layer::Database, Layer::Limits, Layer::Kernel] {
+    for layer in [Layer::Database, Layer::Fpm, Layer::Php, Layer::Nginx, Layer::Limits, Layer::Kernel] {
         let settings = left.extract_if(.., |(of, _)| *of == layer).map(|(_, setting)| setting).collect();
         changes.push(Change { why: layer.name(), settings });
     }
@@ -101,7 +101,7 @@ impl Wish {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proposal::tests::{tree, wish};
+    use super::super::proposal::tests::{tree, web_tree, wish};
     use super::*;
     use crate::checks;
 
@@ -141,6 +141,22 @@ mod tests {
         assert_eq!(kernel[0].settings[0].now.as_deref(), Some("60"));
         assert_eq!(shown(&kernel)[1].0, "kernel");
         assert_eq!(kernel.len(), 2);
+    }
+
+    #[test]
+    fn nginx_and_php_fpm_are_changes() {
+        let tree = web_tree(&[]);
+        let proposal = Proposal::of(&wish(&tree)).expect("computed");
+        let all = changes(&proposal, &[], false);
+        let all = shown(&all);
+        let layers: Vec<&str> = all.iter().map(|(why, _)| *why).collect();
+        assert_eq!(layers, ["database", "php-fpm", "php", "nginx", "kernel"]);
+        // Without a measured process, Debian's 5 fit twice; what only its owner can write is in no change.
+        assert!(all[1].1.contains(&"pm.max_children") && all[3].1.contains(&"open_file_cache"));
+        assert!(!all[3].1.contains(&"worker_connections"));
+        let only = Proposal::of(&wish(&tree).only(&all[1].1)).expect("computed");
+        let paths: Vec<&str> = only.files.iter().map(|file| &*file.path).collect();
+        assert_eq!(paths, ["etc/php/8.2/fpm/pool.d/zz-millrace.conf"]);
     }
 
     #[test]

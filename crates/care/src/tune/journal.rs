@@ -1,7 +1,7 @@
 //! Applying and taking back. The journal says what will be changed, and is on disk before the first change.
 //!
 //! ```text
-//!  apply:  journal -> files (new ones, each written beside its place and renamed) -> values of the kernel
+//!  apply:  journal -> files (new ones, each written beside its place and renamed) -> nginx and php-fpm test them -> values of the kernel
 //!  undo:   values of the kernel -> files deleted -> folders that we made -> journal deleted
 //! ```
 //!
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::proposal::Proposal;
 use super::root::Root;
 use super::table::Layer;
-use super::{Refusal, STATE};
+use super::{Refusal, STATE, accept};
 
 const FILE: &str = "journal.json";
 
@@ -101,7 +101,7 @@ impl Journal {
         journal.map(Some).ok_or_else(|| {
             Refusal::new(
                 format!("{} is damaged", path.display()),
-                "it lists our files: delete those named 60-millrace, then the journal, and restart the machine",
+                "it lists our files: delete those with millrace in their names, then the journal, and restart the machine",
             )
         })
     }
@@ -220,7 +220,7 @@ pub fn apply(
         }
     }
     journal.write(root)?;
-    let changed = guard().and_then(|()| write_files(root, &journal));
+    let changed = guard().and_then(|()| write_files(root, &journal)).and_then(|()| accept::check(proposal));
     match changed {
         Err(why) => {
             take_back(root, &journal)?;
@@ -404,7 +404,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::proposal::tests::{tree, tree_of, wish};
+    use super::super::proposal::tests::{tree, tree_of, web_tree, wish};
     use super::*;
     use crate::testing::Tree;
 
@@ -483,8 +483,8 @@ pub(super) mod tests {
     #[test]
     fn stopped_after_each_step() {
         // As a kill would leave it: the journal is there, and so many of the steps after it.
-        for steps in 0..8 {
-            let tree = tree();
+        for steps in 0..14 {
+            let tree = web_tree(&[]);
             let before = etc(&tree);
             let root = Root::new(tree.root());
             let _ = fs::create_dir_all(tree.root().join(STATE));

@@ -5,7 +5,10 @@ use std::process::Command;
 
 use super::Refusal;
 use super::budget::MB;
+use super::fpm::Fpm;
+use super::nginx::{Block, Nginx};
 use super::root::Root;
+use super::table::{Layer, Row, rows};
 use crate::look::hardware;
 
 /// Memory of MariaDB without caches and connections: 10.11 has 48 MB with a buffer pool that is hardly used (measured).
@@ -32,6 +35,10 @@ pub struct Machine {
     pub has_systemd: bool,
     /// The database, or why there is none.
     pub database: Result<Database, String>,
+    /// php-fpm, or why there is none.
+    pub fpm: Result<Fpm, String>,
+    /// nginx, or why there is none.
+    pub nginx: Result<Nginx, String>,
 }
 
 /// Which database.
@@ -88,15 +95,25 @@ impl Machine {
             container: container(root),
             has_systemd: root.has("usr/lib/systemd/systemd") || root.has("lib/systemd/systemd"),
             database: database(root),
+            fpm: Fpm::look(root),
+            nginx: Nginx::look(root),
             root: root.clone(),
         })
     }
 
-    /// The values in force, by the names of rows: of the kernel, and those with which the database would start.
+    /// The values in force, by the names of rows: of the kernel, and those with which the database, php-fpm and nginx would start.
     pub fn values_now(&self) -> BTreeMap<String, String> {
         let mut values = if self.root.is_live() { database_values(&self.database) } else { BTreeMap::new() };
-        let names = super::table::rows().filter(|row| row.layer == super::table::Layer::Kernel);
-        values.extend(names.filter_map(|row| Some((row.name.to_owned(), self.kernel_value(row.name)?))));
+        let of = |row: &Row| match row.layer {
+            Layer::Kernel => self.kernel_value(row.name),
+            Layer::Fpm => self.fpm.as_ref().ok()?.value(row.name),
+            Layer::Nginx => {
+                let now = self.nginx.as_ref().ok()?.value(block(row.name), row.name);
+                now.or_else(|| nginx_default(row.name)).map(str::to_owned)
+            }
+            _ => None,
+        };
+        values.extend(rows().filter_map(|row| Some((row.name.to_owned(), of(row)?))));
         values
     }
 
@@ -133,6 +150,29 @@ impl Database {
     pub fn unit(&self) -> &'static str {
         if self.kind == Kind::Mariadb { "mariadb" } else { "mysql" }
     }
+}
+
+/// The block of nginx's configuration in which a row belongs.
+pub fn block(name: &str) -> Block {
+    match name {
+        "worker_rlimit_nofile" => Block::Main,
+        "worker_connections" => Block::Events,
+        _ => Block::Http,
+    }
+}
+
+/// nginx's value where its configuration says nothing (nginx.org/en/docs/dirindex.html).
+pub fn nginx_default(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "worker_connections" => "512",
+        "keepalive_requests" => "1000",
+        "open_file_cache" | "open_file_cache_errors" | "reset_timedout_connection" | "gzip_vary" => "off",
+        "open_file_cache_valid" => "60s",
+        "gzip_types" => "text/html",
+        "gzip_min_length" => "20",
+        "client_max_body_size" => "1m",
+        _ => return None,
+    })
 }
 
 /// What says that this is a container, as systemd-detect-virt finds out.

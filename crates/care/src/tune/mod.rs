@@ -1,15 +1,17 @@
 //! The tuner: settings for this machine within one memory budget, each with its reason; written to files of its own, and taken back.
 //!
 //! ```text
-//!  machine.rs  what the machine is: memory, processors, kernel, database, container or not
+//!  machine.rs  what the machine is: memory, processors, kernel, database, container or not      fpm.rs, nginx.rs  their files
 //!      |
 //!  budget.rs   one sum of memory
 //!      |
 //!  table.rs    a setting is a row: layer, rule, reason, source      retired.rs  rows of the sources that need no setting any more
+//!      |       table/   those of nginx and php-fpm
 //!      |
 //!  proposal.rs each row's value now and then; the texts of our files      others.rs  files of others that would win over ours
 //!      |
 //!  journal.rs  written first; applies and takes back, killed at any moment      trial.rs  takes back unconfirmed settings
+//!      |       accept.rs  nginx and php-fpm read what was written, or all is taken back
 //!      |
 //!  report.rs   text, JSON, unified diff, the reference page
 //!
@@ -19,10 +21,13 @@
 //! A journal below [`STATE`] lists everything before it is changed. Files are only ever new ones, with names of ours, so that taking back
 //! means deleting them, and writing the kernel's old values.
 
+mod accept;
 pub mod budget;
 pub mod changes;
+pub mod fpm;
 pub mod journal;
 pub mod machine;
+pub mod nginx;
 mod others;
 pub mod proposal;
 pub mod report;
@@ -43,6 +48,15 @@ pub enum Purpose {
     Wordpress,
     /// WooCommerce: carts, orders, more writes.
     Shop,
+}
+
+/// What serves the sites of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Millrace.
+    Millrace,
+    /// nginx, or another server, with php-fpm.
+    Nginx,
 }
 
 /// Why the tuner does not do what it was asked.

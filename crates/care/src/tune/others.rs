@@ -1,5 +1,6 @@
 //! Files of other tools that are read after ours, and say otherwise.
 
+use super::fpm::{self, Line};
 use super::root::Root;
 use super::table::{Layer, Row};
 
@@ -19,6 +20,8 @@ pub fn conflicts(root: &Root, ours: &[(&str, &'static Row, &str)]) -> Vec<Other>
     let mut found = Vec::new();
     let mut layers: Vec<(Layer, &str)> = ours.iter().map(|(path, row, _)| (row.layer, *path)).collect();
     layers.dedup();
+    // Where nginx has a directive already, our file does not have it.
+    layers.retain(|(layer, _)| *layer != Layer::Nginx);
     for (layer, path) in layers {
         for (file, text) in later(root, layer, path) {
             for (key, value) in assignments(&text, layer) {
@@ -55,7 +58,11 @@ fn later(root: &Root, layer: Layer, own: &str) -> Vec<(String, String)> {
         }
         _ => vec![folder],
     };
-    let end = if layer == Layer::Database { ".cnf" } else { ".conf" };
+    let end = match layer {
+        Layer::Database => ".cnf",
+        Layer::Php => ".ini",
+        _ => ".conf",
+    };
     let mut seen: Vec<String> = Vec::new();
     let mut files = Vec::new();
     for (at, folder) in folders.iter().enumerate() {
@@ -80,11 +87,27 @@ fn later(root: &Root, layer: Layer, own: &str) -> Vec<(String, String)> {
             Some((path.to_owned(), after))
         }));
     }
+    if layer == Layer::Fpm {
+        let main = format!("{}/php-fpm.conf", folder.rsplit_once('/').map_or("", |(parent, _)| parent));
+        texts.extend(root.read(&main).ok().map(|text| (main, fpm::after_includes(&text))));
+    }
     texts
 }
 
-/// The assignments that count: of option files those of the server's sections.
+/// The assignments that count: of option files those of the server's sections, of php-fpm those of pools.
 fn assignments(text: &str, layer: Layer) -> Vec<(String, String)> {
+    if matches!(layer, Layer::Fpm | Layer::Php) {
+        let mut is_global = false;
+        let of = |line| match Line::of(line) {
+            Line::Section(name) => {
+                is_global = name == "global";
+                None
+            }
+            Line::Setting(name, value) if !is_global => Some((name.to_owned(), value.to_owned())),
+            _ => None,
+        };
+        return text.lines().filter_map(of).collect();
+    }
     let mut is_server = layer != Layer::Database;
     let mut all = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -119,7 +142,7 @@ fn named(name: &str, layer: Layer) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::proposal::Proposal;
-    use super::super::proposal::tests::{tree, wish};
+    use super::super::proposal::tests::{tree, web_tree, wish};
 
     fn said(path: &str, text: &str) -> String {
         let tree = tree();
@@ -142,6 +165,37 @@ mod tests {
         ] {
             let why = said(path, text);
             assert!(why.contains(&format!("/{path} sets ")) && why.contains("--without "), "{path}: {why}");
+        }
+    }
+
+    #[test]
+    fn later_files_of_php_fpm() {
+        let said = |path: &str, text: &str| {
+            let tree = web_tree(&[(path, text)]);
+            let proposal = Proposal::of(&wish(&tree)).expect("computed");
+            proposal.check_others().err().map(|why| why.to_string()).unwrap_or_default()
+        };
+        for (path, text) in [
+            ("etc/php/8.2/fpm/pool.d/zzz.conf", "[www]\npm.max_children = 3\n"),
+            ("etc/php/8.2/fpm/php-fpm.conf", "include=/etc/php/8.2/fpm/pool.d/*.conf\n[www]\npm = static\n"),
+            ("etc/php/8.2/fpm/conf.d/99-mine.ini", "opcache.memory_consumption=\"64\"\n"),
+        ] {
+            let why = said(path, text);
+            assert!(why.contains(&format!("/{path} sets ")) && why.contains("--without "), "{path}: {why}");
+        }
+        for (path, text) in [
+            (
+                "etc/php/8.2/fpm/pool.d/zzz.conf",
+                "[www]\n;pm = static\nlisten.backlog = 65535\n[global]\npm = x\n",
+            ),
+            (
+                "etc/php/8.2/fpm/php-fpm.conf",
+                "[www]\npm = static\n[global]\ninclude=/etc/php/8.2/fpm/pool.d/*.conf\n",
+            ),
+            ("etc/php/8.2/fpm/conf.d/20-mine.ini", "opcache.memory_consumption=64\n"),
+            ("etc/php/8.2/fpm/conf.d/99-mine.ini", "[opcache]\nopcache.memory_consumption = 128 ; MB\n"),
+        ] {
+            assert_eq!(said(path, text), "", "{path}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::Server;
 use super::budget::MB;
 use super::journal::{Done, KernelValue};
 use super::proposal::{OwnFile, Place, Proposal, Proposed, Then};
@@ -50,6 +51,14 @@ fn write_machine(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
         Ok(database) => writeln!(out, "database  {}", database.name())?,
         Err(why) => writeln!(out, "database  {why}")?,
     }
+    if proposal.server == Server::Nginx {
+        let nginx = machine.nginx.as_ref().map_or("another server", |_| "nginx");
+        writeln!(out, "server    {nginx}; --server millrace computes for Millrace")?;
+    }
+    if let (true, Ok(fpm)) = (proposal.fpm, &machine.fpm) {
+        let (count, plural) = (fpm.pools.len(), if fpm.pools.len() == 1 { "" } else { "s" });
+        writeln!(out, "php-fpm   PHP {} with {count} pool{plural}", fpm.version)?;
+    }
     if let Some(sign) = &machine.container {
         writeln!(
             out,
@@ -62,7 +71,7 @@ fn write_machine(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
 fn write_budget(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
     let budget = &proposal.budget;
     writeln!(out, "\nbudget    {} % of {} MB", proposal.percent, budget.memory / MB)?;
-    for (name, bytes) in budget.parts() {
+    for (name, bytes) in budget.parts().into_iter().filter(|(_, bytes)| *bytes > 0) {
         writeln!(out, "  {name:<15} {:>8.1} MB", bytes as f64 / MB as f64)?;
     }
     writeln!(out, "  {:<15} {:>8.1} MB", "sum", budget.total as f64 / MB as f64)?;
@@ -157,6 +166,8 @@ pub fn json(proposal: &Proposal) -> Value {
         "machine": {
             "memory": machine.memory, "memory_from": machine.memory_from, "cores": machine.cores, "kernel": machine.kernel,
             "container": machine.container, "systemd": machine.has_systemd,
+            "server": match proposal.server { Server::Millrace => "millrace", Server::Nginx => "nginx" },
+            "php_fpm": machine.fpm.as_ref().ok().filter(|_| proposal.fpm).map(|fpm| &fpm.version),
             "database": machine.database.as_ref().ok().map(super::machine::Database::name),
         },
         "budget": {
@@ -164,7 +175,7 @@ pub fn json(proposal: &Proposal) -> Value {
         },
         "rows": proposal.rows.iter().map(row).collect::<Value>(),
         "files": proposal.files.iter().map(|file| json!({"path": format!("/{}", file.path), "text": file.text})).collect::<Value>(),
-        "configuration": proposal.configuration(),
+        "configuration": proposal.configuration(), "by_hand": proposal.by_hand(),
     })
 }
 
@@ -200,27 +211,42 @@ pub fn applied(proposal: &Proposal, done: &Done) -> String {
         }
         if let (true, Ok(database)) = (has(Layer::Database), &machine.database) {
             let unit = database.unit();
-            todo.push(match machine.has_systemd {
-                true => format!("{}: systemctl restart {unit}", database.name()),
-                false => format!("{}: restart it", database.name()),
-            });
+            todo.push(restart(machine.has_systemd, &database.name(), unit));
+        }
+        if let (true, Ok(fpm)) = (has(Layer::Fpm) || has(Layer::Php), &machine.fpm) {
+            todo.push(restart(machine.has_systemd, "php-fpm", &fpm.unit()));
+        }
+        if has(Layer::Nginx) {
+            todo.push("nginx: nginx -s reload".to_owned());
         }
     }
-    todo.push("PHP and Millrace: put these lines into the configuration, then `millrace reload`:".to_owned());
+    todo.extend(proposal.by_hand());
+    let lines = proposal.configuration();
+    if !lines.is_empty() {
+        todo.push(
+            "PHP and Millrace: put these lines into the configuration, then `millrace reload`:".to_owned(),
+        );
+    }
     for (at, line) in todo.iter().enumerate() {
         let _ = writeln!(out, "{:<10} {line}", if at == 0 { "to do" } else { "" });
     }
     let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
-    out.push('\n');
-    out.extend(proposal.configuration().lines().map(indent));
+    if !lines.is_empty() {
+        out.push('\n');
+    }
+    out.extend(lines.lines().map(indent));
     out
+}
+
+fn restart(has_systemd: bool, name: &str, unit: &str) -> String {
+    if has_systemd { format!("{name}: systemctl restart {unit}") } else { format!("{name}: restart it") }
 }
 
 /// What taking back has done.
 pub fn undone(done: &Done) -> String {
     let mut out = written("deleted", &done.files);
     out.push_str(&in_force("put back", &done.kernel));
-    out.push_str("to do      restart the database and Millrace, if they run with these settings; take your lines out of Millrace's configuration\n");
+    out.push_str("to do      restart what runs with these settings: the database, php-fpm, nginx, Millrace; take your lines out of Millrace's configuration\n");
     out
 }
 
@@ -314,7 +340,7 @@ pub fn page() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proposal::tests::{tree, wish};
+    use super::super::proposal::tests::{tree, web_tree, wish};
     use super::*;
 
     #[test]
@@ -333,6 +359,21 @@ mod tests {
         ] {
             assert!(short.contains(line), "{line:?} is not in {short}");
         }
+        let tree = web_tree(&[]);
+        let nginx = Proposal::of(&wish(&tree)).expect("computed");
+        let all = text(&nginx, false);
+        for line in [
+            "server    nginx; --server millrace computes for Millrace\nphp-fpm   PHP 8.2 with 1 pool\n",
+            "\nphp-fpm: /etc/php/8.2/fpm/pool.d/zz-millrace.conf\n  pm = dynamic (as now)\n",
+            "  pm.max_children = 10 (now 5)\n",
+            "\nnginx: by hand: /etc/nginx/nginx.conf, line 3: `worker_connections 6848;` instead of `worker_connections 768;`",
+            "\nnginx: /etc/nginx/conf.d/60-millrace.conf\n  open_file_cache = max=10000 inactive=30s (now off)\n",
+        ] {
+            assert!(all.contains(line), "{line:?} is not in {all}");
+        }
+        assert!(!all.contains("page cache ") && !all.contains("millrace: in"), "{all}");
+        let done = applied(&nginx, &Done::default());
+        assert!(done.contains("worker_connections = 6848, by hand: ") && !done.contains("[php"), "{done}");
         let long = text(&proposal, true);
         assert!(long.contains("  fs.file-max: as it is (9223372036854775807 is there already"), "{long}");
         assert!(long.contains("      source: WordPress for 10,000 clients/s on 2 GB (64); LAMP"), "{long}");

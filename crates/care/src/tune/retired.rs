@@ -12,26 +12,37 @@ pub const RETIRED: &[(&str, &str)] = &[
     ),
     (
         "body limit 50 MB; post_max_size 64M, upload_max_filesize 50M",
-        "`http.body_bytes` is 64 MB, and PHP's two limits follow it",
+        "`http.body_bytes` is 64 MB, and PHP's two limits follow it; rows above set them for php-fpm and nginx",
     ),
     (
         "gzip of text types from 1,100 bytes",
-        "default (`files.compress_from`); pages are compressed once, when they are cached",
+        "default (`files.compress_from`); pages are compressed once, when they are cached; rows above set it for nginx",
     ),
     (
         "cache of open files: 10,000, revalidated after 30 s, errors too",
-        "default (`files.cache_entries`, `files.revalidate` 1 s); a missing file costs one look and hides no new file",
+        "default (`files.cache_entries`, `files.revalidate` 1 s); a missing file costs one look and hides no new file; rows above set it for nginx",
     ),
-    ("long expiry for images, fonts, css and js", "default (`files.expires`)"),
+    (
+        "long expiry for images, fonts, css and js",
+        "default (`files.expires`); nginx needs it in the block of each site",
+    ),
     (
         "page cache and microcache: bypass, keys, 30 s, stale while updating and on error",
-        "the application's profile and `cache.*`; see cache.md",
+        "the application's profile and `cache.*`; see cache.md. For nginx it would change what visitors see, and belongs into the block of each site",
     ),
     (
         "PHP pool: 8 at start, recycled after 500 requests, idle ones ended after 10 s",
-        "defaults: one worker per core at start, more in milliseconds; recycled after 10,000 requests or beyond `php.worker_memory`; ended after 60 s",
+        "defaults: one worker per core at start, more in milliseconds; recycled after 10,000 requests or beyond `php.worker_memory`; ended after 60 s. Rows above set it for php-fpm, whose processes stay, because the budget has their memory",
     ),
     ("realpath cache", "4096K is PHP's default; the doctor reports smaller ones (php-realpath)"),
+    (
+        "times of scripts (opcache.validate_timestamps, opcache.revalidate_freq)",
+        "PHP looks at a script's time every 2 s; less often, an update would run together with the old scripts",
+    ),
+    (
+        "connections that stay open between nginx and php-fpm",
+        "belong into the `upstream` of each site; each would hold a process of php-fpm while nothing is asked",
+    ),
     (
         "APCu and memcached",
         "`object_cache.memory` above; `millrace object-cache enable` makes WordPress use it",

@@ -68,6 +68,17 @@ impl Root {
         names
     }
 
+    /// Files of a path that may have a `*` in its last part, sorted.
+    pub fn matching(&self, pattern: &str) -> Vec<String> {
+        let pattern = pattern.trim_start_matches('/');
+        if !pattern.contains('*') {
+            return vec![pattern.to_owned()];
+        }
+        let folder = pattern.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let paths = self.names(folder).into_iter().map(|name| format!("{folder}/{name}"));
+        paths.filter(|path| super::nginx::matching(pattern, path)).collect()
+    }
+
     fn open(&self, path: &str, how: OFlags) -> io::Result<rustix::fd::OwnedFd> {
         let path = path.trim_start_matches('/');
         if self.is_live() {
@@ -93,6 +104,11 @@ mod tests {
         assert_eq!(root.read("/etc/a").ok().as_deref(), Some("inside"));
         assert!(root.place("etc/new/deep").is_ok() && root.place("etc/sysctl.d/x").is_err());
         assert_eq!(root.names("etc"), ["a", "b", "sysctl.d"]);
+        assert_eq!(root.matching("/etc/*"), ["etc/a", "etc/b", "etc/sysctl.d"]);
+        assert_eq!(
+            (root.matching("etc/s*.d"), root.matching("x/*")),
+            (vec!["etc/sysctl.d".to_owned()], vec![])
+        );
         assert!(root.has("var/x") && !root.has("var/y") && root.names("none").is_empty());
     }
 }

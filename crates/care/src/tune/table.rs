@@ -1,8 +1,11 @@
 //! The settings: a row each, with its rule, its reason and where it comes from.
 
-use super::Purpose;
+mod fpm;
+mod nginx;
+
 use super::budget::{Budget, DatabaseParts, MB};
 use super::machine::{Database, Kind, Machine};
+use super::{Purpose, Server};
 
 /// WordPress for 10,000 clients a second on a server with 2 cores and 2 GB (nginx, PHP 7, MySQL, WP Super Cache).
 const VPS: &str = "WordPress for 10,000 clients/s on 2 GB";
@@ -20,8 +23,12 @@ pub enum Layer {
     Limits,
     /// MariaDB or MySQL.
     Database,
-    /// php.ini values, in `[php.ini]` of the configuration.
+    /// Pools of php-fpm.
+    Fpm,
+    /// php.ini values: in `[php.ini]` of Millrace's configuration, or of php-fpm.
     Php,
+    /// nginx.
+    Nginx,
     /// Millrace's configuration.
     Millrace,
 }
@@ -33,7 +40,9 @@ impl Layer {
             Layer::Kernel => "kernel",
             Layer::Limits => "limits",
             Layer::Database => "database",
+            Layer::Fpm => "php-fpm",
             Layer::Php => "php",
+            Layer::Nginx => "nginx",
             Layer::Millrace => "millrace",
         }
     }
@@ -72,6 +81,12 @@ pub struct Case<'a> {
     pub budget: &'a Budget,
     /// What it is for.
     pub purpose: Purpose,
+    /// What serves the sites.
+    pub server: Server,
+    /// Whether php-fpm runs PHP.
+    pub fpm: bool,
+    /// Names of rows that the user leaves out.
+    pub without: &'a [String],
 }
 
 /// A rule's answer.
@@ -119,6 +134,11 @@ impl Case<'_> {
         if self.budget.memory >= 4 << 30 { 16 * MB } else { 4 * MB }
     }
 
+    /// Memory for workers, bytes.
+    fn worker_room(&self) -> u64 {
+        self.budget.php - self.budget.opcache * self.budget.opcaches
+    }
+
     fn memory(&self) -> String {
         format!("{} MB of memory", self.budget.memory / MB)
     }
@@ -138,9 +158,12 @@ macro_rules! row {
     };
 }
 
+use row;
+
 /// All rows.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    KERNEL.iter().chain(LIMITS).chain(DATABASE).chain(PHP).chain(MILLRACE)
+    let all = [KERNEL, LIMITS, DATABASE, fpm::ROWS, PHP, nginx::ROWS, MILLRACE];
+    all.into_iter().flatten()
 }
 
 const KERNEL: &[Row] = &[
@@ -428,7 +451,7 @@ const DATABASE: &[Row] = &[
             false => set(0, format!("{} cores would wait for its one lock", case.machine.cores)),
         }),
         "0; MySQL 8 has none. The sources have 128M and 32M",
-        "Each write to a table empties it under one lock; Millrace's page cache and object cache do its work.",
+        "Each write to a table empties it under one lock; caches of pages and objects do its work better.",
         &[VPS, LAMP]
     ),
     row!(
@@ -484,7 +507,7 @@ const PHP: &[Row] = &[
         false,
         |case| set(
             case.budget.opcache / MB,
-            format!("{} MB for PHP, {} PHP host(s)", case.budget.php / MB, case.budget.hosts)
+            format!("{} MB for PHP, {} opcache(s)", case.budget.php / MB, case.budget.opcaches)
         ),
         "32, 64, 128 or 256 MB, by PHP's part of the budget",
         "All compiled scripts of a site fit; shared by all its workers.",
@@ -526,7 +549,32 @@ const PHP: &[Row] = &[
         "A script that grows without end is stopped.",
         &[VPS]
     ),
+    row!(
+        Php,
+        "post_max_size",
+        true,
+        |case| uploads(case, "64M"),
+        "64M, for php-fpm; Millrace sets it from `http.body_bytes`",
+        "Forms with images and videos are not refused.",
+        &[VPS]
+    ),
+    row!(
+        Php,
+        "upload_max_filesize",
+        true,
+        |case| uploads(case, "50M"),
+        "50M, for php-fpm; Millrace sets it from `http.body_bytes`",
+        "Images and videos are not refused.",
+        &[VPS]
+    ),
 ];
+
+fn uploads(case: &Case<'_>, value: &str) -> Value {
+    match case.fpm {
+        true => set(value, "the rest of a form needs little"),
+        false => nothing("Millrace sets it from http.body_bytes"),
+    }
+}
 
 const MILLRACE: &[Row] = &[
     row!(
@@ -537,7 +585,7 @@ const MILLRACE: &[Row] = &[
             case.budget.workers,
             format!(
                 "{} MB for PHP without opcache, {} MB each, {} cores",
-                (case.budget.php - case.budget.opcache * case.budget.hosts) / MB,
+                case.worker_room() / MB,
                 case.budget.worker / MB,
                 case.machine.cores
             )

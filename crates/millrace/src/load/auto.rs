@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use millrace_care::checks::Examination;
-use millrace_care::tune::Refusal;
 use millrace_care::tune::changes::{Change, changes};
 use millrace_care::tune::journal::{self, Journal};
 use millrace_care::tune::proposal::{Proposal, Wish};
 use millrace_care::tune::root::Root;
+use millrace_care::tune::{Refusal, Server};
 use millrace_load::engine::{self, Control};
 use millrace_load::output::document::{JsonChange, JsonFinding, JsonSetting, Method};
 use millrace_load::plan::{Curve, Plan, Segment};
@@ -31,8 +31,12 @@ use crate::tune;
 
 /// How long a server may take until it answers again after its restart.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After a restart caches are empty: this share of a round passes before it begins.
+/// After a restart caches are empty, and processes are few: parts of a round with this share of its time pass before it begins, ...
 const WARM_UP: u32 = 3;
+/// ... until one is no more than so many times as fast as the one before ...
+const STEADY: f64 = 1.05;
+/// ... or so many have passed.
+const WARM_UPS_MOST: u32 = 6;
 
 /// Rounds until nothing helps any more.
 ///
@@ -116,6 +120,8 @@ struct Tuner {
     in_force: Option<Vec<&'static str>>,
     /// Names of settings that have no effect here, or that the kernel does not let us set.
     fixed: Vec<String>,
+    /// Settings that only their owner can write, and so get no round.
+    by_hand: Vec<String>,
 }
 
 /// The server under test, and all rounds so far.
@@ -146,10 +152,8 @@ impl Bench for Auto {
         let change = tried.map(to_json);
         let held_back = found.as_ref().and_then(first);
         self.results.methods.push(Method { held_back, change, conclusion: None });
-        let (is_page, seconds) = (run.total.pages > 0, run.elapsed.as_secs_f64().max(0.001));
-        let done = if is_page { run.total.pages } else { run.total.ok };
         let round = Round {
-            rate: done as f64 / seconds,
+            rate: rate(&run),
             failed: run.total.failed_share(),
             findings: found.iter().flat_map(|all| &all.findings).map(|finding| finding.id).collect(),
         };
@@ -177,9 +181,19 @@ impl Bench for Auto {
     }
 
     fn changes(&mut self, findings: &[&'static str]) -> Result<Vec<Change>, Halt> {
-        let Some(tuner) = &self.tuner else { return Ok(Vec::new()) };
+        let Some(tuner) = &mut self.tuner else { return Ok(Vec::new()) };
         let wish = Wish { without: tuner.fixed.clone(), ..tuner.wish.clone() };
         let proposal = Proposal::of(&wish).map_err(Failure::from)?;
+        // The first rounds show how much memory a worker takes; all values that follow rest on that.
+        tuner.wish.worker = proposal.worker;
+        tuner.by_hand = proposal.by_hand();
+        let lines = proposal.in_configuration();
+        if !lines.is_empty() {
+            let lines = lines.join(", ");
+            let where_to =
+                "in the configuration of Millrace, which is yours; `millrace tune` prints the lines";
+            tuner.by_hand.push(format!("{lines}: {where_to}"));
+        }
         Ok(changes(&proposal, findings, tuner.restart.is_none()))
     }
 
@@ -232,9 +246,20 @@ impl Auto {
         self.await_answer()?;
         let users = self.plan.curve.stages.first().map_or(1.0, |stage| stage.to) as u32;
         let plan = Plan { curve: self.round_of(users, WARM_UP), ..self.plan.clone() };
-        let results = &mut self.results;
-        let warmed = run(&plan, &self.scenario, &self.control, &mut |run| results.show(run))?;
-        if warmed.end == Some(End::Interrupted) { Err(Halt::Interrupted) } else { Ok(()) }
+        let mut before = 0.0;
+        for _ in 0..WARM_UPS_MOST {
+            let results = &mut self.results;
+            let warmed = run(&plan, &self.scenario, &self.control, &mut |run| results.show(run))?;
+            if warmed.end == Some(End::Interrupted) {
+                return Err(Halt::Interrupted);
+            }
+            let now = rate(&warmed);
+            if before > 0.0 && now <= before * STEADY {
+                break;
+            }
+            before = now;
+        }
+        Ok(())
     }
 
     fn await_answer(&self) -> Result<(), Halt> {
@@ -264,6 +289,7 @@ impl Auto {
     fn end(&mut self, keep: bool) -> Result<(), Failure> {
         let Some(tuner) = &mut self.tuner else { return Ok(()) };
         let names = tuner.in_force.clone().unwrap_or_default();
+        self.notes.extend(tuner.by_hand.drain(..).map(|line| format!("not tried: {line}")));
         if keep && tuner.in_force.is_some() {
             if !names.is_empty() {
                 let note = format!("in force: {}; `millrace tune --undo` takes them back", names.join(", "));
@@ -300,13 +326,15 @@ impl Tuner {
             ));
         }
         let ask = TuneArgs { memory: 75, admin: admin(args, plan), ..TuneArgs::default() };
-        let wish = tune::wish(&ask, &root)?;
+        let mut wish = tune::wish(&ask, &root)?;
         let restart = args.tuning.restart.clone();
-        // The tuner's limits are those of the unit of Millrace.
         let is_millrace =
             args.tester.metrics.is_some() || plan.connect_to.and_then(engine::admin_address).is_some();
+        // A Millrace with sites of its own may be here, too; what counts is the server under load.
+        wish.server = is_millrace.then_some(Server::Millrace);
+        // The tuner's limits are those of the unit of Millrace.
         let fixed = if is_millrace { Vec::new() } else { vec!["LimitNOFILE".to_owned()] };
-        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed })
+        Ok(Tuner { root, wish, restart, in_force: Some(Vec::new()), fixed, by_hand: Vec::new() })
     }
 
     /// Puts exactly these settings in force, as far as that goes without a restart. `Some`: it can't be done.
@@ -350,6 +378,12 @@ impl Tuner {
         Err(Failure::new(format!("`{command}` of --restart failed: {status}"))
             .next("run it by hand: it must restart what reads the changed settings; the settings themselves are put back"))
     }
+}
+
+/// Whole pages per second, or responses.
+fn rate(run: &Run) -> f64 {
+    let done = if run.total.pages > 0 { run.total.pages } else { run.total.ok };
+    done as f64 / run.elapsed.as_secs_f64().max(0.001)
 }
 
 fn to_json(change: &Change) -> JsonChange {
