@@ -15,6 +15,8 @@ EVERYWHERE = [
     (r"(wp-embed-share-[\w-]+-\d+-)\d+", r"\1N", "ids of an embedded post: wp_rand()"),
     (r"; expires=\w+, [\w :]+ GMT(; Max-Age=\d+)", r"\1", "when a cookie ends is the time of its answer and its age, which is compared"),
     (r"(wordpress(_sec|_logged_in)?_[0-9a-f]{32}=\w+%7C\w+%7C)\w+%7C[0-9a-f]{64}", r"\1TOKEN", "the token of a new log-in"),
+    (r"(wp_woocommerce_session_[0-9a-f]{32}=\d+%7CTIME%7CTIME%7C)[0-9a-f]{32}", r"\1HASH", "a customer's session has a keyed hash of its times"),
+    (r"((?:format-i18n|\"example)\">)\d{1,2}:\d\d( [AP]M| [ap]m)?<", r"\1TIME<", "the settings show what time it is in each format"),
     (r"pwbox-\d+", "pwbox-N", "the id of a field in the form for a post's password: rand()"),
     (r"(#\?secret=|data-secret=(?:\W|&\w+;){1,2})\w{10}", r"\1SECRET", "an embedded post and its frame know each other by a random word"),
     (r"\b(overdue by )?\d+ (second|min|minute)s?( ago)?\b", "N", "how long ago something was, while the test runs"),

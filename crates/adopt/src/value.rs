@@ -11,8 +11,7 @@ pub struct Options {
 }
 
 /// Why files of another folder are not carried over.
-pub const ONE_FOLDER: &str =
-    "a site has one folder: link the other into it (ln -s), with `files.symlinks` on follow";
+pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules.md), or link the folder into the site's (ln -s), with `files.symlinks` on follow";
 
 /// Added to the reason where the lost directives restrict access.
 pub const OPEN: &str = "; until you write it, what it closes is open";

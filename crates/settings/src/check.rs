@@ -134,7 +134,7 @@ fn folders(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-fn not_a_folder(key: &str, dir: &Path, found: Found) -> Problem {
+pub(crate) fn not_a_folder(key: &str, dir: &Path, found: Found) -> Problem {
     let path = dir.display();
     let (why, cure) = match found {
         Found::Nothing => ("does not exist", format!("create it (mkdir -p {path}), or correct the path")),

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::plan::{BasicAuth, RuleAction, RuleCondition, RuleTarget, SiteRule};
+use crate::plan::{BasicAuth, OtherFiles, RuleAction, RuleCondition, RuleTarget, ScriptAuth, SiteRule};
 use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::value::{Entry, Form, Raw, Read, Wrong};
 use crate::written::Written;
 
+pub(crate) use check::on_disk;
 pub(crate) use keys::{KEYS, RuleKey};
 
 /// A file that a rule names, and where.
@@ -50,6 +51,10 @@ pub(crate) struct WrittenRule {
     deny: bool,
     users: Option<FileName>,
     realm: Option<String>,
+    script: Option<String>,
+    copy: Vec<String>,
+    alias: Option<FileName>,
+    root: Option<FileName>,
     from_files: Vec<FileName>,
     unless_from_files: Vec<FileName>,
     /// The number of groups that its pattern has.
@@ -76,6 +81,10 @@ impl WrittenRule {
             deny: false,
             users: None,
             realm: None,
+            script: None,
+            copy: Vec::new(),
+            alias: None,
+            root: None,
             from_files: Vec::new(),
             unless_from_files: Vec::new(),
             groups: 0,
@@ -244,11 +253,16 @@ impl WrittenRule {
         actions.extend(self.redirect.take().map(|target| RuleAction::Redirect(target, status)));
         actions.extend(listed.map(|listed| RuleAction::Redirects(listed.into())));
         actions.extend(self.rewrite.take().map(RuleAction::Rewrite));
+        let files = |folder: FileName, strips| RuleAction::Files(OtherFiles { folder: folder.0, strips });
+        actions.extend(self.alias.take().map(|folder| files(folder, true)));
+        actions.extend(self.root.take().map(|folder| files(folder, false)));
         actions.extend(self.returns.map(|status| RuleAction::Return(status, self.text.take())));
         actions.extend(self.allow.then_some(RuleAction::Allow));
         actions.extend(self.deny.then_some(RuleAction::Deny));
         let realm = self.realm.take().unwrap_or_else(|| "Restricted".to_owned());
         actions.extend(users.map(|users| RuleAction::Auth(BasicAuth { realm, users })));
+        let copy = std::mem::take(&mut self.copy);
+        actions.extend(self.script.take().map(|script| RuleAction::AuthScript(ScriptAuth { script, copy })));
         let is_wrong = self.is_wrong || problems.len() > before;
         if !is_wrong {
             check::alone(self, &actions, problems);

@@ -360,6 +360,16 @@ impl Head {
         head
     }
 
+    /// Removes the fields whose names `drops` accepts, and adds `more`, whose names and values are valid.
+    pub fn replace(&mut self, drops: impl Fn(&str) -> bool, more: &[(String, Vec<u8>)]) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.retain(|f| !drops(self.said(f.name)));
+        self.fields = fields;
+        for (name, value) in more {
+            self.push(name, value);
+        }
+    }
+
     /// Replaces the value of every field with this name by the result of `change`; `None`: it stays. Returns whether
     /// any was changed.
     pub fn change(&mut self, name: &str, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> bool {

@@ -457,8 +457,7 @@ impl Host<'_> {
                 .needless(&item.source, "`https.acme` answers certificate authorities by itself");
         }
         let why = format!(
-            "a site has one folder: link the other into it (ln -s {folder} {}{path}), with `files.symlinks` on follow",
-            self.root
+            "write a rule: path = \"{path}/*\", alias = \"{folder}\"; with what the folder's own sections refuse as `deny` or `auth` before it"
         );
         self.site.notes.lost(&item.source, why);
     }

@@ -232,7 +232,8 @@ impl Converter<'_> {
     fn closed(&mut self, node: &CaddyLine, when: When) {
         self.action(&node.source, when, vec![("deny", Toml::Switch(true))]);
         let why = if node.word(0) == "forward_auth" {
-            "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all requests are refused"
+            "write auth = { script = \"/auth.php\" } with a script of the site instead of `deny` (docs/rules.md): until then, all requests \
+             are refused"
         } else {
             "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until then, \
              all requests are refused"

@@ -81,8 +81,8 @@ impl Scope {
                 // Refused until the owner writes a rule that lets people in.
                 self.access.push((false, "all".to_owned()));
                 self.access_from.get_or_insert_with(|| source.clone());
-                let why = "a script must check the visitor, and send the file with X-Accel-Redirect (docs/files.md): until then, all \
-                           requests are refused";
+                let why = "write auth = { script = \"/auth.php\" } with a script of the site instead of `deny` (docs/rules.md): until then, \
+                           all requests are refused";
                 site.notes.lost(source, why);
             }
             "satisfy" => {

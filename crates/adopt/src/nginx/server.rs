@@ -329,7 +329,14 @@ impl<'a> Server<'a> {
         }
         let (when, mut scope) = (location.when(), Scope::default());
         let mut rules = Vec::new();
+        let mut folders = Vec::new();
         for inner in directive.inner().iter().filter(|inner| inner.name != "location") {
+            if matches!(inner.name.as_str(), "alias" | "root")
+                && let Some(block) = self.other_files(inner, location)
+            {
+                folders.push(block);
+                continue;
+            }
             if scope.take(inner, self) {
                 continue;
             }
@@ -346,6 +353,7 @@ impl<'a> Server<'a> {
         let effects = scope.effects(&when);
         self.effects.extend(effects.into_iter().map(|block| (rank, block)));
         rules.extend(scope.access(&when));
+        rules.extend(folders);
         self.spare(location, &mut rules);
         self.actions.extend(rules.into_iter().map(|block| (rank, block)));
     }
@@ -503,7 +511,51 @@ impl<'a> Server<'a> {
         self.own.iter().find(|own| own.name == "root").map(|own| self.expand(own.arg(0)))
     }
 
-    /// A location with files of another folder.
+    /// A rule for the files of another folder; `None`: it is the site's own, or the location does more than a rule can.
+    fn other_files(&mut self, directive: &Directive, location: &Location<'_>) -> Option<Block> {
+        const MORE: [&str; 6] =
+            ["internal", "fastcgi_pass", "proxy_pass", "uwsgi_pass", "rewrite", "location"];
+        let folder = self.expand(directive.arg(0));
+        let does_more = MORE.iter().any(|name| directive_of(location, name).is_some());
+        // With a fallback, a missing file is a page.
+        let falls_back = directive_of(location, "try_files")
+            .is_some_and(|files| files.args.last().is_none_or(|last| !last.starts_with('=')));
+        let own = self.site.root.clone().or_else(|| self.own_root());
+        let is_own = own.as_deref() == Some(folder.as_str()) && directive.name == "root";
+        if does_more || falls_back || is_own || folder.contains('$') || !folder.starts_with('/') {
+            return None;
+        }
+        let paths = |prefix: &str| match prefix.trim_end_matches('/') {
+            // Without a slash nginx also serves what only begins alike: `/docs-old` below `/srv/docs-old`.
+            bare if bare.len() == prefix.len() => Toml::List(vec![bare.to_owned(), format!("{bare}/*")]),
+            bare => format!("{bare}/*").into(),
+        };
+        let when = match (&location.kind, directive.name.as_str()) {
+            (Kind::First(prefix) | Kind::Prefix(prefix), "alias") => {
+                // `location /a/ { alias /srv/b; }` has files like /srv/bx.
+                let is_whole = !prefix.ends_with('/') || folder.ends_with('/');
+                is_whole.then(|| vec![("path", paths(prefix))])?
+            }
+            // An exact one is mostly an error page, which is looked for below the root.
+            (Kind::First(_) | Kind::Prefix(_) | Kind::Regex(_), "root") => location.when(),
+            _ => return None,
+        };
+        let folder = match folder.trim_end_matches('/') {
+            "" => return None,
+            folder => folder.to_owned(),
+        };
+        let key = if directive.name == "alias" { "alias" } else { "root" };
+        self.site.notes.carried(&directive.source);
+        let keys = when.into_iter().chain([(key, folder.into())]).collect();
+        let may_lose = matches!(location.kind, Kind::Prefix(_))
+            && self.locations.iter().any(|other| matches!(other.kind, Kind::Regex(_)));
+        let caveat = may_lose.then(|| {
+            "nginx looks below the root for files that a location with an expression matches".to_owned()
+        });
+        Some(Block { source: directive.source.clone(), keys, caveat })
+    }
+
+    /// A location with files of another folder that no rule serves.
     fn other_folder(&mut self, directive: &Directive, location: &Location<'_>, folder: &str) {
         let source = &directive.source;
         let is_plain = !folder.contains('$');
@@ -520,7 +572,8 @@ impl<'a> Server<'a> {
             _ => {
                 let inside = location.prefix().unwrap_or("/x").trim_matches('/').to_owned();
                 let why = format!(
-                    "a site has one folder: link the other into it (ln -s {folder} ROOT/{inside}), with `files.symlinks` on follow"
+                    "no rule does all that this location does: write one with `alias` or `root`, or link the folder into the \
+                     site's (ln -s {folder} ROOT/{inside}), with `files.symlinks` on follow"
                 );
                 self.site.notes.lost(source, why);
             }

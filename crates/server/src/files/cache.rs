@@ -55,6 +55,11 @@ impl<'a> SitePlace<'a> {
         }
     }
 
+    /// The folder with number `number` whose files a rule of the site serves, with all that files of the root have.
+    fn other(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> SitePlace<'a> {
+        SitePlace { lines: &site.header_lines, expires: true, ..SitePlace::handed(site, number, root, sites) }
+    }
+
     /// The folder with number `number` from which the site's scripts hand files over.
     fn handed(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> SitePlace<'a> {
         SitePlace {
@@ -105,8 +110,23 @@ impl OpenFileCache {
         root: &Path,
         path: &[u8],
     ) -> Node {
-        let place = SitePlace::handed(site, number, root, context.plan().sites.len());
-        let (node, is_hit) = self.find_at(FileMoment::of(context), &place, path, Purpose::Serve);
+        self.find_elsewhere(context, &SitePlace::handed(site, number, root, context.plan().sites.len()), path)
+    }
+
+    /// What `path` leads to below the folder `root`, which has number `number` in the site and whose files a rule serves.
+    pub fn find_other(
+        &self,
+        context: &Context,
+        site: &Site,
+        number: usize,
+        root: &Path,
+        path: &[u8],
+    ) -> Node {
+        self.find_elsewhere(context, &SitePlace::other(site, number, root, context.plan().sites.len()), path)
+    }
+
+    fn find_elsewhere(&self, context: &Context, place: &SitePlace<'_>, path: &[u8]) -> Node {
+        let (node, is_hit) = self.find_at(FileMoment::of(context), place, path, Purpose::Serve);
         context.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
         if !is_hit {
             self.tell(&context.stats);

@@ -450,6 +450,7 @@ mod tests {
             is_shared: false,
             is_forwarded: false,
             protocol: None,
+            auth: Default::default(),
             ruling: None,
             rules: None,
         }

@@ -12,6 +12,7 @@ use millrace_wire::decimal;
 use super::switch::Switch;
 use super::target;
 use crate::message::Request;
+use crate::message::request::is_same_variable;
 
 /// The name of this server in `Via` (RFC 9110 section 7.6.3).
 const VIA: &str = "1.1 millrace";
@@ -123,18 +124,8 @@ fn host<'a>(proxy: &'a Proxy, url: &'a AppUrl, request: &'a Request) -> &'a str 
 }
 
 fn is_withheld(name: &str) -> bool {
-    let same = |known: &str| {
-        name.len() == known.len()
-            && name
-                .bytes()
-                .zip(known.bytes())
-                .all(|(a, b)| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-'))
-    };
-    let is_forwarded = name.get(..12).is_some_and(|start| {
-        start.eq_ignore_ascii_case("x-forwarded-")
-            || start.replace('_', "-").eq_ignore_ascii_case("x-forwarded-")
-    });
-    is_forwarded || WITHHELD.into_iter().any(same)
+    let is_forwarded = name.get(..12).is_some_and(|start| is_same_variable(start, "x-forwarded-"));
+    is_forwarded || WITHHELD.into_iter().any(|known| is_same_variable(name, known))
 }
 
 fn is(name: &str, known: &str) -> bool {

@@ -3,6 +3,7 @@
 mod front_door;
 
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use millrace_wire::path;
@@ -60,7 +61,46 @@ pub fn find_route(
         // Only scripts lead there: see `handover`.
         return Route::Refuse(404);
     }
-    Finder { context, files, site }.find(request, path)
+    Finder { context, files, site, folder: None }.find(request, path)
+}
+
+/// A directory whose files a rule of the site serves.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherFolder<'a> {
+    /// Its number among the site's folders that are not the root.
+    pub number: usize,
+    /// The directory.
+    pub path: &'a Path,
+}
+
+/// Finds the route to `below` in a directory that is not the root, for a request of `path`. Files only: no script runs, and
+/// no source is sent. `below` is normalised, and empty for the directory itself without a slash.
+pub fn find_other_file(
+    context: &Context,
+    files: &files::OpenFileCache,
+    site: &Site,
+    request: &Request,
+    folder: OtherFolder<'_>,
+    (below, path): (&[u8], &[u8]),
+) -> Route {
+    if below.is_empty() {
+        return Route::Redirect(redirect_status(request), front_door::with_slash(request, path));
+    }
+    let finder = Finder { context, files, site, folder: Some(folder) };
+    finder.file_at(request, below, path).unwrap_or(Route::Refuse(404))
+}
+
+/// The script at `name`, a path below the root; `None`: there is none that may run.
+pub fn find_script(
+    context: &Context,
+    files: &files::OpenFileCache,
+    site: &Site,
+    name: &str,
+) -> Option<Script> {
+    match (Finder { context, files, site, folder: None }).script_in(name.as_bytes()) {
+        Some(Route::Php(script)) if script.path_info.is_empty() => Some(script),
+        _ => None,
+    }
 }
 
 /// The path that stands for `path` in a network of sites, if nothing is at `path` itself.
@@ -78,7 +118,7 @@ pub fn inner_path(
 
 /// What is at a path, for the rules of an application. Nothing is made of a closed path that is missing.
 pub fn place(context: &Context, files: &files::OpenFileCache, site: &Site, path: &[u8]) -> AtPath {
-    let finder = Finder { context, files, site };
+    let finder = Finder { context, files, site, folder: None };
     match finder.look(path, Purpose::Run) {
         Node::Script(_) => AtPath::Script,
         Node::Missing if finder.is_closed(path) => AtPath::Other,
@@ -92,6 +132,8 @@ struct Finder<'a> {
     context: &'a Context,
     files: &'a files::OpenFileCache,
     site: &'a Site,
+    /// Where, if not in the root.
+    folder: Option<OtherFolder<'a>>,
 }
 
 impl Finder<'_> {
@@ -171,7 +213,12 @@ impl Finder<'_> {
             let found = self.look(&[path, b"/", name.as_bytes()].concat(), purpose);
             matches!(found, Node::File(_) | Node::Script(_) | Node::Unavailable)
         };
-        self.site.profile.folders_are_pages && !self.context.plan().files.index.iter().any(is_index)
+        self.has_folder_pages() && !self.context.plan().files.index.iter().any(is_index)
+    }
+
+    /// Whether folders without an index are pages of the application; those beside the root are none of its.
+    fn has_folder_pages(&self) -> bool {
+        self.folder.is_none() && self.site.profile.folders_are_pages
     }
 
     /// The script that a path names or passes through: `/a.php`, `/a.php/info`. `None`: there is none.
@@ -215,7 +262,8 @@ impl Finder<'_> {
     }
 
     fn index(&self, request: &Request, path: &[u8]) -> Route {
-        for name in &self.context.plan().files.index {
+        let runs = self.folder.is_none();
+        for name in self.context.plan().files.index.iter().filter(|name| runs || !name.ends_with(".php")) {
             let candidate = [path, name.as_bytes()].concat();
             let purpose = if name.ends_with(".php") { Purpose::Run } else { Purpose::Serve };
             match self.look(&candidate, purpose) {
@@ -233,11 +281,11 @@ impl Finder<'_> {
                 Node::Directory | Node::Missing => {}
             }
         }
-        if self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
+        if runs && self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
             return self.front_controller();
         }
-        let is_front = path == b"/" && self.site.plan.pages_below.is_some();
-        if is_front || self.site.profile.folders_are_pages {
+        let is_front = runs && path == b"/" && self.site.plan.pages_below.is_some();
+        if is_front || self.has_folder_pages() {
             return self.front_controller();
         }
         Route::Refuse(403)
@@ -266,7 +314,15 @@ impl Finder<'_> {
     }
 
     fn look(&self, path: &[u8], purpose: Purpose) -> Node {
-        match self.files.find(self.context, self.site, path, purpose) {
+        let found = match self.folder {
+            None => self.files.find(self.context, self.site, path, purpose),
+            Some(OtherFolder { number, path: root }) => {
+                self.files.find_other(self.context, self.site, number, root, path)
+            }
+        };
+        match found {
+            // Nothing runs there: an index, too, is a file for visitors or none.
+            Node::File(_) if self.folder.is_some() && self.site.never_serves(path) => Node::Missing,
             // A file that is never served under its own name is not served under a link's name.
             Node::File(entry) if entry.linked_name().is_some_and(|name| self.site.never_serves(name)) => {
                 Node::Missing

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use millrace_settings::Plan;
 
+use super::auth_script::{self, Asked};
 use super::site_rules;
 use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
@@ -236,9 +237,34 @@ impl Exchange {
                     check.await;
                     continue;
                 }
+                Response::Ask(rule) => match self.ask(thread, client, rule).await? {
+                    Some(reply) => Ok(reply),
+                    None => continue,
+                },
                 // Only crowd loops return this, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
             };
+        }
+    }
+
+    /// Has a script decide about the request, whose content the client still has; the script's response if it refuses.
+    async fn ask(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+        rule: u32,
+    ) -> Result<Option<Reply>, ExchangeTrouble> {
+        let gone = poll_fn(|cx| client.poll_gone(cx));
+        // Boxed: otherwise the future of each exchange would be as large as this one.
+        let asking = Box::pin(auth_script::ask(thread, &self.site, &mut self.request, rule, gone));
+        match awaiting_php(thread, asking).await {
+            Asked::Decided => Ok(None),
+            Asked::Gone => Err(ExchangeTrouble::Gone),
+            Asked::Refused(mut reply) => {
+                self.class = ResponseClass::Other;
+                site_rules::change(thread, &self.site, &self.request, Origin::Server, &mut reply);
+                Ok(Some(reply))
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use millrace_pages::visitors::{CookieState, Proof};
+use millrace_settings::plan::RuleAction;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
@@ -254,7 +255,13 @@ fn find_route_of(
     let mut rules = Vec::new();
     if let Some(own) = &site.rules {
         own.each(request, &path, |_, rule| {
-            let bypasses = if rule.plan.effects.cache.bypass { " (bypasses the page cache)" } else { "" };
+            let bypasses = match &rule.plan.action {
+                Some(RuleAction::AuthScript(auth)) => {
+                    format!(" (asks {}; who passes bypasses the page cache)", auth.script)
+                }
+                _ if rule.plan.effects.cache.bypass => " (bypasses the page cache)".to_owned(),
+                _ => String::new(),
+            };
             rules.push(format!("{}{bypasses}", rule.plan.place));
         });
     }
@@ -265,7 +272,7 @@ fn find_route_of(
             Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
             None => ExplainedRoute::Refuse(reply.status),
         },
-        Found::Wait(_) => ExplainedRoute::Refuse(401),
+        Found::Wait(_) | Found::Ask(_) => ExplainedRoute::Refuse(401),
     };
     (route, rules)
 }

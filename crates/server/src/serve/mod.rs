@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   respond ── ACME, bans, rules of the site, PURGE
+//!      ├─ a rule with a script ── Ask: PHP decides, then respond again
 //!      ├─ an application's path ── cache, proxy: content in, the application for this request
 //!      └─ route ── Route ── files ──────────── Ready, or Later
 //!                   ├──── redirect, refuse ── Ready
@@ -16,6 +17,7 @@
 //! A response that is ready is sent without leaving the connection's loop; the rest becomes an [`Exchange`].
 
 mod application_rules;
+mod auth_script;
 mod exchange;
 pub mod explain;
 mod handover;

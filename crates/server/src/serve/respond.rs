@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use millrace_pages::{Hardness, Purge, Tag};
+use millrace_settings::plan::RuleAction;
 
 use super::site_rules::{self, Applied};
 use super::{ServeThread, application_rules, leave, rules};
@@ -16,7 +17,7 @@ use crate::message::Request;
 use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
-use crate::route::{self, FILE_METHODS, Route};
+use crate::route::{self, FILE_METHODS, OtherFolder, Route};
 use crate::site::{Network, Rewritten, Script, Site};
 
 /// The result for a request.
@@ -35,6 +36,8 @@ pub enum Response {
     ProxyPage(Pin<Box<dyn Future<Output = Waited>>>, usize),
     /// Something must be found out first: then the request is routed again.
     Again(Pin<Box<dyn Future<Output = ()>>>),
+    /// A script decides whether the request may pass, by the number of the site's rule: then the request is routed again.
+    Ask(u32),
     /// Not here: the connection must go to an event loop that runs PHP.
     Elsewhere,
 }
@@ -99,8 +102,11 @@ fn proxied(
         return other(reply::plain(501));
     }
     let switches = request.protocol.is_some() || request.head.field("upgrade").is_some();
-    let is_cached =
-        proxy.cache && !switches && !site.shows_certificate(request) && !site_rules::bypasses(site, request);
+    let is_cached = proxy.cache
+        && !switches
+        && !request.is_private()
+        && !site.shows_certificate(request)
+        && !site_rules::bypasses(site, request);
     let consulted = match is_cached {
         true => {
             let make = || proxied_maker(thread, site, number);
@@ -146,6 +152,9 @@ fn ruled(
             return other(reply);
         }
         Found::Wait(check) => return (ResponseClass::Other, Response::Again(check)),
+        // No script runs for what may be a replay.
+        Found::Ask(_) if request.is_early() => return other(reply::plain(425)),
+        Found::Ask(rule) => return (ResponseClass::Php, Response::Ask(rule)),
     };
     heed_changes(thread, site);
     let Route::Refuse(status) = route else { return follow(thread, site, request, path, route) };
@@ -202,6 +211,8 @@ pub(super) enum Found {
     Reply(Reply),
     /// A password is being checked, or a `.htaccess` file compiled.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
+    /// A script decides, by the number of the rule.
+    Ask(u32),
 }
 
 /// Applies the rules of the site, then those of `.htaccess` files, and finds the route of what they make of the request. An application
@@ -212,6 +223,8 @@ pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, pat
         Applied::Reply(reply) => return Found::Reply(reply),
         Applied::Refuse(status) => return Found::Route(Route::Refuse(status)),
         Applied::Wait(check) => return Found::Wait(check),
+        Applied::Ask(rule) => return Found::Ask(rule),
+        Applied::Files(rule) => return Found::Route(other_file(thread, site, request, path, rule)),
     }
     match proxy::find(&site.plan.proxies, path) {
         // Only scripts lead there: see `handover`.
@@ -250,6 +263,16 @@ pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, pat
         Ruled::Reply(reply) => Found::Reply(reply),
         Ruled::Wait(check) => Found::Wait(check),
     }
+}
+
+/// The route to a file of the directory that a rule names. It is beside the root, so `.htaccess` files say nothing about it.
+fn other_file(thread: &ServeThread, site: &Site, request: &Request, path: &[u8], rule: u32) -> Route {
+    let Some(rule) = site.rules.as_ref().map(|rules| rules.get(rule)) else { return Route::Refuse(404) };
+    let Some(RuleAction::Files(files)) = &rule.plan.action else { return Route::Refuse(404) };
+    // After the root and the folders from which scripts hand files over.
+    let number = 1 + site.plan.sendfile_roots.len() + site.plan.internal.len() + rule.folder;
+    let folder = OtherFolder { number, path: &files.folder };
+    route::find_other_file(thread, &thread.files, site, request, folder, (&rule.below(path), path))
 }
 
 /// The route of a request that its rules let pass.
@@ -321,7 +344,9 @@ fn from_file(
             site_rules::change(thread, site, request, origin, &mut reply);
             Response::Ready(reply)
         }
-        FileResponse::Later(reply) if request.ruling.is_none() && request.rules.is_none() => {
+        FileResponse::Later(reply)
+            if request.ruling.is_none() && request.rules.is_none() && !request.is_private() =>
+        {
             Response::Later(reply)
         }
         FileResponse::Later(reply) => {
@@ -347,6 +372,9 @@ fn from_script(
     // A script's response to a client with a certificate is for that client alone.
     if site.shows_certificate(request) && !request.is_early() {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
+    }
+    if request.is_private() {
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("auth")));
     }
     if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
         return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));

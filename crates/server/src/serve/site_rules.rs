@@ -16,7 +16,7 @@ use super::ServeThread;
 use crate::htaccess::page_key::{cookie, item};
 use crate::htaccess::{self, Origin, Password};
 use crate::message::reply::{self, Body, Reply};
-use crate::message::request::{Request, Ruling};
+use crate::message::request::{AuthState, Request, Ruling};
 use crate::site::Site;
 use crate::site::rules::{CompiledRule, SiteRules};
 
@@ -30,12 +30,17 @@ pub enum Applied {
     Refuse(u16),
     /// A password is being checked: route the request again when this is ready.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
+    /// A file of another directory, by the number of the rule.
+    Files(u32),
+    /// A script decides, by the number of the rule: route the request again when it has.
+    Ask(u32),
 }
 
 /// Applies the rules to a request. `path` is its normalised path. Leaves its ruling, and the numbers of the rules with
 /// effects, with it.
 pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Applied {
     let Some(rules) = &site.rules else { return Applied::On };
+    rules.drop_forged(request);
     let mut passage = Passage {
         thread,
         request,
@@ -44,13 +49,20 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
         end: None,
         is_allowed: false,
         rewritten: None,
+        files: None,
         user: String::new(),
         challenge: None,
         key: Vec::new(),
     };
     rules.each(request, path, |number, rule| passage.meet(number, rule));
-    let Passage { effects, end, .. } = &mut passage;
-    let (end, effects) = (end.take(), std::mem::take(effects));
+    // A request whose script has failed passes nowhere, whichever rules it meets now.
+    let failed = match passage.request.auth {
+        AuthState::Failed(status) => Some(Applied::Refuse(status)),
+        AuthState::Unasked | AuthState::Passed => None,
+    };
+    let Passage { effects, end, files, .. } = &mut passage;
+    let end = end.take().or(failed).or(files.map(Applied::Files));
+    let effects = std::mem::take(effects);
     let ruling = passage.ruling();
     request.ruling = ruling.map(Arc::new);
     request.rules = (!effects.is_empty()).then(|| effects.into());
@@ -70,6 +82,8 @@ struct Passage<'a> {
     is_allowed: bool,
     /// The path and query that are served instead.
     rewritten: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The rule whose files are served.
+    files: Option<u32>,
     /// The user whose password was right.
     user: String,
     /// The realm of the password that the client has to send.
@@ -88,7 +102,7 @@ impl Passage<'_> {
         if self.end.is_some() {
             return;
         }
-        let is_routed = self.rewritten.is_some();
+        let is_routed = self.rewritten.is_some() || self.files.is_some();
         match &rule.plan.action {
             Some(RuleAction::Redirect(target, status)) if !is_routed => {
                 let location = self.location(&self.url(target, rule));
@@ -101,6 +115,7 @@ impl Passage<'_> {
                 }
             }
             Some(RuleAction::Rewrite(target)) if !is_routed => self.rewrite(target, rule),
+            Some(RuleAction::Files(_)) if !is_routed => self.files = Some(number),
             Some(RuleAction::Return(status, text)) if !is_routed => {
                 self.end = Some(match text {
                     None if *status >= 400 => Applied::Refuse(*status),
@@ -110,6 +125,11 @@ impl Passage<'_> {
             Some(RuleAction::Allow) => self.is_allowed = true,
             Some(RuleAction::Deny) if !self.is_allowed => self.end = Some(Applied::Refuse(403)),
             Some(RuleAction::Auth(auth)) if !self.is_allowed => self.authenticate(auth),
+            Some(RuleAction::AuthScript(_)) if !self.is_allowed => match self.request.auth {
+                AuthState::Passed => self.is_allowed = true,
+                AuthState::Failed(status) => self.end = Some(Applied::Refuse(status)),
+                AuthState::Unasked => self.end = Some(Applied::Ask(number)),
+            },
             _ => {}
         }
     }
@@ -304,9 +324,15 @@ pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) 
 /// Applies the rules of `.htaccess` files and of the site to a response.
 pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
     htaccess::change(&thread.htaccess, thread, site, request, origin, reply);
-    if request.rules.is_none() {
-        return;
+    if request.rules.is_some() {
+        change_fields(thread, site, request, origin, reply);
     }
+    if request.is_private() {
+        keep_private(reply);
+    }
+}
+
+fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
     for effects in effects(site, request) {
         if !is_for(effects, reply) {
             continue;
@@ -342,6 +368,36 @@ fn is_for(effects: &RuleEffects, reply: &Reply) -> bool {
     (statuses.is_empty() || statuses.contains(&reply.status)) && (types.is_empty() || has_type())
 }
 
+/// Has no cache but the browser's store a response, whatever the application or another rule says.
+fn keep_private(reply: &mut Reply) {
+    let values = reply.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let directives: Vec<Vec<u8>> = values
+        .flat_map(|(_, value)| value.split(|byte| *byte == b','))
+        .map(|directive| directive.trim_ascii().to_vec())
+        .filter(|directive| !directive.is_empty())
+        .collect();
+    let is = |directive: &[u8], known: &str| {
+        let name = directive.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(known.as_bytes())
+    };
+    // `private="Set-Cookie"` is about that field alone.
+    let is_private =
+        |directive: &[u8]| directive.eq_ignore_ascii_case(b"private") || is(directive, "no-store");
+    for name in ["CDN-Cache-Control", "Surrogate-Control"] {
+        reply.fields.remove(name);
+    }
+    if directives.iter().any(|directive| is_private(directive)) {
+        return;
+    }
+    let kept = directives
+        .iter()
+        .filter(|directive| !["public", "s-maxage", "private"].iter().any(|known| is(directive, known)));
+    let control =
+        [&b"private"[..]].into_iter().chain(kept.map(Vec::as_slice)).collect::<Vec<_>>().join(&b", "[..]);
+    reply.fields.remove("Cache-Control");
+    reply.fields.push("Cache-Control", &control);
+}
+
 /// Sets the lifetime in browsers. A script that says something about it has the last word.
 fn expire(now: u64, lifetime: u64, origin: Origin, reply: &mut Reply) {
     let own = |name: &str| name.eq_ignore_ascii_case("cache-control") || name.eq_ignore_ascii_case("expires");
@@ -353,4 +409,29 @@ fn expire(now: u64, lifetime: u64, origin: Origin, reply: &mut Reply) {
     let control = if lifetime == 0 { "no-cache".to_owned() } else { format!("max-age={lifetime}") };
     reply.fields.push("Cache-Control", control.as_bytes());
     reply.fields.push("Expires", http_date(now + lifetime).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_private_stays_private() {
+        for (said, sent) in [
+            (&[][..], "private"),
+            (&["max-age=60"], "private, max-age=60"),
+            (&["public, max-age=60", "s-maxage=9"], "private, max-age=60"),
+            (&["PUBLIC , S-MaxAge = 9, immutable"], "private, immutable"),
+            (&["private=\"Set-Cookie\", max-age=1"], "private, max-age=1"),
+            (&["private, max-age=60"], "private, max-age=60"),
+            (&["no-store"], "no-store"),
+        ] {
+            let mut reply = Reply::new(200).with("CDN-Cache-Control", "max-age=9");
+            said.iter().for_each(|value| reply.fields.push("cache-control", value.as_bytes()));
+            keep_private(&mut reply);
+            let found: Vec<_> =
+                reply.fields.iter().map(|(_, value)| String::from_utf8_lossy(value)).collect();
+            assert_eq!(found, [sent], "{said:?}");
+        }
+    }
 }

@@ -164,7 +164,11 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
             Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
         },
         // It would be made and dropped.
-        Response::Script(..) | Response::Proxy(..) | Response::Again(_) | Response::Elsewhere => {
+        Response::Script(..)
+        | Response::Proxy(..)
+        | Response::Again(_)
+        | Response::Ask(_)
+        | Response::Elsewhere => {
             return Fetched::because("not cached", 0, "the request bypasses the page cache");
         }
     };

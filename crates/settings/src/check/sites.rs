@@ -8,6 +8,7 @@ use crate::environment::{Environment, Found};
 use crate::plan::{AppAddress, Profile};
 use crate::problem::{At, Problem, Severity, What};
 use crate::resolve::View;
+use crate::rule;
 use crate::written::{Written, WrittenTable};
 
 /// Adds every problem of the sites.
@@ -22,6 +23,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         front_controller(view, problems);
         redirect(view, problems);
         handed_out(view, problems);
+        rule::on_disk(&site.rules, view, problems);
     }
 }
 

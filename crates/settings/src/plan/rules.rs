@@ -1,5 +1,6 @@
 //! `[[site.rule]]`: what a rule matches, and what it does.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub enum RuleAction {
     Redirects(Arc<[ListedRedirect]>),
     /// The site serves this path, and this query if the target has one, instead.
     Rewrite(RuleTarget),
+    /// The files of another directory.
+    Files(OtherFiles),
     /// A response of the server's own.
     Return(u16, Option<String>),
     /// Later access rules do not count.
@@ -58,6 +61,26 @@ pub enum RuleAction {
     Deny,
     /// Only users with a password pass.
     Auth(BasicAuth),
+    /// Only requests pass that a script of the site lets pass.
+    AuthScript(ScriptAuth),
+}
+
+/// Files of a directory that is not the site's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherFiles {
+    /// The directory, absolute.
+    pub folder: PathBuf,
+    /// Whether what is before the `*` of the rule's path is left out of the files' paths: `alias`, not `root`.
+    pub strips: bool,
+}
+
+/// A script that decides about requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptAuth {
+    /// Its path below the root: `/auth.php`.
+    pub script: String,
+    /// Names of the header fields of its response that the request gets.
+    pub copy: Vec<String>,
 }
 
 /// A line of a file of redirects.

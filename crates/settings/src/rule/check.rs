@@ -1,10 +1,14 @@
 //! Mistakes that no single value shows: a rule without an effect, with two actions, that can never match, or that leads
 //! back to itself.
 
+use std::path::Path;
+
 use super::keys::{KEYS, RulePart};
 use super::{WrittenRule, target};
-use crate::plan::{RuleAction, RuleCondition, RuleEffects};
+use crate::environment::Found;
+use crate::plan::{OtherFiles, RuleAction, RuleCondition, RuleEffects, ScriptAuth};
 use crate::problem::{Problem, What};
+use crate::resolve::View;
 
 /// Checks a rule alone.
 pub(super) fn alone(rule: &WrittenRule, actions: &[RuleAction], problems: &mut Vec<Problem>) {
@@ -12,8 +16,12 @@ pub(super) fn alone(rule: &WrittenRule, actions: &[RuleAction], problems: &mut V
     let mut written = written.by_ref().filter_map(|key| Some((key.name, rule.place(key.name)?)));
     if let (Some((one, first)), Some((other, second))) = (written.next(), written.next()) {
         let title = format!("a rule has both `{one}` and `{other}`");
-        let problem =
-            Problem::error(What::Conflict, title, "make two rules of it, in the order in which they count");
+        let cure = match (one, other) {
+            ("auth.users", "auth.script") => "keep one of the two: a script can check passwords, too",
+            ("alias", "root") => "keep one of the two: `alias` leaves out what `path` has before its `*`",
+            _ => "make two rules of it, in the order in which they count",
+        };
+        let problem = Problem::error(What::Conflict, title, cure);
         problems.push(problem.at(Some(second), "the second action").at(Some(first), "the first"));
     }
     if actions.is_empty() && rule.rule.effects == RuleEffects::default() {
@@ -37,6 +45,7 @@ pub(super) fn alone(rule: &WrittenRule, actions: &[RuleAction], problems: &mut V
         problems.push(problem.at(rule.place("regex"), "").at(rule.place("path"), ""));
     }
     groups(rule, actions, problems);
+    prefix(rule, actions, problems);
     itself(rule, actions, problems);
 }
 
@@ -57,6 +66,116 @@ fn groups(rule: &WrittenRule, actions: &[RuleAction], problems: &mut Vec<Problem
             let pattern = rule.place("regex").or(rule.place("path"));
             problems.push(problem.at(rule.place(key), "").at(pattern, "the pattern"));
         }
+    }
+}
+
+/// An alias for paths that have no beginning in common: what would be the file's path?
+fn prefix(rule: &WrittenRule, actions: &[RuleAction], problems: &mut Vec<Problem>) {
+    let Some(RuleAction::Files(OtherFiles { strips: true, folder })) = actions.first() else { return };
+    let paths = &rule.rule.condition.paths;
+    let is_prefix = |path: &String| path.ends_with("/*") && path.matches('*').count() == 1;
+    // `/docs` beside `/docs/*` leads there by a redirect.
+    let is_bare = |path: &String| paths.contains(&format!("{path}/*"));
+    let Some(other) = paths.iter().find(|path| !is_prefix(path) && !is_bare(path)) else {
+        if paths.is_empty() {
+            let problem = Problem::error(
+                What::Missing,
+                "an `alias` needs a `path` that ends with `/*`",
+                "add a line like path = \"/docs/*\"",
+            );
+            problems.push(problem.at(rule.place("regex").or(rule.place("alias")), "which files?"));
+        }
+        return;
+    };
+    let title = format!("an `alias` is for paths that end with `/*`, not for \"{other}\"");
+    let start = other.split('*').next().unwrap_or_default().trim_end_matches('/');
+    let cure = match start {
+        "" => {
+            format!("write root = \"{}\" instead of the alias, or a path like \"/docs/*\"", folder.display())
+        }
+        start => format!("write path = \"{start}/*\""),
+    };
+    let problem = Problem::error(What::Malformed, title, cure);
+    problems.push(problem.at(rule.place("path"), "here").at(rule.place("alias"), "the alias"));
+}
+
+/// What rules need of a site and of the disk: scripts that exist, directories, PHP.
+pub(crate) fn on_disk(rules: &[WrittenRule], view: &View<'_>, problems: &mut Vec<Problem>) {
+    for rule in rules.iter().filter(|rule| !rule.is_wrong) {
+        match &rule.rule.action {
+            Some(RuleAction::AuthScript(auth)) => script(rule, auth, view, problems),
+            Some(RuleAction::Files(files)) => folder(rule, files, view, problems),
+            _ => {}
+        }
+    }
+}
+
+fn script(rule: &WrittenRule, auth: &ScriptAuth, view: &View<'_>, problems: &mut Vec<Problem>) {
+    let (at, script) = (rule.place("auth.script"), &auth.script);
+    if !view.has_php() {
+        let cure = "switch PHP on, or use `auth.users` with a file of passwords";
+        let problem = Problem::error(What::Conflict, "`auth.script` needs PHP, which this site lacks", cure);
+        return problems.push(problem.at(at, "a script").at(view.at("php.enabled"), "no PHP"));
+    }
+    let Some(root) = view.root() else { return };
+    let disk = view.environment().disk;
+    let file = root.join(script.trim_start_matches('/'));
+    match (disk.real(&root), disk.real(&file), disk.look(&file)) {
+        (Some(root), Some(real), Found::File)
+            if !real.starts_with(&root) && view.choice("files.symlinks") == "inside" =>
+        {
+            let title = format!("the script {script} is outside the root");
+            let cure = "put the script into the root, or set files.symlinks = \"follow\"";
+            let label = format!("a link to {}", real.display());
+            problems.push(Problem::error(What::Conflict, title, cure).at(at, label));
+        }
+        (_, _, Found::File) => {}
+        // That the root is missing has been reported.
+        (None, ..) => {}
+        _ => {
+            let title = format!("the script {script} is not in the root");
+            let below = Path::new(script).strip_prefix(&root).ok();
+            let cure = match below {
+                Some(below) => format!("write \"/{}\": the path below the root", below.display()),
+                None => format!("put a script at {}, or correct the name", file.display()),
+            };
+            let problem = Problem::error(What::NotFound, title, cure);
+            problems.push(problem.at(at, "no such file: every request would be refused"));
+        }
+    }
+}
+
+/// The directory of an alias must exist, and should not show more than is meant.
+fn folder(rule: &WrittenRule, files: &OtherFiles, view: &View<'_>, problems: &mut Vec<Problem>) {
+    let (key, folder) = (if files.strips { "alias" } else { "root" }, &files.folder);
+    let (at, disk, path) = (rule.place(key), view.environment().disk, folder.display());
+    let found = disk.look(folder);
+    if found != Found::Directory {
+        return problems.push(crate::check::not_a_folder(&format!("rule.{key}"), folder, found).at(at, ""));
+    }
+    let real = disk.real(folder).unwrap_or_else(|| folder.clone());
+    let own = view.root().and_then(|root| disk.real(&root));
+    let risky = |title: String, cure: String| Problem::warning(What::Risky, title, cure).at(at, "here");
+    if real.parent().is_none() {
+        let cure = "name the directory of the files".to_owned();
+        let problem = Problem::error(What::Risky, format!("`rule.{key}` is the whole file system"), cure);
+        problems.push(problem.at(at, "visitors could request any file"));
+    } else if own.as_ref().is_some_and(|own| own.starts_with(&real)) {
+        let title = format!("`rule.{key}`: {path} contains the root of the site");
+        let cure = "name the directory of the files alone; the root is served without a rule".to_owned();
+        problems.push(risky(title, cure));
+    } else if let Some(name) = ["wp-config.php", "wp-load.php", ".env", "composer.json"]
+        .into_iter()
+        .find(|name| disk.look(&folder.join(name)) == Found::File)
+    {
+        let title = format!("`rule.{key}`: {path} looks like an application: it has {name}");
+        let cure =
+            "name a directory with files for visitors alone, or make it a [[site]] of its own".to_owned();
+        problems.push(risky(title, cure));
+    } else if view.choice("site.htaccess") != "off" && disk.look(&folder.join(".htaccess")) == Found::File {
+        let title = format!("`rule.{key}`: {path}/.htaccess does not apply to these files");
+        let cure = "write rules for what it refuses, as `deny` or `auth`, before this one".to_owned();
+        problems.push(risky(title, cure));
     }
 }
 
@@ -96,7 +215,7 @@ pub(super) fn among_each_other(rules: &[WrittenRule], problems: &mut Vec<Problem
             RuleAction::Redirect(..) | RuleAction::Return(..) => ending.push(rule),
             // A request that an earlier rule lets pass is not refused.
             RuleAction::Deny if !lets_pass => ending.push(rule),
-            RuleAction::Allow | RuleAction::Auth(_) => lets_pass = true,
+            RuleAction::Allow | RuleAction::Auth(_) | RuleAction::AuthScript(_) => lets_pass = true,
             _ => {}
         }
         let Some(early) = covering else { continue };

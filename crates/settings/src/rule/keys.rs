@@ -141,6 +141,16 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["try_files", "rewriterule"]),
+    key("alias", Action, "\"/srv/docs\"", "Serves the files of another directory: what `*` stands for is their path there. `path` ends with `/*`; no PHP runs.", |rule, raw, base| {
+        rule.alias = Some(path(raw, base)?);
+        Ok(())
+    })
+    .or(&["aliasmatch", "handle_path"]),
+    key("root", Action, "\"/srv/other\"", "Serves the files of another directory with the whole path: `/docs/a.pdf` is `/srv/other/docs/a.pdf`. No PHP runs.", |rule, raw, base| {
+        rule.root = Some(path(raw, base)?);
+        Ok(())
+    })
+    .or(&["documentroot", "file_server", "share"]),
     key("return", Action, "410", "Responds with this status, 200 or 400 to 599.", |rule, raw, _| {
         rule.returns = Some(returned(raw)?);
         Ok(())
@@ -170,6 +180,16 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["auth_basic", "authname"]),
+    key("auth.script", Action, "\"/auth.php\"", "Runs this script of the site first: 2xx lets the request pass; 401, 403 and redirects go to the client; all else is an error.", |rule, raw, _| {
+        rule.script = Some(script(raw)?);
+        Ok(())
+    })
+    .or(&["auth_request", "forward_auth", "forwardauth", "auth.uri", "auth.request"]),
+    key("auth.copy", Of(&["auth.script"]), "[\"X-User\"]", "Header fields of the script's 2xx response that PHP and applications get with the request. Clients cannot send them.", |rule, raw, _| {
+        rule.copy = elements(raw, "\"X-User\"", copied_field_name)?;
+        Ok(())
+    })
+    .or(&["auth_request_set", "copy_headers", "authresponseheaders", "auth.copy_headers", "auth.headers"]),
     key("set_header", Effect, "{ X-Frame-Options = \"DENY\" }", "Sets header fields of the response; replaces fields of these names.", |rule, raw, _| {
         fields(rule, raw, FieldChange::Set)
     })
@@ -311,6 +331,79 @@ fn own_field_name(raw: &Raw, text: &str) -> Read<String> {
         ));
     }
     Ok(name)
+}
+
+/// The name of a header field that a script gives a request: not one by which the server knows the client, its
+/// credentials or the content, and none that PHP would not get.
+fn copied_field_name(raw: &Raw, text: &str) -> Read<String> {
+    const NOT: [&str; 25] = [
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "cookie",
+        "early-data",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "origin",
+        "proxy",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "range",
+        "referer",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "via",
+        "x-client-ip",
+        "x-real-ip",
+    ];
+    const BEGINS: [&str; 7] =
+        ["content-", "if-", "millrace-", "x-forwarded-", "x-litespeed-", "x-lscache", "x-original-"];
+    let name = field_name(raw, text)?;
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let title = format!("cannot copy \"{}\"", shown(text));
+        let cure = "PHP gets only names of letters, digits and hyphens: write X-User";
+        return Err(raw.wrong(What::Malformed, title, "PHP would not get it", cure));
+    }
+    let lower = name.to_ascii_lowercase();
+    if NOT.contains(&&*lower) || BEGINS.iter().any(|start| lower.starts_with(start)) {
+        let title = format!("cannot copy {name}");
+        let cure = "let the script send a name of its own, like X-User";
+        return Err(raw.wrong(What::Conflict, title, "the client's or the server's", cure));
+    }
+    Ok(name)
+}
+
+/// The path of a script below the root.
+fn script(raw: &Raw) -> Read<String> {
+    let text = text(raw)?;
+    let wrong = |label: &str, cure: String| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(&text)), label, cure))
+    };
+    if !text.starts_with('/') {
+        return wrong("does not start with /", format!("write \"/{}\"", shown(&text)));
+    }
+    if text.contains(['?', '#', '%', '*', '$', '\\']) || text.contains(|c: char| c.is_control()) {
+        return wrong("more than a path", "write the path of a script, like \"/auth.php\"".to_owned());
+    }
+    if text.split('/').any(|part| part == "..") {
+        let cure = "write the path of a script of the site below its root, like \"/auth.php\"";
+        return wrong("outside the root", cure.to_owned());
+    }
+    if text.contains("//") || text.split('/').any(|part| part == ".") {
+        return wrong("not normalised", "write the path without `//` and `/./`".to_owned());
+    }
+    if !text.ends_with(".php") {
+        let cure = "write the path of a script whose name ends with .php, like \"/auth.php\"";
+        return wrong("not a script", cure.to_owned());
+    }
+    Ok(text)
 }
 
 /// The whole name of a cookie: the value of one is part of a key.

@@ -25,6 +25,10 @@ const FILES: &[(&str, &str)] = &[
         "ann:secret\nbob:$argon2id$v=19$m=4194304,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\n",
     ),
     ("/etc/millrace-test/nobody", "# none\n"),
+    ("/srv/plain/auth.php", ""),
+    ("/srv/docs/", ""),
+    ("/srv/dotted/.htaccess", ""),
+    ("/srv/copy/wp-config.php", ""),
 ];
 
 fn load(rules: &str) -> Result<(Plan, Vec<Problem>), Problems> {
@@ -56,6 +60,8 @@ fn example(key: &str, value: &str) -> String {
         "text" => "return = 404",
         "status" => "redirect = \"/b\"\npath = \"/a\"",
         "auth.realm" => "auth.users = \"/etc/millrace/htpasswd\"",
+        "auth.copy" => "auth.script = \"/auth.php\"",
+        "alias" => "path = \"/docs/*\"",
         "on_type" | "on_status" => "expires = \"1d\"",
         "path" | "unless_path" | "regex" | "host" | "method" | "query" | "header" | "from"
         | "unless_from" => "deny = true",
@@ -207,6 +213,90 @@ path = "/d"
 return = 404
 "#
     ));
+}
+
+#[test]
+fn mistakes_with_scripts() {
+    insta::assert_snapshot!(drawn(
+        r#"
+[[site.rule]]
+auth = { script = "auth.php" }
+[[site.rule]]
+auth = { script = "/../auth.php" }
+[[site.rule]]
+auth = { script = "/auth.php?a=b" }
+[[site.rule]]
+auth = { script = "/auth" }
+[[site.rule]]
+auth = { script = "/none.php" }
+[[site.rule]]
+auth = { script = "/srv/plain/auth.php" }
+[[site.rule]]
+auth = { script = "/auth.php", users = "/etc/millrace/htpasswd" }
+[[site.rule]]
+auth = { copy = ["X-User"] }
+[[site.rule]]
+auth = { script = "/auth.php", copy = ["X User", "X_User", "Cookie", "Content-Type", "X-Original-URI", "x-forwarded-for"] }
+[[site.rule]]
+auth_request = "/auth.php"
+[[site.rule]]
+auth = { script = ["/auth.php"] }
+"#
+    ));
+}
+
+#[test]
+fn a_script_without_php() {
+    insta::assert_snapshot!(drawn(
+        "[[site.rule]]\nauth = { script = \"/auth.php\" }\n[php]\nenabled = false\n"
+    ));
+}
+
+#[test]
+fn mistakes_with_directories() {
+    insta::assert_snapshot!(drawn(
+        r#"
+[[site.rule]]
+path = "/docs*"
+alias = "/srv/docs"
+[[site.rule]]
+path = ["/docs", "/docs/*", "/*.pdf"]
+alias = "/srv/docs"
+[[site.rule]]
+regex = '^/docs/'
+alias = "/srv/docs"
+[[site.rule]]
+alias = "/srv/docs"
+[[site.rule]]
+path = "/none/*"
+alias = "/srv/none"
+[[site.rule]]
+path = "/file/*"
+alias = "/srv/file.txt"
+[[site.rule]]
+path = "/all/*"
+alias = "/"
+[[site.rule]]
+path = "/above/*"
+alias = "/srv"
+[[site.rule]]
+path = "/copy/*"
+root = "/srv/copy"
+[[site.rule]]
+path = "/dotted/*"
+alias = "/srv/dotted"
+[[site.rule]]
+path = "/both/*"
+alias = "/srv/docs"
+root = "/srv/docs"
+[[site.rule]]
+path = "/twice/*"
+alias = "/srv/docs"
+redirect = "/"
+"#
+    ));
+    plan("[[site.rule]]\npath = [\"/docs\", \"/docs/*\"]\nalias = \"/srv/docs\"\n");
+    plan("[[site.rule]]\nregex = '^/docs/'\nroot = \"/srv/docs\"\n");
 }
 
 #[test]

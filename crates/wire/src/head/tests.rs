@@ -27,6 +27,18 @@ fn a_plain_request() {
     assert_eq!(head.framing(), Framing::None);
 }
 
+#[test]
+fn fields_are_replaced() {
+    let mut head =
+        accepted("POST / HTTP/1.1\r\nHost: a\r\nX-User: forged\r\nContent-Length: 1\r\nx-user: too\r\n\r\n");
+    head.replace(|name| name.eq_ignore_ascii_case("X-User"), &[("X-User".to_owned(), b"ann".to_vec())]);
+    let fields: Vec<_> = head.fields().collect();
+    assert_eq!(fields, [("Host", &b"a"[..]), ("Content-Length", b"1"), ("X-User", b"ann")]);
+    assert_eq!((head.framing(), head.method()), (Framing::Length(1), "POST"));
+    head.replace(|name| name == "X-User", &[]);
+    assert_eq!(head.field("x-user"), None);
+}
+
 fn assembled(parts: Parts<'_>, fields: &[(&str, &str)]) -> Result<Head, u16> {
     // Earlier contents leave no trace.
     let mut head =

@@ -170,6 +170,7 @@ impl Scene {
             is_shared: false,
             is_forwarded: false,
             protocol: None,
+            auth: Default::default(),
             ruling: None,
             rules: None,
         }

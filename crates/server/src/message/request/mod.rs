@@ -1,5 +1,6 @@
 //! A client's request, whatever its protocol.
 
+mod auth;
 mod body;
 mod client;
 mod forwarded;
@@ -11,6 +12,7 @@ mod visit;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+pub use auth::{AuthState, is_same_variable};
 pub use body::{Collector, Content};
 pub use client::{Certificate, CertifiedClient};
 pub use hints::{Hints, TakesHints};
@@ -109,6 +111,8 @@ pub struct Request {
     pub is_forwarded: bool,
     /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
     pub protocol: Option<Box<str>>,
+    /// What a script of the site has decided about it (`auth.script`).
+    pub auth: AuthState,
     /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
     /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
@@ -151,6 +155,7 @@ impl Request {
             is_shared: false,
             is_forwarded,
             protocol: None,
+            auth: AuthState::Unasked,
             ruling: None,
             rules: None,
         }
@@ -180,6 +185,7 @@ impl Request {
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             protocol: None,
+            auth: self.auth,
             ruling: self.ruling.clone(),
             rules: self.rules.clone(),
         }
@@ -205,6 +211,7 @@ impl Request {
             is_shared: self.is_shared,
             is_forwarded: self.is_forwarded,
             protocol: None,
+            auth: self.auth,
             ruling: self.ruling.clone(),
             rules: self.rules.clone(),
         }
@@ -244,6 +251,11 @@ impl Request {
     /// (RFC 8470 section 5.1).
     pub fn is_early(&self) -> bool {
         self.early || self.head.field("early-data") == Some(b"1")
+    }
+
+    /// Whether its response is for this client alone, because a script has let it pass: no cache for all may have it.
+    pub fn is_private(&self) -> bool {
+        self.auth == AuthState::Passed
     }
 
     /// Whether the response has only fields, no content.

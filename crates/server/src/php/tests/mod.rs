@@ -199,6 +199,7 @@ impl Scene {
             is_shared: false,
             is_forwarded: false,
             protocol: None,
+            auth: Default::default(),
             ruling: None,
             rules: None,
         }

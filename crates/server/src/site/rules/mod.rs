@@ -17,6 +17,7 @@ use twox_hash::XxHash3_64;
 
 use crate::message::Request;
 use crate::message::host_of;
+use crate::message::request::{AuthState, is_same_variable};
 use glob::Glob;
 use networks::NetworkSet;
 use paths::PathIndex;
@@ -31,6 +32,8 @@ thread_local! {
 pub struct SiteRules {
     rules: Vec<CompiledRule>,
     index: PathIndex,
+    /// Names of the header fields that only scripts give requests (`auth.copy`).
+    copied: Box<[String]>,
 }
 
 /// A rule, ready to be matched.
@@ -50,13 +53,32 @@ pub struct CompiledRule {
     only_path: bool,
     /// Whether it has effects.
     pub has_effects: bool,
+    /// The number of its directory among those of all rules, if it serves the files of one.
+    pub folder: usize,
 }
 
 impl SiteRules {
     /// The rules of a site; `None`: it has none.
     pub fn new(plan: &[SiteRule]) -> Option<Box<SiteRules>> {
-        let rules: Vec<CompiledRule> = plan.iter().cloned().map(CompiledRule::new).collect();
-        (!rules.is_empty()).then(|| Box::new(SiteRules { index: PathIndex::new(&rules), rules }))
+        let mut rules: Vec<CompiledRule> = plan.iter().cloned().map(CompiledRule::new).collect();
+        let with_files =
+            rules.iter_mut().filter(|rule| matches!(rule.plan.action, Some(RuleAction::Files(_))));
+        with_files.enumerate().for_each(|(number, rule)| rule.folder = number);
+        let copied = rules.iter().flat_map(|rule| match &rule.plan.action {
+            Some(RuleAction::AuthScript(auth)) => auth.copy.as_slice(),
+            _ => &[],
+        });
+        let copied = copied.cloned().collect();
+        (!rules.is_empty()).then(|| Box::new(SiteRules { index: PathIndex::new(&rules), rules, copied }))
+    }
+
+    /// Removes header fields that only scripts give requests from one that comes from its client. The same names for
+    /// the whole site: an application believes them wherever they come from.
+    pub fn drop_forged(&self, request: &mut Request) {
+        if !self.copied.is_empty() && request.auth == AuthState::Unasked {
+            let is_copied = |name: &str| self.copied.iter().any(|known| is_same_variable(name, known));
+            request.head.replace(is_copied, &[]);
+        }
     }
 
     /// Calls `see` for each rule that matches, in their order, with its number. `path` is the normalised path.
@@ -120,6 +142,7 @@ impl CompiledRule {
             unless_from: NetworkSet::new(&std::mem::take(unless_from)),
             only_path,
             has_effects: plan.effects != Default::default(),
+            folder: 0,
             plan,
         }
     }
@@ -150,6 +173,17 @@ impl CompiledRule {
             groups.extend(found);
         }
         groups
+    }
+
+    /// Where in its directory the file for `path` is; empty for the directory itself without a slash.
+    pub fn below(&self, path: &[u8]) -> Vec<u8> {
+        let Some(RuleAction::Files(files)) = &self.plan.action else { return Vec::new() };
+        match (files.strips, &self.groups(path)[..]) {
+            (false, _) => path.to_vec(),
+            // What `*` stands for begins behind the slash before it: `/docs/*` never leads to a neighbour of its directory.
+            (true, [_, rest, ..]) => [b"/", *rest].concat(),
+            (true, _) => Vec::new(),
+        }
     }
 
     /// The line of its file of redirects for `path`.
@@ -198,6 +232,7 @@ fn has_field(request: &Request, (name, like): &(String, Option<Glob>)) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use millrace_settings::plan;
     use millrace_wire::head::{Head, Limits};
 
     use super::*;
@@ -285,6 +320,85 @@ mod tests {
         let text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
         Request::direct(head, Ends { client: None, local: None, scheme: Scheme::Http, tls: None })
+    }
+
+    #[test]
+    fn files_of_another_directory_begin_behind_a_slash() {
+        let rule = |paths: &[&str], strips| {
+            let condition = RuleCondition {
+                paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+                ..RuleCondition::default()
+            };
+            let files = plan::OtherFiles { folder: "/srv/docs".into(), strips };
+            let action = Some(RuleAction::Files(files));
+            CompiledRule::new(SiteRule { condition, action, ..SiteRule::default() })
+        };
+        let alias = rule(&["/docs", "/docs/*", "/more/docs/*"], true);
+        for (path, below) in [
+            ("/docs/a.txt", "/a.txt"),
+            ("/docs/deep/b", "/deep/b"),
+            ("/docs/", "/"),
+            ("/docs", ""),
+            ("/more/docs/a", "/a"),
+            ("/more/docs/", "/"),
+        ] {
+            assert_eq!(alias.below(path.as_bytes()), below.as_bytes(), "{path}");
+        }
+        assert_eq!(rule(&["/docs/*"], false).below(b"/docs/a.txt"), b"/docs/a.txt");
+        let rules = ["/a/*", "/b/*", "/c/*"].map(|path| rule(&[path], true).plan);
+        let rules = SiteRules::new(&rules).unwrap();
+        assert_eq!(
+            [0, 1, 2].map(|number| rules.get(number).folder),
+            [0, 1, 2],
+            "one place in the cache each"
+        );
+    }
+
+    /// Whatever a client writes: what an alias makes of it is a path within its directory.
+    #[test]
+    fn no_target_leads_out_of_a_directory() {
+        const PIECES: [&str; 20] = [
+            "/docs", "/docs/", "/", "//", ".", "..", "/..", "/../", "%2e", "%2E%2e", "%2f", "%5c", "\\",
+            "%00", "%25", "a", "docs", "-old", ";", "/./",
+        ];
+        let condition =
+            RuleCondition { paths: vec!["/docs".into(), "/docs/*".into()], ..RuleCondition::default() };
+        let files = plan::OtherFiles { folder: "/srv/docs".into(), strips: true };
+        let action = Some(RuleAction::Files(files));
+        let rules = SiteRules::new(&[SiteRule { condition, action, ..SiteRule::default() }]).unwrap();
+        let (mut random, mut path, mut met) = (Random(1), Vec::new(), 0);
+        for _ in 0..50_000 {
+            let target = format!("/docs{}", random.some(&PIECES, 8).concat());
+            if millrace_wire::path::normalise(target.as_bytes(), &mut path).is_err() {
+                continue;
+            }
+            rules.each(&request("GET", "a.test", "/"), &path, |_, rule| {
+                let below = rule.below(&path);
+                met += 1;
+                assert_eq!([b"/docs", &below[..]].concat(), path, "{target}");
+                assert!(below.is_empty() || below.starts_with(b"/"), "{target}");
+                assert!(!below.split(|byte| *byte == b'/').any(|part| part == b".."), "{target}");
+                assert!(!below.contains(&0), "{target}");
+            });
+        }
+        assert!(met > 5000, "{met}");
+    }
+
+    #[test]
+    fn only_scripts_give_requests_the_fields_that_they_copy() {
+        let auth = plan::ScriptAuth { script: "/auth.php".into(), copy: vec!["X-User".into()] };
+        let action = Some(RuleAction::AuthScript(auth));
+        let rules = SiteRules::new(&[SiteRule { action, ..SiteRule::default() }]).unwrap();
+        let mut request = request("GET", "a.test", "/");
+        request
+            .head
+            .replace(|_| false, &[("x_user".into(), b"eve".to_vec()), ("X-USER".into(), b"eve".to_vec())]);
+        rules.drop_forged(&mut request);
+        assert_eq!(request.head.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["Host"]);
+        request.head.replace(|_| false, &[("X-User".into(), b"ann".to_vec())]);
+        request.auth = AuthState::Passed;
+        rules.drop_forged(&mut request);
+        assert_eq!(request.head.field("x-user"), Some(&b"ann"[..]), "the script's own");
     }
 
     #[test]
