@@ -119,21 +119,21 @@ impl Nginx {
         for (line, token) in tokens(&text) {
             let now = *blocks.last().unwrap_or(&Block::Inner);
             match token {
-                Token::Word(word) => {
+                NginxToken::Word(word) => {
                     if words.is_empty() {
                         began = line;
                     }
                     words.push(word);
                     continue;
                 }
-                Token::Open => blocks.push(match (now, words.first().map(String::as_str)) {
+                NginxToken::Open => blocks.push(match (now, words.first().map(String::as_str)) {
                     (Block::Main, Some("events")) => Block::Events,
                     (Block::Main, Some("http")) => Block::Http,
                     _ => Block::Inner,
                 }),
-                Token::Close if blocks.len() > 1 => drop(blocks.pop()),
-                Token::Close => {}
-                Token::End => self.directive(root, now, &words, (file, began), depth),
+                NginxToken::Close if blocks.len() > 1 => drop(blocks.pop()),
+                NginxToken::Close => {}
+                NginxToken::End => self.directive(root, now, &words, (file, began), depth),
             }
             words.clear();
         }
@@ -179,7 +179,7 @@ pub fn matching(pattern: &str, path: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum NginxToken {
     Word(String),
     Open,
     Close,
@@ -187,7 +187,7 @@ enum Token {
 }
 
 /// The tokens of a configuration with their lines: `ngx_conf_read_token` in src/core/ngx_conf_file.c.
-fn tokens(text: &str) -> Vec<(usize, Token)> {
+fn tokens(text: &str) -> Vec<(usize, NginxToken)> {
     let mut all = Vec::new();
     let mut line = 1;
     let mut rest = text.chars().peekable();
@@ -204,9 +204,9 @@ fn tokens(text: &str) -> Vec<(usize, Token)> {
                 }
                 continue;
             }
-            ';' => Token::End,
-            '{' => Token::Open,
-            '}' => Token::Close,
+            ';' => NginxToken::End,
+            '{' => NginxToken::Open,
+            '}' => NginxToken::Close,
             first => {
                 let began = line;
                 let quote = Some(first).filter(|c| matches!(c, '"' | '\''));
@@ -229,7 +229,7 @@ fn tokens(text: &str) -> Vec<(usize, Token)> {
                 if quote.is_some() {
                     rest.next();
                 }
-                all.push((began, Token::Word(word)));
+                all.push((began, NginxToken::Word(word)));
                 continue;
             }
         };
