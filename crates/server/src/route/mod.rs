@@ -276,9 +276,10 @@ impl Finder<'_> {
                         workers: WorkerKind::Ordinary,
                     });
                 }
-                Node::File(entry) => return serve(request, entry),
+                // Sources of scripts are sent under no name.
+                Node::File(entry) if !self.site.never_serves(&candidate) => return serve(request, entry),
                 Node::Unavailable => return Route::Refuse(503),
-                Node::Directory | Node::Missing => {}
+                Node::File(_) | Node::Directory | Node::Missing => {}
             }
         }
         if runs && self.site.worker().is_some() && self.site.plan.front_controller.is_none() {
