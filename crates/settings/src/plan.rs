@@ -14,8 +14,8 @@ use crate::memory::Shares;
 
 pub use network_set::NetworkSet;
 pub use rules::{
-    BasicAuth, FieldChange, ListedRedirect, OtherFiles, RuleAction, RuleCache, RuleCondition, RuleEffects,
-    RuleTarget, ScriptAuth, SiteRule, TargetPart,
+    BasicAuth, FieldChange, ListedRedirect, OtherFiles, RequestLimit, RuleAction, RuleCache, RuleCondition,
+    RuleEffects, RuleTarget, ScriptAuth, SiteRule, TargetPart,
 };
 
 /// The complete configuration of a server. Built by [`crate::resolve`], never changed afterwards.

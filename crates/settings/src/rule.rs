@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::plan::{BasicAuth, OtherFiles, RuleAction, RuleCondition, RuleTarget, ScriptAuth, SiteRule};
+use crate::plan::{
+    BasicAuth, OtherFiles, RequestLimit, RuleAction, RuleCondition, RuleTarget, ScriptAuth, SiteRule,
+};
 use crate::problem::{At, Origin, Problem, What, shown};
 use crate::suggest;
 use crate::value::{Entry, Form, Raw, Read, Wrong};
@@ -49,6 +51,8 @@ pub(crate) struct WrittenRule {
     text: Option<String>,
     allow: bool,
     deny: bool,
+    limit: Option<RequestLimit>,
+    burst: Option<u64>,
     users: Option<FileName>,
     realm: Option<String>,
     script: Option<String>,
@@ -79,6 +83,8 @@ impl WrittenRule {
             text: None,
             allow: false,
             deny: false,
+            limit: None,
+            burst: None,
             users: None,
             realm: None,
             script: None,
@@ -259,6 +265,9 @@ impl WrittenRule {
         actions.extend(self.returns.map(|status| RuleAction::Return(status, self.text.take())));
         actions.extend(self.allow.then_some(RuleAction::Allow));
         actions.extend(self.deny.then_some(RuleAction::Deny));
+        let burst = self.burst;
+        let limit = |limit: RequestLimit| RequestLimit { burst: burst.unwrap_or(limit.burst), ..limit };
+        actions.extend(self.limit.map(|own| RuleAction::Limit(limit(own))));
         let realm = self.realm.take().unwrap_or_else(|| "Restricted".to_owned());
         actions.extend(users.map(|users| RuleAction::Auth(BasicAuth { realm, users })));
         let copy = std::mem::take(&mut self.copy);

@@ -35,7 +35,7 @@ pub struct Asked {
     /// The client.
     pub address: IpAddr,
     /// Number of the class.
-    pub class: u8,
+    pub class: u64,
     /// The limits of the class.
     pub limit: Limit,
     /// How often the request counts.
@@ -112,7 +112,7 @@ impl Table {
     }
 
     /// Never 0, which is an empty slot.
-    fn key(&self, network: Network, class: u8) -> u64 {
+    fn key(&self, network: Network, class: u64) -> u64 {
         self.hasher.hash_one((network.key(), class)) | 1
     }
 }

@@ -136,7 +136,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
 pub const LOST: &[(&str, &str)] = &[
     (
         "limit_req*",
-        "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client",
+        "a rule with `limit` and `burst`: docs/rules.md; requests beyond it are refused, not delayed",
     ),
     ("limit_conn*", "`server.connections_per_address` limits the connections of an address"),
     ("limit_rate*", "responses are not slowed down"),

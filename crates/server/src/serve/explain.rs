@@ -272,7 +272,7 @@ fn find_route_of(
             Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
             None => ExplainedRoute::Refuse(reply.status),
         },
-        Found::Wait(_) | Found::Ask(_) => ExplainedRoute::Refuse(401),
+        Found::Wait(_) | Found::Ask(_) | Found::Elsewhere => ExplainedRoute::Refuse(401),
     };
     (route, rules)
 }

@@ -155,6 +155,7 @@ fn ruled(
         // No script runs for what may be a replay.
         Found::Ask(_) if request.is_early() => return other(reply::plain(425)),
         Found::Ask(rule) => return (ResponseClass::Php, Response::Ask(rule)),
+        Found::Elsewhere => return (ResponseClass::Other, Response::Elsewhere),
     };
     heed_changes(thread, site);
     let Route::Refuse(status) = route else { return follow(thread, site, request, path, route) };
@@ -213,6 +214,8 @@ pub(super) enum Found {
     Wait(Pin<Box<dyn Future<Output = ()>>>),
     /// A script decides, by the number of the rule.
     Ask(u32),
+    /// Another thread must respond.
+    Elsewhere,
 }
 
 /// Applies the rules of the site, then those of `.htaccess` files, and finds the route of what they make of the request. An application
@@ -224,6 +227,7 @@ pub(super) fn find(thread: &ServeThread, site: &Site, request: &mut Request, pat
         Applied::Refuse(status) => return Found::Route(Route::Refuse(status)),
         Applied::Wait(check) => return Found::Wait(check),
         Applied::Ask(rule) => return Found::Ask(rule),
+        Applied::Elsewhere => return Found::Elsewhere,
         Applied::Files(rule) => return Found::Route(other_file(thread, site, request, path, rule)),
     }
     match proxy::find(&site.plan.proxies, path) {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use millrace_htaccess::evaluate::{credentials, normalised};
 use millrace_htaccess::{Verdict, escape};
 use millrace_pages::ask::Device;
-use millrace_settings::plan::{BasicAuth, FieldChange, RuleAction, RuleEffects, RuleTarget, TargetPart};
+use millrace_settings::plan::{
+    BasicAuth, FieldChange, RequestLimit, RuleAction, RuleEffects, RuleTarget, TargetPart,
+};
 use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
@@ -34,6 +36,8 @@ pub enum Applied {
     Files(u32),
     /// A script decides, by the number of the rule: route the request again when it has.
     Ask(u32),
+    /// Another thread must respond: a limit counts a request once.
+    Elsewhere,
 }
 
 /// Applies the rules to a request. `path` is its normalised path. Leaves its ruling, and the numbers of the rules with
@@ -43,6 +47,8 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
     rules.drop_forged(request);
     let mut passage = Passage {
         thread,
+        site: site.number,
+        counted: request.counted_rules,
         request,
         path,
         effects: Vec::new(),
@@ -63,7 +69,9 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
     let Passage { effects, end, files, .. } = &mut passage;
     let end = end.take().or(failed).or(files.map(Applied::Files));
     let effects = std::mem::take(effects);
+    let counted = passage.counted;
     let ruling = passage.ruling();
+    request.counted_rules = counted;
     request.ruling = ruling.map(Arc::new);
     request.rules = (!effects.is_empty()).then(|| effects.into());
     end.unwrap_or(Applied::On)
@@ -71,6 +79,10 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
 
 /// A request on its way through the rules.
 struct Passage<'a> {
+    /// The number of the site.
+    site: usize,
+    /// As [`Request::counted_rules`].
+    counted: u32,
     thread: &'a ServeThread,
     request: &'a Request,
     path: &'a [u8],
@@ -93,6 +105,22 @@ struct Passage<'a> {
 }
 
 impl Passage<'_> {
+    /// Counts the request for a limit, once: it may be routed again, by another thread or when a password has been checked.
+    fn count(&mut self, number: u32, limit: &RequestLimit) {
+        if number < self.counted {
+            return;
+        }
+        if self.thread.pages.passes_on {
+            self.end = Some(Applied::Elsewhere);
+            return;
+        }
+        self.counted = number + 1;
+        let address = self.request.ends.client_ip();
+        let place = (self.site, number);
+        let refusal = self.thread.shield.count_for_rule(self.thread, place, limit, address);
+        self.end = refusal.map(Applied::Reply);
+    }
+
     /// A rule that matches.
     fn meet(&mut self, number: u32, rule: &CompiledRule) {
         if rule.has_effects {
@@ -124,6 +152,7 @@ impl Passage<'_> {
             }
             Some(RuleAction::Allow) => self.is_allowed = true,
             Some(RuleAction::Deny) if !self.is_allowed => self.end = Some(Applied::Refuse(403)),
+            Some(RuleAction::Limit(limit)) if !self.is_allowed => self.count(number, limit),
             Some(RuleAction::Auth(auth)) if !self.is_allowed => self.authenticate(auth),
             Some(RuleAction::AuthScript(_)) if !self.is_allowed => match self.request.auth {
                 AuthState::Passed => self.is_allowed = true,

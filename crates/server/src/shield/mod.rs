@@ -52,7 +52,9 @@ const RELAY: u64 = 8;
 /// How many minutes' requests a client may send at once.
 const AT_ONCE: u64 = 3;
 /// The number behind those of the classes: refusals, of which too many are a ban.
-const OFFENCES: u8 = Class::ALL.len() as u8;
+const OFFENCES: u64 = Class::ALL.len() as u64;
+/// The numbers behind it are of rules of sites: see [`ShieldThread::count_for_rule`].
+const RULES: u64 = OFFENCES + 1;
 /// Minutes in which they are counted.
 const OFFENCE_MINUTES: u64 = 10;
 
@@ -287,6 +289,26 @@ impl ShieldThread {
         self.refuse(context, &plan.shield, &seen, (&asked, Class::NotFound), wait)
     }
 
+    /// Counts a request for the limit of a site's rule; the refusal of a client that has sent too many. Clients on a Unix
+    /// socket have no limit.
+    pub fn count_for_rule(
+        &self,
+        context: &Context,
+        (site, rule): (usize, u32),
+        limit: &plan::RequestLimit,
+        address: Option<IpAddr>,
+    ) -> Option<Reply> {
+        let client = Rate::new(limit.number, limit.minutes, limit.burst);
+        let asked = Asked {
+            address: address?,
+            class: RULES + ((site as u64) << 32) + u64::from(rule),
+            limit: Limit { client, network: None },
+            cost: 1,
+            now: self.shared.micros(context.clock.now()),
+        };
+        self.shared.table.ask(&asked).err().map(too_many)
+    }
+
     fn asked(
         &self,
         context: &Context,
@@ -298,7 +320,7 @@ impl ShieldThread {
         let now = self.shared.micros(context.clock.now());
         let clients = if seen.is_relayed { RELAY } else { 1 };
         let limit = limit(settings, class, clients);
-        Asked { address: seen.address, class: class as u8, limit, cost, now }
+        Asked { address: seen.address, class: class as u64, limit, cost, now }
     }
 
     /// Counts and logs a refusal, which may be one too many; `None`: it is only watched. `wait`: microseconds until the client

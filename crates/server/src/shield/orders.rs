@@ -204,7 +204,7 @@ impl Shield {
         let micros = self.micros(Instant::now());
         let left = |class: Class| {
             let limit = limit(settings, class, 1);
-            let asked = Asked { address, class: class as u8, limit, cost: 1, now: micros };
+            let asked = Asked { address, class: class as u64, limit, cost: 1, now: micros };
             Some((class.name(), self.table.left(&asked)?, limit.client?.burst()))
         };
         AddressReport {

@@ -59,10 +59,23 @@ pub enum RuleAction {
     Allow,
     /// 403.
     Deny,
+    /// 429 for clients that send more.
+    Limit(RequestLimit),
     /// Only users with a password pass.
     Auth(BasicAuth),
     /// Only requests pass that a script of the site lets pass.
     AuthScript(ScriptAuth),
+}
+
+/// How many requests a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimit {
+    /// Requests in `minutes` minutes.
+    pub number: u64,
+    /// At least 1.
+    pub minutes: u64,
+    /// Maximum number of requests at once.
+    pub burst: u64,
 }
 
 /// Files of a directory that is not the site's root.

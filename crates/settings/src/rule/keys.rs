@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::WrittenRule;
-use crate::plan::{FieldChange, RuleTarget};
+use crate::plan::{FieldChange, RequestLimit, RuleTarget};
 use crate::problem::{What, shown};
 use crate::table::{Kind, Word};
 use crate::value::{Raw, Read, Value, elements, is_ours};
@@ -67,6 +67,9 @@ impl RuleKey {
         RuleKey { elsewhere, ..self }
     }
 }
+
+/// Maximum number of requests of a limit.
+const MOST_REQUESTS: u64 = 1_000_000;
 
 /// Longest lifetime: ten years.
 const LONGEST: u64 = 3650 * 24 * 60 * 60 * 1000;
@@ -161,7 +164,7 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["body"]),
-    key("allow", Action, "true", "Lets the request pass: later `deny` and `auth` rules do not apply to it.", |rule, raw, _| {
+    key("allow", Action, "true", "Lets the request pass: later `deny`, `limit` and `auth` rules do not apply to it.", |rule, raw, _| {
         rule.allow = switch(raw, "allow")?;
         Ok(())
     }),
@@ -170,6 +173,16 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["block", "forbid", "abort"]),
+    key("limit", Action, "\"60/m\"", "Refuses what a client sends beyond this number of requests per second (`/s`), minute (`/m`) or hour (`/h`), with 429 and `Retry-After`.", |rule, raw, _| {
+        rule.limit = Some(limit(raw)?);
+        Ok(())
+    })
+    .or(&["limit_req", "rate_limit", "ratelimit", "rate"]),
+    key("burst", Of(&["limit"]), "20", "How many requests a client may send at once, if it has sent none for a while; default: the number of the limit.", |rule, raw, _| {
+        rule.burst = Some(burst(raw)?);
+        Ok(())
+    })
+    .or(&["limit_burst"]),
     key("auth.users", Action, "\"/etc/millrace/htpasswd\"", "Asks for a user and password of this file, as `htpasswd` writes it: bcrypt, apr1 or SHA-1; or argon2id, as PHP's `password_hash` writes it.", |rule, raw, base| {
         rule.users = Some(path(raw, base)?);
         Ok(())
@@ -378,6 +391,37 @@ fn copied_field_name(raw: &Raw, text: &str) -> Read<String> {
         return Err(raw.wrong(What::Conflict, title, "the client's or the server's", cure));
     }
     Ok(name)
+}
+
+/// `60/m`: the number of requests, and the minutes in which they may come.
+fn limit(raw: &Raw) -> Read<RequestLimit> {
+    let text = text(raw)?;
+    let wrong = |label: &str, cure: &str| {
+        Err(raw.wrong(What::Malformed, format!("cannot be \"{}\"", shown(&text)), label, cure))
+    };
+    let unit = text.split_once('/').and_then(|(number, unit)| {
+        let digits = number.trim();
+        let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        Some((number.parse::<u64>().ok()?, unit.trim()))
+    });
+    let (number, per_minute, minutes) = match unit {
+        Some((number, "s")) => (number, 60, 1),
+        Some((number, "m")) => (number, 1, 1),
+        Some((number, "h")) => (number, 1, 60),
+        _ => return wrong("not a limit", "write a number and s, m or h, like \"60/m\""),
+    };
+    if !(1..=MOST_REQUESTS).contains(&number) {
+        return wrong("out of bounds", "write a number from 1 to 1000000; `deny = true` refuses all");
+    }
+    Ok(RequestLimit { number: number * per_minute, minutes, burst: number })
+}
+
+fn burst(raw: &Raw) -> Read<u64> {
+    let kind = Kind::Count { min: 1, max: MOST_REQUESTS, zero: None };
+    match kind.read(raw, Path::new("/"))? {
+        Value::Number(number) => Ok(number),
+        other => unreachable!("{other:?}"),
+    }
 }
 
 /// The path of a script below the root.

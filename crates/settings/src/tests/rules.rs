@@ -61,6 +61,7 @@ fn example(key: &str, value: &str) -> String {
         "status" => "redirect = \"/b\"\npath = \"/a\"",
         "auth.realm" => "auth.users = \"/etc/millrace/htpasswd\"",
         "auth.copy" => "auth.script = \"/auth.php\"",
+        "burst" => "limit = \"60/m\"",
         "alias" => "path = \"/docs/*\"",
         "on_type" | "on_status" => "expires = \"1d\"",
         "path" | "unless_path" | "regex" | "host" | "method" | "query" | "header" | "from"
@@ -140,6 +141,11 @@ unset_header = ["Date"]
 error_page = { 200 = "/x" }
 auth = "htpasswd"
 cache.tll = "1h"
+[[site.rule]]
+limit = "ten a second"
+[[site.rule]]
+limit = "0/s"
+burst = 0
 [[site.rule]]
 path = "/c/*"
 redirect = "/$uri"

@@ -115,6 +115,8 @@ pub struct Request {
     pub auth: AuthState,
     /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
+    /// The limits of the site's rules before the one with this number have counted it.
+    pub counted_rules: u32,
     /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
     /// been routed yet.
     pub rules: Option<Arc<[u32]>>,
@@ -130,9 +132,9 @@ pub struct Ruling {
 }
 
 impl Request {
-    /// A request that no proxy has forwarded, without its content.
+    /// A request of the server's own, without its content: no proxy has forwarded it, and no limit counts it.
     pub fn direct(head: Head, ends: Ends) -> Request {
-        Request::new(head, ends, &NetworkSet::EMPTY)
+        Request { counted_rules: u32::MAX, ..Request::new(head, ends, &NetworkSet::EMPTY) }
     }
 
     /// A request from a connection with these ends, without its content.
@@ -157,6 +159,7 @@ impl Request {
             protocol: None,
             auth: AuthState::Unasked,
             ruling: None,
+            counted_rules: 0,
             rules: None,
         }
     }
@@ -187,6 +190,7 @@ impl Request {
             protocol: None,
             auth: self.auth,
             ruling: self.ruling.clone(),
+            counted_rules: u32::MAX,
             rules: self.rules.clone(),
         }
     }
@@ -213,6 +217,7 @@ impl Request {
             protocol: None,
             auth: self.auth,
             ruling: self.ruling.clone(),
+            counted_rules: u32::MAX,
             rules: self.rules.clone(),
         }
     }

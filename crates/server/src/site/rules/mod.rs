@@ -5,13 +5,12 @@
 //! ```
 
 mod glob;
-mod networks;
 mod paths;
 
 use std::cell::RefCell;
 
 use hashbrown::HashTable;
-use millrace_settings::plan::{ListedRedirect, RuleAction, RuleCondition, SiteRule};
+use millrace_settings::plan::{ListedRedirect, NetworkSet, RuleAction, RuleCondition, SiteRule};
 use regex::bytes::Regex;
 use twox_hash::XxHash3_64;
 
@@ -19,7 +18,6 @@ use crate::message::Request;
 use crate::message::host_of;
 use crate::message::request::{AuthState, is_same_variable};
 use glob::Glob;
-use networks::NetworkSet;
 use paths::PathIndex;
 
 thread_local! {
