@@ -183,6 +183,8 @@ pub enum ErrorPage {
     Reply(Reply),
     /// What the request's new ruling leads to.
     Route,
+    /// A file is being compiled: route the request again when this is ready.
+    Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
 /// Finds the site's page for `status`. For one that is a path of the site, the request gets a ruling of its own.
@@ -212,9 +214,10 @@ pub fn error_page(
             let verdict = view::with(context, site, request, path_before, query, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });
-            // While a file on the page's way is compiled, errors have the server's own page.
-            let is_complete = world.compiling().is_none();
-            if !is_complete || verdict.outcome != Outcome::Serve {
+            if let Some(compiled) = world.compiling() {
+                return ErrorPage::Wait(compiled);
+            }
+            if verdict.outcome != Outcome::Serve {
                 return ErrorPage::Own;
             }
             request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));

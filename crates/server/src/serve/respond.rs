@@ -169,6 +169,7 @@ fn ruled(
             other(reply)
         }
         ErrorPage::Route => error_page(thread, site, request, path, status),
+        ErrorPage::Wait(compiled) => (ResponseClass::Other, Response::Again(compiled)),
     }
 }
 
