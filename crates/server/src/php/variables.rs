@@ -434,26 +434,7 @@ mod tests {
             scheme: Scheme::Http,
             tls: None,
         };
-        Request {
-            head,
-            ends,
-            forwarded_host: None,
-            content: Content::Empty,
-            content_is_read: true,
-            hints: None,
-            place: None,
-            early: false,
-            standing: Default::default(),
-            visit: None,
-            run: None,
-            runs_aside: false,
-            is_shared: false,
-            is_forwarded: false,
-            protocol: None,
-            auth: Default::default(),
-            ruling: None,
-            rules: None,
-        }
+        Request { content_is_read: true, ..Request::direct(head, ends) }
     }
 
     fn script(path_info: &str) -> Script {

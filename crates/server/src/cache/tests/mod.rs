@@ -25,7 +25,7 @@ use crate::context::log::Log;
 use crate::context::stats::{Counter, Registry};
 use crate::context::{Context, Process};
 use crate::message::reply::{Aside, Body, Fields, Reply};
-use crate::message::request::{Content, Ends, Request, Scheme};
+use crate::message::request::{Ends, Request, Scheme};
 use crate::site::Site;
 
 /// What the maker does at its next call.
@@ -154,26 +154,7 @@ impl Scene {
         let mut head = Head::default();
         head.parse(text.as_bytes(), &Limits { bytes: 16384, fields: 100, target: 8192 }).unwrap().unwrap();
         let ends = Ends { client, local: None, scheme: Scheme::Http, tls: None };
-        Request {
-            head,
-            ends,
-            forwarded_host: None,
-            content: Content::Empty,
-            content_is_read: true,
-            hints: None,
-            place: None,
-            early: false,
-            standing: Default::default(),
-            visit: None,
-            run: None,
-            runs_aside: false,
-            is_shared: false,
-            is_forwarded: false,
-            protocol: None,
-            auth: Default::default(),
-            ruling: None,
-            rules: None,
-        }
+        Request { content_is_read: true, ..Request::direct(head, ends) }
     }
 
     /// Sends a request as the protocol does.

@@ -183,26 +183,7 @@ impl Scene {
         let mut head = Head::default();
         head.parse(text.as_bytes(), &LIMITS).unwrap().unwrap();
         let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
-        Request {
-            head,
-            ends,
-            forwarded_host: None,
-            content,
-            content_is_read: true,
-            hints: None,
-            place: None,
-            early: false,
-            standing: Default::default(),
-            visit: None,
-            run: None,
-            runs_aside: false,
-            is_shared: false,
-            is_forwarded: false,
-            protocol: None,
-            auth: Default::default(),
-            ruling: None,
-            rules: None,
-        }
+        Request { content, content_is_read: true, ..Request::direct(head, ends) }
     }
 
     /// Sends a request; returns the response as the room returns it.
