@@ -208,30 +208,29 @@ impl Proposal {
     /// Settings that would change, and that only you can write: each with its place. Those of Millrace's configuration are in
     /// [`Proposal::configuration`].
     pub fn by_hand(&self) -> Vec<String> {
-        let line = |proposed: &Proposed| match &proposed.then {
-            Then::Set { value, place: Place::Hand(how), .. }
-                if matches!(proposed.row.layer, Layer::Nginx | Layer::Fpm)
-                    && proposed.now.as_ref() != Some(value) =>
-            {
-                Some(format!("{} = {value}, {how}", proposed.row.name))
-            }
-            _ => None,
-        };
-        self.rows.iter().filter_map(line).collect()
+        let lines = self.left_to_you(&[Layer::Nginx, Layer::Fpm]);
+        lines.map(|(row, value, how)| format!("{} = {value}, {how}", row.name)).collect()
     }
 
     /// Settings that would change in Millrace's configuration: `name = value`.
     pub fn in_configuration(&self) -> Vec<String> {
-        let line = |proposed: &Proposed| match &proposed.then {
-            Then::Set { value, place: Place::Hand(_), .. }
-                if matches!(proposed.row.layer, Layer::Php | Layer::Millrace)
-                    && proposed.now.as_ref() != Some(value) =>
+        let lines = self.left_to_you(&[Layer::Php, Layer::Millrace]);
+        lines.map(|(row, value, _)| format!("{} = {value}", row.name)).collect()
+    }
+
+    /// Settings of these layers that would change, and that no file of ours can set: each with its value and its place.
+    fn left_to_you<'a>(
+        &'a self,
+        layers: &'a [Layer],
+    ) -> impl Iterator<Item = (&'static Row, &'a str, &'a str)> {
+        self.rows.iter().filter_map(|proposed| match &proposed.then {
+            Then::Set { value, place: Place::Hand(how), .. }
+                if layers.contains(&proposed.row.layer) && proposed.now.as_ref() != Some(value) =>
             {
-                Some(format!("{} = {value}", proposed.row.name))
+                Some((proposed.row, &**value, &**how))
             }
             _ => None,
-        };
-        self.rows.iter().filter_map(line).collect()
+        })
     }
 
     /// Lines for Millrace's configuration, by table; empty if another server serves the sites.

@@ -32,7 +32,7 @@ pub const RETIRED: &[(&str, &str)] = &[
     ),
     (
         "PHP pool: 8 at start, recycled after 500 requests, idle ones ended after 10 s",
-        "defaults: one worker per core at start, more in milliseconds; recycled after 10,000 requests or beyond `php.worker_memory`; ended after 60 s. Rows above set it for php-fpm, whose processes stay, because the budget has their memory",
+        "defaults: Millrace starts one worker per core, and further ones within milliseconds; workers are recycled after 10,000 requests or beyond `php.worker_memory`; ended after 60 s. Rows above set it for php-fpm, whose processes stay, because the budget has their memory",
     ),
     ("realpath cache", "4096K is PHP's default; the doctor reports smaller ones (php-realpath)"),
     (

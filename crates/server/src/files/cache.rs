@@ -55,7 +55,7 @@ impl<'a> SitePlace<'a> {
         }
     }
 
-    /// The folder with number `number` whose files a rule of the site serves, with all that files of the root have.
+    /// The folder of a rule of the site, by its `number`. Its files get the same fields and lifetimes as those of the root.
     fn other(site: &'a Site, number: usize, root: &'a Path, sites: usize) -> SitePlace<'a> {
         SitePlace { lines: &site.header_lines, expires: true, ..SitePlace::handed(site, number, root, sites) }
     }
@@ -113,7 +113,7 @@ impl OpenFileCache {
         self.find_elsewhere(context, &SitePlace::handed(site, number, root, context.plan().sites.len()), path)
     }
 
-    /// What `path` leads to below the folder `root`, which has number `number` in the site and whose files a rule serves.
+    /// What is at `path` below `root`, the folder of a rule of the site. `number` is the folder's number in the site.
     pub fn find_other(
         &self,
         context: &Context,

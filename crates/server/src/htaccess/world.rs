@@ -28,7 +28,7 @@ pub struct SiteDisk<'a> {
     site: &'a Site,
     /// The slow check of a password that has begun.
     check: RefCell<Option<Check>>,
-    /// A file whose rules are not known yet.
+    /// A file that must be compiled first.
     uncompiled: RefCell<Option<Uncompiled>>,
     /// A password or group file has been read: a change of it counts at once.
     has_read_users: Cell<bool>,

@@ -64,7 +64,7 @@ pub fn find_route(
     Finder { context, files, site, folder: None }.find(request, path)
 }
 
-/// A directory whose files a rule of the site serves.
+/// A directory beside the root; a rule of the site serves its files.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherFolder<'a> {
     /// Its number among the site's folders that are not the root.

@@ -247,7 +247,7 @@ impl Exchange {
         }
     }
 
-    /// Has a script decide about the request, whose content the client still has; the script's response if it refuses.
+    /// Asks a script whether the request may pass. Returns the script's response if it refuses. The content is not read yet.
     async fn ask(
         &mut self,
         thread: &Rc<ServeThread>,

@@ -61,7 +61,7 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
         key: Vec::new(),
     };
     rules.each(request, path, |number, rule| passage.meet(number, rule));
-    // A request whose script has failed passes nowhere, whichever rules it meets now.
+    // If the script has failed, no rule lets the request pass any more.
     let failed = match passage.request.auth {
         AuthState::Failed(status) => Some(Applied::Refuse(status)),
         AuthState::Unasked | AuthState::Passed => None,
@@ -94,7 +94,7 @@ struct Passage<'a> {
     is_allowed: bool,
     /// The path and query that are served instead.
     rewritten: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The rule whose files are served.
+    /// The number of the rule that serves its files.
     files: Option<u32>,
     /// The user whose password was right.
     user: String,

@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
         false,
         |_| set("on", "no client waits for the rest"),
         "on",
-        "The memory of a connection whose client has gone is free at once.",
+        "nginx frees the memory of a connection at once when its client has gone.",
         &[VPS]
     ),
     row!(

@@ -1,4 +1,4 @@
-//! What a script of the site has decided about a request, and the names of fields that nobody but the server may send.
+//! What a script of the site has decided about a request, and the names of fields that only the server may send.
 
 /// The decision of a script (`auth.script` of a rule).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
