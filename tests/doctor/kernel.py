@@ -39,20 +39,27 @@ def conntrack(folder):
         return healthy or doctor.first_is(report, "net-conntrack", "sysctl -w net.netfilter.nf_conntrack_max=")
 
 
-# Touches more memory than its group may have, again and again.
+# Touches more memory than its group may have, again and again. Where swapping out is slow, the kernel may kill it instead: then another process goes on.
 TOUCHES = """
-memory = bytearray(96 << 20)
+import ctypes, os, signal
 while True:
-    for at in range(0, len(memory), 4096):
-        memory[at] = memory[at] + 1 & 255
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # with its parent (PR_SET_PDEATHSIG)
+    memory = bytearray(96 << 20)
+    while True:
+        for at in range(0, len(memory), 4096):
+            memory[at] = memory[at] + 1 & 255
 """
 
 
 @contextlib.contextmanager
 def swap_file(folder):
-    """64 MB of swap for the machine, while the story lasts: only the group of the story needs it."""
+    """256 MB of swap for the machine, while the story lasts: other programs may be swapped out, too, and the group must find room."""
     path = folder / "swap"
-    path.write_bytes(bytes(64 << 20))
+    path.write_bytes(bytes(256 << 20))
     path.chmod(0o600)
     if subprocess.run(["mkswap", path], capture_output=True).returncode or subprocess.run(["swapon", path], capture_output=True).returncode:
         raise machine.NotHere("no swap file can be used here")

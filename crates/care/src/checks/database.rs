@@ -21,6 +21,9 @@ macro_rules! row {
     };
 }
 
+/// Rows that statements read one after the other for each join without an index, at least: fewer are tables so small that an index is of no use.
+const ROWS_OF_A_JOIN: f64 = 1_000.0;
+
 pub(super) const CHECKS: &[Check] = &[
     row!(
         "db-down",
@@ -113,13 +116,13 @@ pub(super) const CHECKS: &[Check] = &[
     row!(
         "db-joins",
         "joins without an index",
-        "Select_full_join",
-        warning(1.0, "per second"),
-        "MySQLTuner: 250 per day, for the whole server; a rate of 1 per second is a page that does it",
+        "Select_full_join, Handler_read_rnd_next",
+        warning(1.0, "per second, if statements read 1,000 rows one after the other for each"),
+        "MySQLTuner: 250 per day, for the whole server; a rate of 1 per second is a page that does it. Joins of small tables cost nothing",
         "an index on the columns of the join",
         "The work grows with the product of both tables.",
-        Medium,
-        Work,
+        Low,
+        Advice,
         joins
     ),
     row!(
@@ -321,11 +324,12 @@ fn long(span: &Span<'_>) -> Measured {
 }
 
 fn joins(span: &Span<'_>) -> Measured {
-    let rate = rise(span, "Select_full_join")? / span.seconds;
+    let (count, rows) = (rise(span, "Select_full_join")?, rise(span, "Handler_read_rnd_next")?);
+    let rate = if rows >= count * ROWS_OF_A_JOIN { count / span.seconds } else { 0.0 };
     one(
         rate,
         "statements join tables without an index",
-        format!("Select_full_join {rate:.1} per second"),
+        format!("Select_full_join {rate:.1} per second, Handler_read_rnd_next {:.0}", rows / span.seconds),
         "SET GLOBAL log_queries_not_using_indexes = 1, slow_query_log = 1; then an index on the columns of the join",
     )
 }
@@ -441,7 +445,9 @@ mod tests {
             rise(&[("Slow_queries", 10.0), ("Questions", 100.0)]),
             rise(&[("Slow_queries", 10.0), ("Questions", 1_000.0)]),
         );
-        case("db-joins", rise(&[("Select_full_join", 50.0)]), rise(&[("Select_full_join", 2.0)]));
+        let joins: &[(&str, f64)] = &[("Select_full_join", 50.0), ("Handler_read_rnd_next", 60_000.0)];
+        case("db-joins", rise(joins), rise(&[("Select_full_join", 50.0), ("Handler_read_rnd_next", 40_000.0)]));
+        case("db-joins", rise(joins), rise(&[("Select_full_join", 2.0), ("Handler_read_rnd_next", 60_000.0)]));
         let many: &[(&str, f64)] = &[("Handler_read_rnd_next", 9e6), ("Questions", 100.0)];
         case("db-scans", rise(many), rise(&[("Handler_read_rnd_next", 9e6), ("Questions", 10_000.0)]));
         let mut pair = Pair::healthy();
