@@ -36,7 +36,7 @@ def program(name):
     folder = Path(chosen).resolve().parent if chosen else REPOSITORY / "target" / "release"
     path = Path(chosen).resolve() if chosen and name == "millrace" else folder / name
     if not path.exists():
-        sys.exit(f"{path} is missing: run `cargo build --release`, or set MILLRACE to the program to test")
+        sys.exit(f"{path} is missing: `cargo build --release` makes it, `./test build` the one that ./test takes; or set MILLRACE to the program to test")
     return str(path)
 
 
