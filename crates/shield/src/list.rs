@@ -5,6 +5,7 @@
 //! 192.0.2.1
 //! 192.0.2.0/24   1780000000              until this second since 1970
 //! 2001:db8::/32  2026-12-24T18:00:00Z    # a note
+//! *.search.example                       hosts below this domain: only of crawlers
 //! ```
 //!
 //! Or the JSON in which search engines publish the networks of their crawlers:
@@ -33,6 +34,8 @@ pub struct Entry {
 pub struct List {
     /// Its networks.
     pub entries: Vec<Entry>,
+    /// Its domains, in lower case and without `*.`.
+    pub domains: Vec<Box<str>>,
     /// When it was made, as written.
     pub date: Option<String>,
     /// What is wrong with it, by line.
@@ -55,6 +58,13 @@ fn lines(text: &str) -> List {
         }
         let mut words = words.split_ascii_whitespace();
         let Some(network) = words.next() else { continue };
+        if let Some(name) = network.strip_prefix("*.") {
+            match domain(name) {
+                Ok(domain) => list.domains.push(domain),
+                Err(why) => list.complain(format!("line {}: {why}", number + 1)),
+            }
+            continue;
+        }
         let read = network.parse().and_then(|network| Ok((network, words.next().map_or(Ok(u64::MAX), end)?)));
         match read {
             Ok((network, until)) => list.entries.push(Entry { network, until, note: note.to_owned() }),
@@ -62,6 +72,23 @@ fn lines(text: &str) -> List {
         }
     }
     list
+}
+
+/// The domain whose hosts a line is about.
+fn domain(name: &str) -> Result<Box<str>, String> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    if !name.split('.').all(is_label) {
+        return Err(format!("\"*.{name}\" is no domain: write *.search.example"));
+    }
+    if !name.contains('.') {
+        return Err(format!(
+            "\"*.{name}\" is too wide: write the operator's own domain, such as *.search.{name}"
+        ));
+    }
+    Ok(name.to_ascii_lowercase().into())
 }
 
 /// The end of an entry: seconds since 1970, or RFC 3339 in UTC.
@@ -152,6 +179,15 @@ mod tests {
         assert!(list.problems[1].starts_with("line 3: \"soon\" is no end"), "{:?}", list.problems);
         assert_eq!(list.problems.len(), 3);
         assert_eq!(parse(&"x\n".repeat(100)).problems.len(), MOST_PROBLEMS);
+    }
+
+    #[test]
+    fn domains() {
+        let list = parse("*.Search.example # its hosts\n192.0.2.1\n*.example\n*.\n*.a..b\n*.a_b.c");
+        assert_eq!((list.domains.as_slice(), list.entries.len()), (&["search.example".into()][..], 1));
+        assert!(list.problems[0].starts_with("line 3: \"*.example\" is too wide"), "{:?}", list.problems);
+        assert!(list.problems[1].starts_with("line 4: \"*.\" is no domain"), "{:?}", list.problems);
+        assert_eq!(list.problems.len(), 4);
     }
 
     #[test]

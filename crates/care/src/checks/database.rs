@@ -446,8 +446,16 @@ mod tests {
             rise(&[("Slow_queries", 10.0), ("Questions", 1_000.0)]),
         );
         let joins: &[(&str, f64)] = &[("Select_full_join", 50.0), ("Handler_read_rnd_next", 60_000.0)];
-        case("db-joins", rise(joins), rise(&[("Select_full_join", 50.0), ("Handler_read_rnd_next", 40_000.0)]));
-        case("db-joins", rise(joins), rise(&[("Select_full_join", 2.0), ("Handler_read_rnd_next", 60_000.0)]));
+        case(
+            "db-joins",
+            rise(joins),
+            rise(&[("Select_full_join", 50.0), ("Handler_read_rnd_next", 40_000.0)]),
+        );
+        case(
+            "db-joins",
+            rise(joins),
+            rise(&[("Select_full_join", 2.0), ("Handler_read_rnd_next", 60_000.0)]),
+        );
         let many: &[(&str, f64)] = &[("Handler_read_rnd_next", 9e6), ("Questions", 100.0)];
         case("db-scans", rise(many), rise(&[("Handler_read_rnd_next", 9e6), ("Questions", 10_000.0)]));
         let mut pair = Pair::healthy();

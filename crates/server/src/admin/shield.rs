@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::status::{duration, grouped};
 use crate::context::stats::Counter;
-use crate::serve::{BanStatus, ShieldReport, ShieldStatus};
+use crate::serve::{BanStatus, CrawlerStatus, ShieldReport, ShieldStatus};
 
 /// Refusals by class, with the names of their settings.
 const CLASSES: [(&str, Counter); 8] = [
@@ -115,7 +115,7 @@ fn ban_text(ban: &BanStatus) -> String {
 /// Its part of the status, as JSON.
 pub fn json(status: &ShieldStatus, settings: &plan::Shield, value: &dyn Fn(Counter) -> u64) -> Value {
     let refused: Value = CLASSES.iter().map(|(name, counter)| (*name, value(*counter))).collect();
-    let crawler = |(name, networks, date): &(String, usize, Option<String>)| json!({ "name": name, "networks": networks, "date": date });
+    let crawler = |CrawlerStatus { name, networks, domains, date }: &CrawlerStatus| json!({ "name": name, "networks": networks, "domains": domains, "date": date });
     json!({
         "mode": mode(settings),
         "bans": status.bans,

@@ -33,7 +33,7 @@ pub mod sql;
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};
 pub use crate::proxy::{ApplicationStatus, watch as watch_applications};
-pub use crate::shield::{BanStatus, ShieldOrder, ShieldReport, ShieldStatus};
+pub use crate::shield::{BanStatus, CrawlerStatus, ShieldOrder, ShieldReport, ShieldStatus};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };

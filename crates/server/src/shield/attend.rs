@@ -37,6 +37,8 @@ pub struct CrawlerList {
     pub(super) date: Option<String>,
     /// Its networks.
     pub(super) networks: Networks<()>,
+    /// The domains of its host names.
+    pub(super) domains: Vec<Box<str>>,
 }
 
 impl CrawlerList {
@@ -136,7 +138,13 @@ impl Attendant {
         drop(bans);
         if let Some(paths) = self.changed(plan.shield.lists.as_ref(), |attendant| &mut attendant.lists) {
             let mut listed = Networks::default();
-            for (_, list) in self.read_all(&paths) {
+            for (path, list) in self.read_all(&paths) {
+                if let Some(domain) = list.domains.first() {
+                    self.shield.process.log.warn(format_args!(
+                        "shield: {}: a list of bans has no domains: *.{domain} and the like are left out; write networks",
+                        path.display()
+                    ));
+                }
                 for entry in list.entries.into_iter().filter(|entry| entry.until > now) {
                     listed.insert(entry.network, entry.until);
                 }
@@ -202,10 +210,7 @@ impl Attendant {
                 Ok(text) => {
                     let list = list::parse(&text);
                     for problem in &list.problems {
-                        log.warn(format_args!(
-                            "shield: {}: {problem}; this network is left out",
-                            path.display()
-                        ));
+                        log.warn(format_args!("shield: {}: {problem}; the line is left out", path.display()));
                     }
                     lists.push((path.clone(), list));
                 }
@@ -228,7 +233,7 @@ impl Attendant {
                 path.display()
             ));
         }
-        Some(CrawlerList { name, date: list.date, networks })
+        Some(CrawlerList { name, date: list.date, networks, domains: list.domains })
     }
 }
 

@@ -16,7 +16,7 @@
 
 mod attend;
 mod lanes;
-
+mod names;
 mod orders;
 mod request;
 
@@ -32,11 +32,12 @@ use millrace_shield::{Asked, BanTerms, Bans, Class, Limit, Network, Networks, Ra
 
 pub use attend::attend;
 pub use lanes::ShieldPass;
-pub use orders::{BanStatus, ShieldOrder, ShieldReport, ShieldStatus};
+pub use orders::{BanStatus, CrawlerStatus, ShieldOrder, ShieldReport, ShieldStatus};
 pub use request::ShieldRequest;
 
 use attend::CrawlerList;
 use lanes::Lanes;
+use names::HostNames;
 use request::Standpoint;
 
 use crate::context::stats::Counter;
@@ -66,6 +67,8 @@ pub struct Shield {
     bans: Mutex<Bans>,
     view: Arc<Swapped<ShieldView>>,
     lanes: Lanes,
+    /// The host names of addresses that say they are crawlers.
+    names: HostNames,
     /// Start of the times in `table`.
     epoch: OnceLock<Instant>,
     /// The bans have changed since they were written to disk.
@@ -99,6 +102,7 @@ impl Shield {
             bans: Mutex::default(),
             view: Swapped::new(Arc::default()),
             lanes: Lanes::default(),
+            names: HostNames::default(),
             epoch: OnceLock::new(),
             is_dirty: AtomicBool::new(false),
             saving: Mutex::default(),
@@ -231,8 +235,9 @@ impl ShieldThread {
     /// What the shield has to know of a request that needs PHP; `None`: it does not apply to it.
     pub fn look(&self, context: &Context, site: &Site, request: &Request) -> Option<ShieldRequest> {
         let address = request.ends.client_ip()?;
-        applies(&context.plan().shield, address)
-            .then(|| ShieldRequest::of(context, site, request, address, &self.view().crawlers))
+        applies(&context.plan().shield, address).then(|| {
+            ShieldRequest::of(context, site, request, address, (&self.view().crawlers, &self.shared.names))
+        })
     }
 
     /// Lets a request run, perhaps after it has waited for its class. The error is its response.

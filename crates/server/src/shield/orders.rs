@@ -81,8 +81,21 @@ pub struct ShieldStatus {
     pub bans: usize,
     /// Number of networks in lists.
     pub listed: usize,
-    /// The crawlers that can be verified: name, number of networks, date of their list.
-    pub crawlers: Vec<(String, usize, Option<String>)>,
+    /// The crawlers that can be verified.
+    pub crawlers: Vec<CrawlerStatus>,
+}
+
+/// A crawler that can be verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrawlerStatus {
+    /// Its name.
+    pub name: String,
+    /// Number of its networks.
+    pub networks: usize,
+    /// Number of the domains of its hosts.
+    pub domains: usize,
+    /// The date of its list.
+    pub date: Option<String>,
 }
 
 impl ShieldOrder {
@@ -163,7 +176,12 @@ impl Shield {
             bans: view.banned.len(),
             listed: view.listed.len(),
             crawlers: crawlers
-                .map(|list| (list.name.to_string(), list.networks.len(), list.date.clone()))
+                .map(|list| CrawlerStatus {
+                    name: list.name.to_string(),
+                    networks: list.networks.len(),
+                    domains: list.domains.len(),
+                    date: list.date.clone(),
+                })
                 .collect(),
         }
     }
@@ -201,6 +219,7 @@ impl Shield {
         let banned = self.bans().find(address, now).map(|(network, _)| network);
         let view = self.view.get();
         let listed = view.listed.find(address, |until| *until > now);
+        let host_name = self.names.known(address, Instant::now());
         let micros = self.micros(Instant::now());
         let left = |class: Class| {
             let limit = limit(settings, class, 1);
@@ -214,7 +233,11 @@ impl Shield {
             ban: banned
                 .and_then(|network| self.banned_now(now).into_iter().find(|ban| ban.network == network)),
             listed: listed.map(|(network, until)| (network, Some(*until).filter(|until| *until < u64::MAX))),
-            crawler: view.crawlers.iter().find(|list| list.has(address)).map(|list| list.name.to_string()),
+            crawler: view
+                .crawlers
+                .iter()
+                .find(|list| list.has(address) || host_name.is_below(&list.domains) == Some(true))
+                .map(|list| list.name.to_string()),
             limits: Class::ALL.into_iter().filter_map(left).collect(),
         }
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use millrace_shield::{Class, Target};
 
 use super::attend::CrawlerList;
+use super::names::HostNames;
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::request::Content;
@@ -36,7 +37,7 @@ pub(super) enum Standpoint {
     FromHere,
     /// PHP has found that it is logged in, or has a cart.
     Proven,
-    /// A crawler with an address that its operator publishes.
+    /// A crawler with an address or a host name that its operator publishes.
     Crawler,
     /// It says that it is a crawler, and is not.
     FalseCrawler,
@@ -49,7 +50,7 @@ impl ShieldRequest {
         site: &Site,
         request: &Request,
         address: IpAddr,
-        crawlers: &[CrawlerList],
+        (crawlers, names): (&[CrawlerList], &HostNames),
     ) -> ShieldRequest {
         let form = match &request.content {
             Content::Memory(content) if content.len() <= FORM_BYTES => content.as_slice(),
@@ -63,7 +64,7 @@ impl ShieldRequest {
         };
         let standpoint = if site.visitors.is_proven(context, request) {
             Standpoint::Proven
-        } else if let Some(is_true) = claims_to_crawl(request, address, crawlers) {
+        } else if let Some(is_true) = claims_to_crawl(context, request, address, (crawlers, names)) {
             if is_true { Standpoint::Crawler } else { Standpoint::FalseCrawler }
         } else if comes_from_here(request) {
             Standpoint::FromHere
@@ -80,15 +81,25 @@ fn is_relayed(request: &Request) -> bool {
     !request.is_forwarded && FIELDS.into_iter().any(|name| request.head.field(name).is_some())
 }
 
-/// Whether a client that says it is a crawler is it; `None`: it says nothing of the kind, or of no crawler that is known.
-fn claims_to_crawl(request: &Request, address: IpAddr, crawlers: &[CrawlerList]) -> Option<bool> {
+/// Whether a client that says it is a crawler is it; `None`: it says nothing of the kind, or of no crawler that is known, or DNS has not
+/// answered yet.
+fn claims_to_crawl(
+    context: &Context,
+    request: &Request,
+    address: IpAddr,
+    (crawlers, names): (&[CrawlerList], &HostNames),
+) -> Option<bool> {
     if crawlers.is_empty() {
         return None;
     }
     let agent = request.head.field("user-agent")?.to_ascii_lowercase();
-    let mut named = crawlers.iter().filter(|crawler| crawler.is_named_in(&agent)).peekable();
-    named.peek()?;
-    Some(named.any(|crawler| crawler.has(address)))
+    let named: Vec<_> = crawlers.iter().filter(|crawler| crawler.is_named_in(&agent)).collect();
+    if named.is_empty() || named.iter().any(|crawler| crawler.has(address)) {
+        return (!named.is_empty()).then_some(true);
+    }
+    let domains =
+        named.into_iter().map(|crawler| crawler.domains.as_slice()).find(|domains| !domains.is_empty());
+    domains.map_or(Some(false), |domains| names.ask(address, context.clock.now()).is_below(domains))
 }
 
 /// Whether a browser says that a link, form or script of the site itself sends the request: by `Sec-Fetch-Site` (Fetch Metadata),

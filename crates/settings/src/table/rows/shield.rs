@@ -190,7 +190,7 @@ static ROWS: &[Setting] = &[
         key: "shield.crawlers",
         kind: Kind::Path { word: None },
         default: Default::Unset("no crawler is verified"),
-        line: "Directory with the networks of search engines' crawlers, as they publish them: `googlebot.json` has those \
+        line: "Directory with the networks or domains of search engines' crawlers, as they publish them: `googlebot.json` has those \
                of clients with `googlebot` in `User-Agent`.",
         reason: "A verified crawler is never refused by a limit; where a class is over its share it waits in a line of its \
                  own. A client that only claims to be a crawler is a client like any other.",
