@@ -41,13 +41,13 @@ pub(super) enum HostName {
 #[derive(Debug)]
 pub(super) struct HostNames {
     dns: Dns,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownNames>>,
     /// To the thread, which the first question starts; `None`: it could not be started.
     questions: OnceLock<Option<SyncSender<IpAddr>>>,
 }
 
 /// Addresses with what is known of each, and until when.
-type Known = HashMap<IpAddr, (HostName, Instant)>;
+type KnownNames = HashMap<IpAddr, (HostName, Instant)>;
 
 impl HostName {
     /// Whether it is a host of one of the domains; `None`: that is not known yet.
@@ -109,7 +109,7 @@ impl HostNames {
 }
 
 /// Asks for one address after the other, until the shield is gone.
-fn answer(dns: Dns, questions: &Receiver<IpAddr>, known: &Mutex<Known>) {
+fn answer(dns: Dns, questions: &Receiver<IpAddr>, known: &Mutex<KnownNames>) {
     for address in questions {
         let name = own_name(dns, address);
         let time = if name == HostName::Nameless { NAMELESS } else { NAMED };
@@ -126,14 +126,14 @@ fn own_name(dns: Dns, address: IpAddr) -> HostName {
 }
 
 /// Whether there is room for another address. Those without a name leave first: anybody can come from many of them.
-fn make_room(known: &mut Known, now: Instant) -> bool {
+fn make_room(known: &mut KnownNames, now: Instant) -> bool {
     if known.len() >= MOST {
         known.retain(|_, (name, until)| *until > now && matches!(name, HostName::Is(_)));
     }
     known.len() < MOST
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(known: &Mutex<KnownNames>) -> MutexGuard<'_, KnownNames> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn addresses_without_a_name_leave_first() {
-        let (mut known, now) = (Known::new(), Instant::now());
+        let (mut known, now) = (KnownNames::new(), Instant::now());
         let later = now + NAMED;
         for number in 0..MOST as u32 {
             known.insert(std::net::Ipv4Addr::from(number).into(), (HostName::Nameless, later));
