@@ -172,7 +172,7 @@ fn children(span: &Span<'_>) -> Measured {
         let each = each.map_or(String::new(), |each| format!(", here up to {}", bytes(each)));
         let mut found = measure(
             if is_full { 1.0 + f64::from(u8::from(waits)) } else { 0.0 },
-            format!("all {most:.0} processes of php-fpm's pool {name} are busy"),
+            format!("all processes of php-fpm's pool {name} are busy"),
             format!(
                 "{busy:.0} of pm.max_children = {most:.0} have a request, {waiting:.0} requests wait at {}",
                 pool.now.text("listen")
@@ -225,7 +225,7 @@ fn log_children(span: &Span<'_>) -> Measured {
         let (name, most) = (pool.now.text("name"), pool.now("max_children")?);
         Ok(measure(
             times,
-            format!("php-fpm's pool {name} has had all of its {most:.0} processes at work"),
+            format!("php-fpm's pool {name} has had all of its processes at work"),
             format!(
                 "{times:.0} lines in its log, the last one {ago:.0} s ago: server reached pm.max_children setting ({most:.0})"
             ),
@@ -316,42 +316,53 @@ fn more_descriptors(span: &Span<'_>, most: f64) -> String {
     )
 }
 
-/// Lines of nginx's logs about something, not older than this: their number, and the last one with its age.
-fn lines<'a>(span: &Span<'a>, about: &str, oldest: f64) -> Result<(f64, Option<(&'a str, f64)>), Blind> {
-    let all = span.now.list("nginx.lines")?.iter().filter(|line| line.text("about") == about);
-    let all: Vec<(&str, f64)> = all
-        .map(|line| Ok((line.text("text"), line.figure("age")?)))
-        .collect::<Result<Vec<_>, Blind>>()?
-        .into_iter()
-        .filter(|(_, age)| *age <= oldest)
-        .collect();
-    let last = all.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
-    Ok((all.len() as f64, last))
+/// What nginx's logs say about something.
+struct LogLines<'a> {
+    count: f64,
+    /// The last line, and its age in seconds.
+    last: (&'a str, f64),
 }
 
-fn quoted(count: f64, last: Option<(&str, f64)>) -> String {
-    let (text, age) = last.unwrap_or_default();
-    format!("{count:.0} lines in its error log, the last one {age:.0} s ago: {text}")
+impl LogLines<'_> {
+    fn quoted(&self) -> String {
+        let (text, age) = self.last;
+        format!("{:.0} lines in its error log, the last one {age:.0} s ago: {text}", self.count)
+    }
+}
+
+/// The lines about something that are not older than `oldest`.
+fn lines<'a>(span: &Span<'a>, about: &str, oldest: f64) -> Result<LogLines<'a>, Blind> {
+    let mut found = LogLines { count: 0.0, last: ("", f64::MAX) };
+    for line in span.now.list("nginx.lines")?.iter().filter(|line| line.text("about") == about) {
+        let age = line.figure("age")?;
+        if age <= oldest {
+            found.count += 1.0;
+            if age <= found.last.1 {
+                found.last = (line.text("text"), age);
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn log_limits(span: &Span<'_>) -> Measured {
-    let (connections, refused) = lines(span, "connections", f64::MAX)?;
-    let (files, failed) = lines(span, "files", f64::MAX)?;
+    let connections = lines(span, "connections", f64::MAX)?;
+    let files = lines(span, "files", f64::MAX)?;
     let workers = span.now.list("nginx.workers");
     let first = workers.ok().and_then(<[Facts]>::first);
     let limit = |name: &str| first.and_then(|worker| worker.figure(name).ok()).unwrap_or(512.0);
     let nowhere = Facts::default();
     Ok(vec![
         measure(
-            connections,
+            connections.count,
             "nginx has refused visitors because worker_connections were used up",
-            quoted(connections, refused),
+            connections.quoted(),
             more_connections(span, first.unwrap_or(&nowhere), limit("worker_connections")),
         ),
         measure(
-            files,
+            files.count,
             "nginx could not open files or connections because its descriptors were used up",
-            quoted(files, failed),
+            files.quoted(),
             more_descriptors(span, limit("files_soft")),
         ),
     ])
@@ -365,11 +376,11 @@ fn since_restart(span: &Span<'_>) -> f64 {
 }
 
 fn upstream_full(span: &Span<'_>) -> Measured {
-    let (count, last) = lines(span, "full", since_restart(span))?;
+    let full = lines(span, "full", since_restart(span))?;
     Ok(vec![measure(
-        count,
+        full.count,
         "the queue of php-fpm was full: nginx has refused requests",
-        quoted(count, last),
+        full.quoted(),
         format!(
             "a higher pm.max_children, then a higher listen.backlog, of the pool that the line names; then restart php-fpm: a reload keeps the old \
              queue. {}",
@@ -379,11 +390,11 @@ fn upstream_full(span: &Span<'_>) -> Measured {
 }
 
 fn upstream_late(span: &Span<'_>) -> Measured {
-    let (count, last) = lines(span, "late", since_restart(span))?;
+    let late = lines(span, "late", since_restart(span))?;
     Ok(vec![measure(
-        count,
+        late.count,
         "PHP has not answered nginx in time",
-        quoted(count, last),
+        late.quoted(),
         "find the scripts: slowlog = /var/log/php-fpm-slow.log and request_slowlog_timeout = 5s in the section of php-fpm's pool, then reload it",
     )])
 }

@@ -251,8 +251,8 @@ fn master(root: &Root, version: &str) -> Option<u64> {
     root.has(&format!("proc/{pid}/stat")).then_some(pid)
 }
 
-/// Private memory of a worker of this master that has served pages.
-fn seasoned(root: &Root, pid: u64, master: u64) -> Option<u64> {
+/// Private memory of a worker of this master that has served pages, bytes.
+pub fn seasoned(root: &Root, pid: u64, master: u64) -> Option<u64> {
     let stat = root.read(&format!("proc/{pid}/stat")).ok()?;
     // After the name in brackets, which may contain anything: state, parent, ...; user and system time are the 12th and 13th.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();

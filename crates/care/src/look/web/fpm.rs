@@ -7,7 +7,7 @@ use super::super::file;
 use super::super::stamped::{Stamped, of_fpm, tail};
 use super::{TitledProcess, below};
 use crate::facts::{Blind, Facts};
-use crate::tune::fpm::{Fpm, Pool};
+use crate::tune::fpm::{Fpm, Pool, seasoned};
 use crate::tune::root::Root;
 
 /// Older lines of logs are history, seconds.
@@ -36,7 +36,7 @@ pub fn read(root: &Path, files: &Root, processes: &[TitledProcess]) -> Result<Fa
             let title = format!("pool {}", pool.name);
             let own: Vec<&TitledProcess> =
                 processes.iter().filter(|one| one.parent == pid && one.title == title).collect();
-            let mut facts = state(root, pid, pool, &own);
+            let mut facts = state(root, files, pid, pool, &own);
             facts.say("config", &config);
             facts.add("log", log.as_ref().map(|lines| said(lines, pool)).map_err(Clone::clone));
             facts.add("slow", slow_log(root, pool));
@@ -49,7 +49,7 @@ pub fn read(root: &Path, files: &Root, processes: &[TitledProcess]) -> Result<Fa
 }
 
 /// What the processes of a pool do, and how many requests wait for them.
-fn state(root: &Path, master: u64, pool: &Pool, processes: &[&TitledProcess]) -> Facts {
+fn state(root: &Path, files: &Root, master: u64, pool: &Pool, processes: &[&TitledProcess]) -> Facts {
     let mut facts = Facts::default();
     facts.say("name", &pool.name);
     // Two versions of php-fpm may both have a pool `www`.
@@ -60,7 +60,7 @@ fn state(root: &Path, master: u64, pool: &Pool, processes: &[&TitledProcess]) ->
     }
     facts.set("workers", processes.len() as f64);
     facts.set("oldest_seconds", processes.iter().map(|one| one.age).fold(0.0, f64::max));
-    let memory = processes.iter().take(MEASURED).filter_map(|one| private(root, one.pid)).max();
+    let memory = processes.iter().take(MEASURED).filter_map(|one| seasoned(files, one.pid, master)).max();
     if let Some(memory) = memory {
         facts.set("memory_bytes", memory as f64);
     }
@@ -142,16 +142,6 @@ fn tcp_queue(root: &Path, master: u64, port: u16) -> Result<(f64, Option<f64>), 
     found
         .map(|waiting| (waiting, None))
         .ok_or_else(|| Blind::CouldNotLook(format!("nothing listens at port {port}")))
-}
-
-/// Private memory of a process, bytes; the machine's pages that it shares with others are not its own.
-fn private(root: &Path, pid: u64) -> Option<u64> {
-    let sizes = file(root, &format!("proc/{pid}/smaps_rollup")).ok()?;
-    let kilobytes = |name: &str| -> Option<u64> {
-        let line = sizes.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
-    };
-    Some((kilobytes("Private_Clean")? + kilobytes("Private_Dirty")?) << 10)
 }
 
 /// The lines of its error log.
@@ -266,7 +256,10 @@ mod tests {
             ("etc/fpm.conf", CONFIG),
             ("proc/7/net/unix", UNIX),
             ("proc/7/net/tcp", TCP),
+            ("proc/11/stat", "11 (php-fpm8.2) S 7 7 7 0 -1 0 0 0 0 0 90 40 0 0\n"),
             ("proc/11/smaps_rollup", "Private_Clean: 4 kB\nPrivate_Dirty: 20 kB\n"),
+            ("proc/12/stat", "12 (php-fpm8.2) S 7 7 7 0 -1 0 0 0 0 0 1 1 0 0\n"),
+            ("proc/12/smaps_rollup", "Private_Clean: 4 kB\nPrivate_Dirty: 999 kB\n"),
             ("var/log/fpm.log", LOG),
             ("var/log/slow.log", SLOW),
         ]);
