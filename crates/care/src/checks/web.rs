@@ -26,11 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         "fpm-children",
         "processes of php-fpm",
         "its processes by their titles, its socket in /proc/net/unix or /proc/net/tcp, pm.max_children of the pool",
-        both(
-            1.0,
-            2.0,
-            "in both looks: 1 where all pm.max_children processes are busy, 2 while requests wait as well"
-        ),
+        error(1.0, "requests that wait in both looks while all pm.max_children processes have one"),
         "PHP manual, FPM: pm.max_children is how many requests are served at the same time",
         "pm.max_children, by `millrace tune --server nginx`",
         "Every request for a script waits until a process is free.",
@@ -161,17 +157,18 @@ fn each_pool(span: &Span<'_>, of: impl Fn(&Span<'_>) -> Result<Measure, Blind>) 
 fn children(span: &Span<'_>) -> Measured {
     each_pool(span, |pool| {
         let most = pool.now("max_children")?;
-        let is_full = |look: &Facts| -> Result<bool, Blind> {
-            Ok(look.figure("workers")? >= most && look.figure("busy")? >= most)
+        // A process that an idle connection keeps for its client (fastcgi_keep_conn) cannot be told from one that works: only a queue proves it.
+        let waits = |look: &Facts| -> Result<f64, Blind> {
+            let is_full = look.figure("workers")? >= most && look.figure("busy")? >= most;
+            Ok(if is_full { look.figure("waiting")? } else { 0.0 })
         };
         let (waiting, busy) = (pool.now("waiting")?, pool.now("busy")?);
-        let is_full = is_full(pool.before)? && is_full(pool.now)?;
-        let waits = waiting > 0.0 && pool.before.figure("waiting")? > 0.0;
+        let value = waits(pool.before)?.min(waits(pool.now)?);
         let name = pool.now.text("name");
         let each = pool.now("memory_bytes");
         let each = each.map_or(String::new(), |each| format!(", here up to {}", bytes(each)));
         let mut found = measure(
-            if is_full { 1.0 + f64::from(u8::from(waits)) } else { 0.0 },
+            value,
             format!("all processes of php-fpm's pool {name} are busy"),
             format!(
                 "{busy:.0} of pm.max_children = {most:.0} have a request, {waiting:.0} requests wait at {}",
@@ -424,16 +421,18 @@ mod tests {
 
     #[test]
     fn processes_of_php_fpm() {
-        let busy = |p: &mut Pair| pool(p, &[("busy", 5.0)]);
         let waits = |p: &mut Pair| {
-            pool(p, &[("busy", 5.0), ("waiting", 3.0), ("log.reached", 1.0), ("log.reached_seconds", 40.0)])
+            pool(p, &[("busy", 5.0), ("waiting", 3.0), ("log.reached", 1.0), ("log.reached_seconds", 40.0)]);
         };
-        // All were busy in one of the looks, or a request came in this moment.
-        case("fpm-children", busy, |p| p.now.items("fpm.pools")[0].set("busy", 5.0));
-        case("fpm-children", waits, |p| pool(p, &[("busy", 4.0), ("waiting", 3.0)]));
+        // Nobody waits; a request came in this moment; one process has just ended.
+        case("fpm-children", waits, |p| pool(p, &[("busy", 5.0)]));
+        let in_one_look = |p: &mut Pair| {
+            pool(p, &[("busy", 5.0)]);
+            p.now.items("fpm.pools")[0].set("waiting", 3.0);
+        };
+        case("fpm-children", waits, in_one_look);
+        case("fpm-children", waits, |p| pool(p, &[("busy", 4.0), ("workers", 4.0), ("waiting", 3.0)]));
         let mut pair = Pair::healthy();
-        busy(&mut pair);
-        assert_eq!(pair.finding("fpm-children").severity, Severity::Warning);
         waits(&mut pair);
         let found = pair.finding("fpm-children");
         assert_eq!(found.severity, Severity::Error);
