@@ -130,7 +130,7 @@ def command(server, *words):
 
 def admin(server, target="/status.json", method="GET"):
     """One request on the admin address, which is there a moment after the port."""
-    data = request(target, method, ["Connection: close"])
+    data = request(target, method, ["Connection: close"], host="localhost")
     end = time.monotonic() + 3
     while True:
         try:

@@ -1,6 +1,6 @@
 // 300 sites, a few requests, and what the dashboard, the metrics and the probes say about them.
 
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { startBrowser } from '../lib/browser.mjs';
@@ -15,8 +15,11 @@ const PAGE = `<?php
 if ($_SERVER['REQUEST_URI'] === '/wait') { touch(__DIR__ . '/waits'); while (!file_exists(__DIR__ . '/go')) { usleep(10000); clearstatcache(); } }
 if ($_SERVER['REQUEST_URI'] === '/slow') usleep(150000);
 if ($_SERVER['REQUEST_URI'] === '/error') http_response_code(500);
+if ($_SERVER['REQUEST_URI'] === '/run') { header('Cache-Control: max-age=600'); exit(uniqid()); }
 header('Cache-Control: max-age=60');
 echo str_repeat('page ', 400);`;
+
+const TOKEN = '0d1f6c2be98a47d35b60';
 
 const report = new Report();
 const scratch = temporary('dashboard');
@@ -39,6 +42,8 @@ try {
   }
   await report.step('what the doctor finds', finding);
   await report.step('sort, filter and choose', use);
+  await report.step('purge with the token', purge);
+  await report.step('no button without admin.token', readOnly);
   report.check('nothing in the console', browser.complaints().length === 0, browser.complaints().join('; '));
   report.check('no failed request', browser.failures().length === 0, browser.failures().join('; '));
   await browser.close();
@@ -68,6 +73,7 @@ listen = ["127.0.0.1:${port}"]
 threads = 2
 [admin]
 listen = "127.0.0.1:${adminPort}"
+token = "${TOKEN}"
 [cache]
 dir = "off"
 [php]
@@ -85,11 +91,16 @@ function host(number) {
 }
 
 /** One request to a site; its status. */
-function ask(number, path, headers = {}) {
+async function ask(number, path, headers = {}) {
+  return (await answered(number, path, headers)).status;
+}
+
+/** One request to a site; status and text. */
+function answered(number, path, headers = {}) {
   return new Promise((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, path, headers: { Host: host(number), ...headers } }, (answer) => {
-      answer.resume();
-      answer.on('end', () => resolve(answer.statusCode));
+    const asked = request({ host: '127.0.0.1', port, path, headers: { Host: host(number), ...headers } }, async (answer) => {
+      const parts = await answer.toArray();
+      resolve({ status: answer.statusCode, text: Buffer.concat(parts).toString() });
     });
     asked.on('error', reject);
     asked.end();
@@ -192,7 +203,7 @@ function measure() {
     curves: all('#curves svg[aria-label]').length,
     lines: all('#curves [class^=line], #curves [class^=dot]').length,
     rows: all('#sites tbody tr').length,
-    unnamed: all('button, input').filter((node) => !(node.textContent.trim() || node.ariaLabel) && !node.hidden).length,
+    unnamed: all('button, input').filter((node) => !(node.textContent.trim() || node.ariaLabel || node.labels?.length) && !node.hidden).length,
     slow: document.getElementById('slow').innerText,
     causes: document.getElementById('causes').innerText,
   };
@@ -220,9 +231,80 @@ async function use() {
   await page.getByRole('img', { name: /^Response time/ }).waitFor();
   await page.click('[data-range=day]');
   expect((await page.getAttribute('[data-range=day]', 'aria-pressed')) === 'true', 'the range');
-  const status = await page.evaluate(() => fetch('/purge', { method: 'POST', body: 'all=1' }).then((answer) => answer.status));
-  expect(status === 403, `a page that purges gets ${status}`);
+}
+
+/** A wrong token, a soft purge with the right one, and a hard one that needs no token again; on a desktop and on a phone. */
+async function purge() {
+  browser.allow(/401/);
+  for (const [width, height, ground] of [[1400, 900, 'light'], [1400, 900, 'dark'], [390, 844, 'light'], [360, 740, 'dark']]) {
+    const { page, context } = await browser.visitor(`purge ${width}`);
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: ground });
+    await page.goto(`${admin}/dashboard`);
+    await ready(page);
+    await page.fill('#filter', host(1));
+    const run = async () => (await answered(1, '/run')).text;
+    const button = page.getByRole('button', { name: `Purge the pages of ${host(1)}` });
+    const open = async () => {
+      await button.click();
+      await page.getByRole('dialog', { name: `Purge all cached pages of ${host(1)}?` }).waitFor();
+    };
+    const first = await run();
+    expect(first === (await run()), 'the page is not cached');
+
+    await open();
+    await page.keyboard.press('Escape');
+    await page.locator('#purge').waitFor({ state: 'hidden' });
+    await open();
+    await page.click('#purge-go');
+    await page.getByText('Type the token').waitFor();
+    await page.fill('#token', 'not the token');
+    await page.keyboard.press('Enter');
+    await page.getByText('A token has no spaces').waitFor();
+    await page.fill('#token', `${TOKEN.slice(0, -1)}1`);
+    await page.keyboard.press('Enter');
+    await page.getByText('The token is wrong').waitFor();
+    await browser.shot(page, `purge-wrong-${width}-${ground}`);
+    expect((await run()) === first, 'a wrong token has purged the page');
+
+    await page.fill('#token', TOKEN);
+    await page.click('#purge-go');
+    await page.getByText(`Purged 1 page of ${host(1)}: stale until the next request refreshes them.`).waitFor();
+    const second = await run();
+    expect(second !== first && second === (await run()), 'a stale page is served, or none is cached');
+
+    await open();
+    expect(!(await page.locator('#token').isVisible()), 'it asks for the token again');
+    await page.getByText('Delete: what must not be seen').click();
+    await browser.shot(page, `purge-${width}-${ground}`);
+    await page.click('#purge-go');
+    await page.getByText(`Purged 1 page of ${host(1)}, deleted.`).waitFor();
+    expect((await run()) !== second, 'a deleted page is served');
+    await browser.shot(page, `purged-${width}-${ground}`);
+    const seen = await page.evaluate(measure);
+    expect(seen.wider <= 0 && seen.unnamed === 0, `${seen.wider} pixels wider than the window: ${seen.widest}`);
+    expect(!page.url().includes(TOKEN) && (await page.evaluate(() => localStorage.length)) === 0, 'the token is kept elsewhere, too');
+    await page.fill('#filter', '');
+    await page.locator('#sites').scrollIntoViewIfNeeded();
+    await browser.shot(page, `buttons-${width}-${ground}`);
+    await context.close();
+  }
+}
+
+/** A reload without the token takes the buttons away from a page that is open; what is sent all the same is refused. */
+async function readOnly() {
+  const { page, context } = await browser.visitor('reader');
+  await page.goto(`${admin}/dashboard`);
+  await ready(page);
+  const buttons = page.locator('#sites button.purge');
+  await buttons.first().waitFor();
+  writeFileSync(place('millrace.toml'), readFileSync(place('millrace.toml'), 'utf8').replace(`token = "${TOKEN}"\n`, ''));
+  await run(program(), ['reload', '--admin', `127.0.0.1:${adminPort}`], { env: { MILLRACE_ADMIN_TOKEN: TOKEN } });
+  await buttons.first().waitFor({ state: 'detached' });
+  const refused = await page.evaluate((token) => fetch('/purge', { method: 'POST', body: 'all=1', headers: { Authorization: `Bearer ${token}` } }).then((answer) => answer.text()), TOKEN);
+  expect(refused.includes('set admin.token'), refused);
   browser.allow(/403/);
+  await context.close();
 }
 
 /** opcache is off, whatever else holds this machine back while the test runs. */

@@ -9,8 +9,13 @@ import time
 
 import rig
 
+# The checks of nginx and php-fpm: other tests may run some on this machine.
+WEB = {
+    "fpm-children", "fpm-queue", "fpm-log-children", "fpm-slow", "nginx-connections", "nginx-descriptors", "nginx-log-limit", "nginx-upstream-full",
+    "nginx-upstream-late",
+}
 # What other programs of the machine can cause while the test runs: true findings, but not of the test.
-OTHERS = {
+OTHERS = WEB | {
     "cpu-busy", "cpu-steal", "cpu-iowait", "disk-busy", "disk-stall", "memory-stall", "memory-low", "net-softirq-budget",
     "log-out-of-memory", "log-segfault", "log-syn-flood",
 }

@@ -103,7 +103,7 @@ cat /web.json
 
 
 def web_rounds(folder):
-    """With Debian's five processes, a page that waits is served 50 times a second; the rounds find php-fpm's step by themselves, and put it back."""
+    """With Debian's five processes, a page that waits is served 50 times a second; the doctor names php-fpm's processes, the rounds find their step, and put it back."""
     version = rig.fpm_program().name.removeprefix("php-fpm")
     script = live.SCRIPT.replace("mount --bind /proc root/proc", "mount -t proc proc root/proc")
     command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh", folder, rig.program("millrace"), WEB.replace("FPM", version)]
@@ -114,7 +114,7 @@ def web_rounds(folder):
     if said != "pm.max_children = 5":
         return f"after the rounds: {said}"
     run = json.loads(written)
-    tried = [stage for stage in run["stages"] if stage["change"] and stage["change"]["why"] == "php-fpm"]
+    tried = [stage for stage in run["stages"] if stage["change"] and stage["change"]["why"] == "fpm-children"]
     values = {one["name"]: (one["before"], one["after"]) for one in tried[0]["change"]["settings"]} if tried else {}
     if len(tried) != 2 or not tried[-1]["conclusion"].startswith("kept: ") or values["pm.max_children"][0] != "5" or int(values["pm.max_children"][1]) < 10:
         return f"rounds: {[(stage['name'], stage['change'], stage['conclusion']) for stage in run['stages']]}"

@@ -117,6 +117,7 @@ impl Pair {
 fn healthy() -> Facts {
     let mut facts = Facts::from_json(&machine());
     facts.merge(&Facts::from_json(&network()));
+    facts.merge(&Facts::from_json(&web()));
     facts.merge(&Facts::from_json(
         &json!({ "server": server(), "php": php(), "samples": {"taken": 20, "runs": []}, "sites": [site()] }),
     ));
@@ -159,6 +160,16 @@ fn network() -> serde_json::Value {
         "ports": {"first": 32_768, "last": 60_999, "destinations": [{"to": "127.0.0.1:3306", "used": 20, "time_wait": 10}]},
         "nics": {"each": [{"name": "eth0", "speed": 1_000, "duplex": "full", "received": 0, "sent": 0, "received_bytes": 0, "sent_bytes": 0,
             "received_dropped": 0, "received_errors": 0, "sent_dropped": 0, "sent_errors": 0}]},
+    })
+}
+
+fn web() -> serde_json::Value {
+    json!({
+        "fpm": {"pools": [{"key": "7 www", "name": "www", "config": "/etc/php/8.2/fpm/php-fpm.conf", "listen": "/run/php/php8.2-fpm.sock",
+            "max_children": 5, "workers": 5, "busy": 2, "waiting": 0, "backlog": 511, "memory_bytes": 40e6, "oldest_seconds": 9_000,
+            "log": {"reached": 0, "reached_seconds": 600}, "slow": {"count": 0, "limit": "2s", "path": "/var/log/slow.log"}}]},
+        "nginx": {"lines": [], "workers": [{"pid": "11", "age_seconds": 9_000, "connections": 90, "descriptors": 200, "files_soft": 1_024,
+            "worker_connections": 768, "place": "/etc/nginx/nginx.conf, line 9"}]},
     })
 }
 

@@ -4,11 +4,13 @@ use crate::args::{AdminArgs, ConfigArgs};
 use crate::failure::Failure;
 use crate::http::{HttpRequest, exchange};
 use crate::serve::{load, say, source};
-use millrace_settings::plan::Address;
+use millrace_settings::plan::{Address, Secret};
 use millrace_wire::response::Response;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+/// The variable that has `admin.token` where no configuration does.
+const TOKEN: &str = "MILLRACE_ADMIN_TOKEN";
 /// A reload starts new PHP hosts before the server responds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,8 +43,12 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
 /// # Errors
 /// When none responds.
 pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
-    let address = find(args)?;
-    let ask = HttpRequest { method, target, fields: &[], body };
+    let AdminServer { address, token } = server(args)?;
+    // Through a socket file, that it can be opened is proof enough; what only reads needs none.
+    let token = token.filter(|_| method == "POST" && matches!(address, Address::Tcp(_)));
+    let fields: Vec<(&str, String)> =
+        token.map(|token| ("Authorization", format!("Bearer {token}"))).into_iter().collect();
+    let ask = HttpRequest { method, target, fields: &fields, body };
     exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {
@@ -64,16 +70,33 @@ fn refused(what: &str, answer: &Response) -> Failure {
 /// # Errors
 /// The configuration cannot be used, or has none.
 pub fn find(args: &AdminArgs) -> Result<Address, Failure> {
-    if let Some(text) = &args.admin {
-        return parse(text);
-    }
-    let source_args =
-        ConfigArgs { config: args.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
-    let (plan, _) = load(&source(&source_args))?;
-    plan.admin.listen.ok_or_else(|| {
+    server(args).map(|server| server.address)
+}
+
+/// Where a server is asked, and what proves that we may change something.
+struct AdminServer {
+    address: Address,
+    token: Option<String>,
+}
+
+/// With `--admin`, a token comes from the variable, or from a configuration that is named, too: the usual one may be another server's.
+fn server(args: &AdminArgs) -> Result<AdminServer, Failure> {
+    let named = args.admin.as_deref().map(parse).transpose()?;
+    let plan = match named {
+        Some(_) if args.config.is_none() => None,
+        _ => {
+            let args =
+                ConfigArgs { config: args.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
+            Some(load(&source(&args))?.0.admin)
+        }
+    };
+    let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+    let (listen, written) = plan.map(|admin| (admin.listen, admin.token)).unwrap_or_default();
+    let address = named.or(listen).ok_or_else(|| {
         Failure::new("this configuration has no admin address (admin.listen is \"off\")")
             .next("set admin.listen and restart the server; without an admin address, SIGHUP reloads it")
-    })
+    })?;
+    Ok(AdminServer { address, token: token.or(written.map(|Secret(token)| token)) })
 }
 
 /// An address as it is typed.

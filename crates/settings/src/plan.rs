@@ -436,6 +436,16 @@ pub struct SiteRedis {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
+impl Secret {
+    /// Whether a client has said the same. Takes as long whichever bytes differ.
+    #[must_use]
+    pub fn is(&self, said: &str) -> bool {
+        let (own, said) = (self.0.as_bytes(), said.as_bytes());
+        let differing = own.iter().zip(said).fold(0, |differing, (own, said)| differing | (own ^ said));
+        own.len() == said.len() && std::hint::black_box(differing) == 0
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(...)")
@@ -570,6 +580,8 @@ pub enum Level {
 pub struct Admin {
     /// Address for metrics, status and reload; `None`: off.
     pub listen: Option<Address>,
+    /// Requests that change something over TCP, and the dashboard's, need this secret; `None`: none does, and the dashboard only reads.
+    pub token: Option<Secret>,
 }
 
 /// `[[site]]`

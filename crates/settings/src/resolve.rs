@@ -231,7 +231,7 @@ fn log(view: &View<'_>) -> Log {
 }
 
 fn admin(view: &View<'_>) -> Admin {
-    Admin { listen: view.address("admin.listen") }
+    Admin { listen: view.address("admin.listen"), token: view.text("admin.token").map(Secret) }
 }
 
 fn site(view: &View<'_>) -> Site {

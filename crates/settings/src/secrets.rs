@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The text with `*` for each byte of a secret value. Positions in the text stay the same.
 pub(crate) fn masked(text: &str) -> Cow<'_, str> {
-    if !text.contains("env") && !text.contains("purge_token") && !text.contains("password") {
+    if !text.contains("env") && !text.contains("token") && !text.contains("password") {
         return text.into();
     }
     let (mut out, mut in_table) = (String::with_capacity(text.len()), false);
@@ -16,9 +16,9 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
         }
         let key = begins.split('=').next().unwrap_or_default();
         let key = key.rsplit(' ').find(|word| !word.is_empty()).unwrap_or_default();
-        let is_secret =
-            in_table || key.split('.').any(|part| matches!(part, "env" | "purge_token" | "redis_password"));
-        let may_be_bare = key.ends_with("purge_token") || key.ends_with("redis_password");
+        let is_secret = in_table
+            || key.split('.').any(|part| matches!(part, "env" | "purge_token" | "token" | "redis_password"));
+        let may_be_bare = key.ends_with("token") || key.ends_with("redis_password");
         if is_secret { mask(line, may_be_bare, &mut out) } else { out.push_str(line) }
     }
     out.into()
@@ -66,6 +66,8 @@ mod tests {
             ("php.env.A = \"secret\"", "php.env.A = \"******\""),
             ("[cache]\npurge_token = \"short\"", "[cache]\npurge_token = \"*****\""),
             ("--set cache.purge_token=short", "--set cache.purge_token=*****"),
+            ("[admin]\ntoken = \"short\"", "[admin]\ntoken = \"*****\""),
+            ("--set admin.token=short", "--set admin.token=*****"),
             ("--set php.env={ A = \"x\" }", "--set php.env={ A = \"*\" }"),
             ("A = \"x\"", "A = \"x\""),
             ("env = { \"1A\" = \"x\" }", "env = { \"1A\" = \"*\" }"),

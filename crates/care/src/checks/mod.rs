@@ -15,6 +15,7 @@ mod php;
 mod scripts;
 mod server;
 mod storage;
+mod web;
 mod wordpress;
 
 use crate::facts::{Blind, Span};
@@ -239,8 +240,9 @@ pub struct Examination {
 
 /// All checks.
 pub fn table() -> impl Iterator<Item = &'static Check> {
-    let families: [&'static [Check]; 12] = [
+    let families: [&'static [Check]; 13] = [
         limits::CHECKS,
+        web::CHECKS,
         disks::CHECKS,
         network::CHECKS,
         database::CHECKS,

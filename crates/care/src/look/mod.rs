@@ -10,6 +10,8 @@ mod network;
 mod php;
 mod process;
 mod site;
+mod stamped;
+mod web;
 mod words;
 
 use std::io::ErrorKind;
@@ -52,6 +54,7 @@ pub fn look(sources: &Sources<'_>) -> Facts {
         network::add(&mut facts, root, pid, sources.counts_ports);
         cgroup::add(&mut facts, root, pid);
         process::add(&mut facts, root, pid);
+        web::add(&mut facts, root);
         facts.add("kernel_log", kernel_log::read(root));
         let folders = disks::folders(root, &sources.sites, status.as_ref().ok());
         disks::add(&mut facts, root, &folders);

@@ -9,8 +9,15 @@ use crate::facts::{Blind, Facts};
 pub fn add(facts: &mut Facts, root: &Path, pid: Option<u64>) {
     let here =
         || Blind::CouldNotLook("the server does not run on this machine, or does not answer".to_owned());
-    let limits = pid.ok_or_else(here).and_then(|pid| file(root, &format!("proc/{pid}/limits")));
-    facts.add("process", limits.map(|text| of_limits(&text)));
+    facts.add("process", pid.ok_or_else(here).and_then(|pid| limits(root, pid)));
+}
+
+/// The limits of a process.
+///
+/// # Errors
+/// They cannot be read: why.
+pub fn limits(root: &Path, pid: u64) -> Result<Facts, Blind> {
+    file(root, &format!("proc/{pid}/limits")).map(|text| of_limits(&text))
 }
 
 /// /proc/PID/limits: `Max open files            1024                 524288               files`.

@@ -19,6 +19,21 @@ const CURES: &[(&[&str], &[&str])] = &[
         &["net-ports", "net-time-wait"],
         &["net.ipv4.ip_local_port_range", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_tw_reuse"],
     ),
+    (
+        &["fpm-children", "fpm-log-children", "fpm-queue", "nginx-upstream-full"],
+        &[
+            "pm",
+            "pm.max_children",
+            "pm.start_servers",
+            "pm.min_spare_servers",
+            "pm.max_spare_servers",
+            "listen.backlog",
+        ],
+    ),
+    (
+        &["nginx-connections", "nginx-descriptors", "nginx-log-limit"],
+        &["worker_connections", "worker_rlimit_nofile"],
+    ),
     (&["fd-server"], &["LimitNOFILE", "fs.nr_open"]),
     (&["fd-machine"], &["fs.file-max"]),
     (&["swap"], &["vm.swappiness"]),

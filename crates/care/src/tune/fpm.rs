@@ -28,6 +28,8 @@ pub struct Fpm {
     pub version: String,
     /// Its pools, in the order in which it reads them.
     pub pools: Vec<Pool>,
+    /// Settings outside of pools.
+    pub global: BTreeMap<String, String>,
     /// Whether it reads the files of its folder of pools.
     includes: bool,
 }
@@ -62,14 +64,21 @@ impl Fpm {
             versions = running;
         }
         let version = versions.pop().ok_or("php-fpm is not installed here")?;
-        let mut fpm = Fpm { version, pools: Vec::new(), includes: false };
-        fpm.read(root, &main(&fpm.version), 0, &mut None);
+        let fpm = Fpm::of_files(root, &main(&version), version);
         match fpm.pools.is_empty() {
             true => {
                 Err(format!("php-fpm {} has no pool: /{} includes none", fpm.version, main(&fpm.version)))
             }
             false => Ok(fpm),
         }
+    }
+
+    /// Reads a configuration and what it includes; of whichever version.
+    pub fn of_files(root: &Root, file: &str, version: impl Into<String>) -> Fpm {
+        let mut fpm =
+            Fpm { version: version.into(), pools: Vec::new(), global: BTreeMap::new(), includes: false };
+        fpm.read(root, file, 0, &mut None);
+        fpm
     }
 
     /// Its program, below the root.
@@ -104,11 +113,7 @@ impl Fpm {
 
     /// The value of a setting, of all pools if they differ.
     pub fn value(&self, name: &str) -> Option<String> {
-        let mut values: Vec<&str> = self
-            .pools
-            .iter()
-            .map(|pool| pool.settings.get(name).map_or(default(name), String::as_str))
-            .collect();
+        let mut values: Vec<&str> = self.pools.iter().map(|pool| pool.value(name).unwrap_or(UNSET)).collect();
         values.dedup();
         Some(values.join(", ")).filter(|value| value != UNSET)
     }
@@ -158,9 +163,9 @@ impl Fpm {
                     }
                 }
                 Line::Setting(name, value) => {
-                    if let Some(pool) = section.and_then(|at| self.pools.get_mut(at)) {
-                        pool.settings.insert(name.to_owned(), value.to_owned());
-                    }
+                    let pool = section.and_then(|at| self.pools.get_mut(at));
+                    let settings = pool.map_or(&mut self.global, |pool| &mut pool.settings);
+                    settings.insert(name.to_owned(), value.to_owned());
                 }
                 Line::Nothing => {}
             }
@@ -173,6 +178,14 @@ impl Fpm {
             self.pools.push(Pool { name: name.to_owned(), ..Pool::default() });
             self.pools.len() - 1
         })
+    }
+}
+
+impl Pool {
+    /// The value of a setting, or its default in PHP 8.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let value = self.settings.get(name).map_or(default(name), String::as_str);
+        Some(value).filter(|value| *value != UNSET)
     }
 }
 
@@ -227,7 +240,7 @@ fn folder(version: &str) -> String {
 fn default(name: &str) -> &'static str {
     match name {
         "listen.backlog" => "511",
-        "pm.max_requests" => "0",
+        "pm.max_requests" | "request_slowlog_timeout" => "0",
         _ => UNSET,
     }
 }
@@ -238,8 +251,8 @@ fn master(root: &Root, version: &str) -> Option<u64> {
     root.has(&format!("proc/{pid}/stat")).then_some(pid)
 }
 
-/// Private memory of a worker of this master that has served pages.
-fn seasoned(root: &Root, pid: u64, master: u64) -> Option<u64> {
+/// Private memory of a worker of this master that has served pages, bytes.
+pub fn seasoned(root: &Root, pid: u64, master: u64) -> Option<u64> {
     let stat = root.read(&format!("proc/{pid}/stat")).ok()?;
     // After the name in brackets, which may contain anything: state, parent, ...; user and system time are the 12th and 13th.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -300,6 +313,8 @@ mod tests {
         let names: Vec<&str> = two.pools.iter().map(|pool| &*pool.name).collect();
         assert_eq!((names, two.value("pm.max_children").as_deref()), (vec!["b", "www"], Some("7, 17")));
         assert!(!two.pools.iter().any(|pool| pool.settings.contains_key("x")));
+        assert_eq!(two.global.get("x").map(String::as_str), Some("1"));
+        assert_eq!(two.pools[0].value("listen.backlog"), Some("511"));
     }
 
     #[test]

@@ -4,10 +4,8 @@
 
 use super::root::Root;
 
-/// nginx's folder, below the root.
-const FOLDER: &str = "etc/nginx";
-/// Its configuration.
-const MAIN: &str = "etc/nginx/nginx.conf";
+/// Its configuration, below the root.
+pub const MAIN: &str = "etc/nginx/nginx.conf";
 /// Our file among those that nginx includes in `http`.
 pub const HTTP_FILE: &str = "etc/nginx/conf.d/60-millrace.conf";
 /// Our file among those that nginx includes outside of all blocks.
@@ -22,6 +20,10 @@ const DEEPEST: usize = 8;
 pub struct Nginx {
     /// What it reads, in this order, without what is in servers and the like.
     pub directives: Vec<Directive>,
+    /// Its error logs as `error_log` names them, those of servers too.
+    pub error_logs: Vec<String>,
+    /// Folder of its configuration, below the root: names that it includes are relative to it.
+    folder: String,
     /// Blocks in which a folder of ours is included.
     open: Vec<Block>,
 }
@@ -69,9 +71,16 @@ impl Nginx {
         if !root.has(PROGRAM) || !root.has(MAIN) {
             return Err("nginx is not installed here".to_owned());
         }
-        let mut nginx = Nginx { directives: Vec::new(), open: Vec::new() };
-        nginx.read(root, MAIN, Block::Main, 0);
-        Ok(nginx)
+        Ok(Nginx::of_files(root, MAIN))
+    }
+
+    /// Reads a configuration and what it includes.
+    pub fn of_files(root: &Root, file: &str) -> Nginx {
+        let file = file.trim_start_matches('/');
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        let mut nginx = Nginx { directives: Vec::new(), error_logs: Vec::new(), folder, open: Vec::new() };
+        nginx.read(root, file, Block::Main, 0);
+        nginx
     }
 
     /// The value of a directive, ours included.
@@ -148,6 +157,9 @@ impl Nginx {
         depth: usize,
     ) {
         let Some((name, values)) = words.split_first() else { return };
+        if name == "error_log" {
+            self.error_logs.extend(values.first().cloned());
+        }
         if block == Block::Inner {
             return;
         }
@@ -156,7 +168,8 @@ impl Nginx {
             return self.directives.push(Directive { block, name, value, file, line });
         }
         let Some(pattern) = values.first().filter(|_| depth < DEEPEST) else { return };
-        let path = pattern.strip_prefix('/').map_or_else(|| format!("{FOLDER}/{pattern}"), str::to_owned);
+        let path =
+            pattern.strip_prefix('/').map_or_else(|| format!("{}/{pattern}", self.folder), str::to_owned);
         let ours = if block == Block::Http { HTTP_FILE } else { MAIN_FILE };
         if matching(&path, ours) {
             self.open.push(block);
@@ -253,7 +266,7 @@ mod tests {
 
     #[test]
     fn debians_files() {
-        let site = "server { keepalive_timeout 3; location ~ \\.php$ { gzip off; } }\nmap $a ${b}c { default 1; }\nserver_tokens off;\n";
+        let site = "server { keepalive_timeout 3; error_log /var/log/site.log warn; location ~ \\.php$ { gzip off; } }\nmap $a ${b}c { default 1; }\nserver_tokens off;\n";
         let all = nginx(&[
             (MAIN, DEBIAN),
             ("etc/nginx/conf.d/keep.conf", "# x\nkeepalive_timeout\n  65s;\n"),
@@ -267,6 +280,7 @@ mod tests {
         let kept = ("65s", "etc/nginx/conf.d/keep.conf", 2);
         assert_eq!(found(Block::Http, "keepalive_timeout"), Some(kept));
         assert_eq!(found(Block::Http, "server_tokens").map(|(value, ..)| value), Some("off"));
+        assert_eq!(all.error_logs, ["/var/log/site.log"]);
         assert_eq!(found(Block::Http, "gzip_vary"), None);
         assert_eq!(
             (found(Block::Http, "open_file_cache"), all.value(Block::Http, "open_file_cache")),

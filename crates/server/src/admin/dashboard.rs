@@ -1,5 +1,5 @@
-//! The dashboard: one page with its style and script, which are part of the program, and the events that keep it up to date. It only
-//! reads: a web page can't change anything through the admin address ([`super::http`]).
+//! The dashboard: one page with its style and script, which are part of the program, and the events that keep it up to date. It
+//! only reads, unless `admin.token` lets it purge ([`super::token`]).
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,12 +1,7 @@
-//! The minimal HTTP that the admin address needs: one request per connection.
-//!
-//! A web page that the machine's owner visits can make the browser send requests to a loopback address. So over TCP
-//! the Host field must be a loopback name, which defeats DNS rebinding, and requests from pages of another origin,
-//! which browsers mark, are refused. No response ever allows another origin to read it.
+//! The minimal HTTP that the admin address needs: one request per connection. [`super::caller`] says whom it serves.
 
 use std::fmt::Write;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -17,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use super::caller::{self, Caller};
 use crate::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
@@ -47,6 +43,10 @@ pub enum AdminClient {
 /// A request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AdminRequest {
+    /// Who sends it.
+    pub caller: Caller,
+    /// Its token; empty for none.
+    pub token: String,
     /// Method; HEAD is shown as GET.
     pub method: String,
     /// Path without query.
@@ -107,7 +107,7 @@ pub struct AdminResponse {
     status: u16,
     media_type: &'static str,
     /// One more field.
-    field: Option<(&'static str, &'static str)>,
+    field: Option<(&'static str, String)>,
     content: String,
     /// More content, one piece after the other, until the client has gone.
     more: Option<watch::Receiver<Rc<str>>>,
@@ -131,15 +131,24 @@ impl AdminResponse {
 
     /// 405 with the allowed methods.
     pub fn not_allowed(allow: &'static str) -> AdminResponse {
-        AdminResponse {
-            field: Some(("Allow", allow)),
-            ..AdminResponse::text(405, format!("Allowed methods: {allow}\n"))
-        }
+        AdminResponse::text(405, format!("Allowed methods: {allow}\n")).with("Allow", allow)
+    }
+
+    /// The same with one more field; only the last one counts.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> AdminResponse {
+        self.field = Some((name, value.into()));
+        self
+    }
+
+    /// Its status.
+    #[cfg(test)]
+    pub fn status(&self) -> u16 {
+        self.status
     }
 
     /// 303: the client should go to another path.
     pub fn see_other(path: &'static str) -> AdminResponse {
-        AdminResponse { field: Some(("Location", path)), ..AdminResponse::text(303, format!("See {path}\n")) }
+        AdminResponse::text(303, format!("See {path}\n")).with("Location", path)
     }
 
     /// A stream of server-sent events (WHATWG HTML, section 9.2): each value that is sent from now on.
@@ -157,7 +166,7 @@ impl AdminResponse {
         if self.more.is_none() {
             let _ = write!(text, "Content-Length: {}\r\n", content.len());
         }
-        if let Some((name, value)) = self.field {
+        if let Some((name, value)) = &self.field {
             let _ = write!(text, "{name}: {value}\r\n");
         }
         text.push_str("\r\n");
@@ -180,9 +189,9 @@ pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&Adm
         }
         Ok(Err(_)) | Err(_) => return,
     };
-    let response = match refused(&head, over_tcp) {
-        Some(refusal) => refusal,
-        None => answer(&asked(&head, content)).await,
+    let response = match caller::of(&head, over_tcp) {
+        Err(refusal) => refusal,
+        Ok(caller) => answer(&asked(&head, content, caller)).await,
     };
     let is_head = head.method() == "HEAD";
     let bytes = response.bytes(!is_head);
@@ -266,36 +275,14 @@ async fn drain(connection: &mut AdminClient) {
     let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
-/// Whether a browser sent the request on behalf of a web page; through a Unix socket, too: ssh forwards it to a port.
-fn refused(head: &Head, over_tcp: bool) -> Option<AdminResponse> {
-    if over_tcp && !is_loopback(head.authority()) {
-        return Some(AdminResponse::text(
-            421,
-            "Use 127.0.0.1, [::1] or localhost as the host name of the admin address.\n",
-        ));
-    }
-    let own = |site: &str| matches!(site, "none" | "same-origin");
-    let by_a_page = head.field("Origin").is_some()
-        || head.field("Sec-Fetch-Site").is_some_and(|site| !std::str::from_utf8(site).is_ok_and(own));
-    by_a_page.then(|| AdminResponse::text(403, "Web pages cannot use the admin address.\n"))
-}
-
-/// Whether an authority (host, with optional port) names this machine itself.
-fn is_loopback(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None => authority.split(':').next().unwrap_or(""),
-    };
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
-}
-
-fn asked(head: &Head, content: Vec<u8>) -> AdminRequest {
+fn asked(head: &Head, content: Vec<u8>, caller: Caller) -> AdminRequest {
     let target = String::from_utf8_lossy(head.path_query());
     let method = if head.method() == "HEAD" { "GET" } else { head.method() };
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let accepts = String::from_utf8_lossy(head.field("Accept").unwrap_or_default());
     AdminRequest {
+        caller,
+        token: caller::token_of(head).to_owned(),
         method: method.to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
@@ -339,18 +326,6 @@ impl AsyncWrite for AdminClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loopback_names() {
-        for yes in ["localhost", "LocalHost:9180", "127.0.0.1", "127.3.2.1:1", "[::1]:9180", "[::1]"] {
-            assert!(is_loopback(yes), "{yes}");
-        }
-        for no in
-            ["", "example.com", "127.0.0.1.example.com", "localhost.example.com:80", "[::2]", "10.0.0.1:80"]
-        {
-            assert!(!is_loopback(no), "{no}");
-        }
-    }
 
     async fn ask(request: &str) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
@@ -446,7 +421,7 @@ mod tests {
     #[tokio::test]
     async fn web_pages_are_kept_out() {
         assert_eq!(ask_tcp("Host: 127.0.0.1:9180").await, 200);
-        assert_eq!(ask_tcp("Host: localhost\r\nSec-Fetch-Site: none").await, 200);
+        assert_eq!(ask_tcp("Host: localhost\r\nOrigin: http://localhost").await, 200);
         assert_eq!(ask_tcp("Host: rebound.example.com").await, 421);
         assert_eq!(ask_tcp("Host: localhost\r\nOrigin: https://example.com").await, 403);
         assert_eq!(ask_tcp("Host: localhost\r\nSec-Fetch-Site: cross-site").await, 403);

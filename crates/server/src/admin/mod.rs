@@ -17,10 +17,11 @@
 //!
 //! It runs on the control thread, apart from the event loops, so it responds even when they are busy. Its clients may
 //! reload the server and see every site, so it is a Unix socket that only its owner can open, or a loopback address
-//! that trusts no web page: see [`AdminListener`] and [`http`].
+//! that trusts no web page but the dashboard, and this one only with a token: see [`AdminListener`], [`caller`] and [`token`].
 
 mod applications;
 mod backends;
+mod caller;
 mod certificates;
 mod connections;
 mod dashboard;
@@ -40,6 +41,7 @@ mod rewind;
 mod shield;
 mod sites;
 mod status;
+mod token;
 mod uploads;
 
 use std::cell::RefCell;
@@ -63,11 +65,13 @@ use crate::objects::ObjectBoard;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::serve::{Service, ShieldOrder};
 use crate::warm::{Fetched, WarmRequest};
+use caller::Caller;
 use dashboard::{EVENTS_EVERY, Events};
 use doctor::{DoctorQuestion, DoctorReports};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
 use status::{Rates, Status};
+use token::{TokenGuard, TokenRefusal};
 
 /// Connections served at a time; more wait to be accepted.
 const CONNECTIONS: usize = 32;
@@ -186,6 +190,7 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
 struct Memory {
     rates: Rates,
     history: History,
+    tokens: TokenGuard,
 }
 
 impl Memory {
@@ -193,6 +198,7 @@ impl Memory {
         Memory {
             rates: Rates::default(),
             history: History::new(Totals::gather(state), &state.process.stats.sites()),
+            tokens: TokenGuard::default(),
         }
     }
 
@@ -218,6 +224,14 @@ async fn accept(
 }
 
 async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
+    let admitted = memory.borrow_mut().tokens.admit(
+        asked,
+        state.process.plan.get().admin.token.as_ref(),
+        Instant::now(),
+    );
+    if let Err(refusal) = admitted {
+        return refuse(state, asked, &refusal);
+    }
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/") if asked.wants_page => AdminResponse::see_other("/dashboard"),
         ("GET", "/") => AdminResponse::text(200, INDEX),
@@ -246,6 +260,23 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
     }
 }
 
+/// The response to a request that may not change anything; the log tells of wrong tokens.
+fn refuse(state: &AdminState, asked: &AdminRequest, refusal: &TokenRefusal) -> AdminResponse {
+    let who = if asked.caller == Caller::Dashboard { "the dashboard" } else { "a program" };
+    let path = &asked.path;
+    let log = &state.process.log;
+    match refusal {
+        TokenRefusal::Wrong => {
+            log.warn(format_args!("{who} has sent a wrong token to {path} of the admin address"));
+        }
+        TokenRefusal::TooMany(_) => log.warn(format_args!(
+            "too many wrong tokens: {path} of the admin address refuses all of them for up to a minute"
+        )),
+        TokenRefusal::NotOfDashboard | TokenRefusal::NoneSet | TokenRefusal::Missing => {}
+    }
+    refusal.response()
+}
+
 /// The history of the server, or of the site in the query.
 fn history(history: &History, asked: &AdminRequest) -> AdminResponse {
     match history.json(asked.argument("site").as_deref(), SystemTime::now()) {
@@ -269,10 +300,11 @@ fn watch(
     stream
 }
 
-/// The status, and what the doctor says.
+/// The status, what the doctor says, and whether the dashboard may purge.
 fn event(state: &AdminState, memory: &RefCell<Memory>, doctor: &Rc<DoctorReports>) -> String {
     let mut status = memory.borrow().status(state).json();
     status["doctor"] = doctor.json(Instant::now());
+    status["may_purge"] = state.process.plan.get().admin.token.is_some().into();
     status.to_string()
 }
 
@@ -292,7 +324,8 @@ fn purge(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     let setup = state.process.setup();
     match purge::PurgeOrder::from_form(&setup, &asked.form()) {
         Ok(order) => {
-            let pages = purge::follow(&state.process, &state.process.cache, &setup, &order, "millrace purge");
+            let who = if asked.caller == Caller::Dashboard { "the dashboard" } else { "millrace purge" };
+            let pages = purge::follow(&state.process, &state.process.cache, &setup, &order, who);
             AdminResponse::text(200, format!("{pages} pages\n"))
         }
         Err(why) => AdminResponse::text(422, format!("{why}\n")),

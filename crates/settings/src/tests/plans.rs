@@ -161,6 +161,14 @@ fn an_address_proves_nothing_where_others_can_come_from_it() {
     assert_eq!(from("[server]\nlisten = [\":80\"]\n[cache]\npurge_from = [\"127.0.0.1\"]"), 1, "as written");
     let token = plan(&format!("[cache]\npurge_token = \"0123456789abcdef\"\n{SITE}"), &[]);
     assert!(token.cache.purge_token.is_some() && !format!("{token:?}").contains("0123456789abcdef"));
+    let secret =
+        plan(&format!("[admin]\ntoken = \"0123456789abcdef\"\n{SITE}"), &[]).admin.token.expect("a token");
+    assert!(
+        secret.is("0123456789abcdef")
+            && !secret.is("0123456789abcdeF")
+            && !secret.is("0123456789abcde")
+            && !secret.is("")
+    );
 }
 
 #[test]

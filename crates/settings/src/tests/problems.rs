@@ -398,6 +398,8 @@ env = {{ "1A" = "x", "A B" = "x", HTTP_PROXY = "x", SCRIPT_NAME = "x", PHP_VALUE
 env_pass = ["*", "A-B", "HTTP_X", "APP_*"]
 [cache]
 purge_token = "short"
+[admin]
+token = "0123456789"
 {SITE}"#);
 
     page_cache: format!(r#"

@@ -1,4 +1,5 @@
-// The dashboard: the status comes as server-sent events, the curves from /history.json. Nothing here changes the server.
+// The dashboard: the status comes as server-sent events, the curves from /history.json. It changes nothing, but for the pages that its reader
+// purges with a token.
 'use strict';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -244,6 +245,9 @@ const SITE_COLUMNS = [
   { key: 'sent', title: 'Sent', of: (site) => site.traffic.sent_bytes, show: bytes, wide: true },
 ];
 
+/** On such a screen the buttons are below the names. */
+const NARROW = matchMedia('(max-width: 700px)');
+
 function sortedSites(sites) {
   const column = SITE_COLUMNS.find((one) => one.key === view.sort);
   const compare = (a, b) => {
@@ -262,7 +266,8 @@ function drawSites() {
   const found = sortedSites(sites);
   const shown = view.all ? found : found.slice(0, ROWS);
   const focused = document.activeElement?.closest?.('#sites') ? document.activeElement.dataset.focus : null;
-  $('sites').tHead.rows[0].replaceChildren(...SITE_COLUMNS.map(siteHead));
+  const last = view.status.may_purge && !NARROW.matches ? [el('th', { scope: 'col', className: 'act', ariaLabel: 'Purge' })] : [];
+  $('sites').tHead.rows[0].replaceChildren(...SITE_COLUMNS.map(siteHead), ...last);
   $('sites').tBodies[0].replaceChildren(...shown.map(siteRow));
   $('sites-count').textContent = view.filter ? `${found.length} of ${sites.length}` : `${sites.length}`;
   $('more').hidden = found.length <= ROWS;
@@ -294,7 +299,16 @@ function siteRow(site) {
     const classes = [column.wide && 'wide', column.bad?.(value) && 'bad'].filter(Boolean);
     return el('td', { className: classes.join(' '), textContent: column.show(value ?? null) });
   });
-  return el('tr', { className: view.site === site.name ? 'chosen' : '' }, el('td', {}, button), ...cells);
+  const purge = view.status.may_purge ? [purgeButton(site.name)] : [];
+  const [below, beside] = NARROW.matches ? [purge, []] : [[], purge.map((one) => el('td', { className: 'act' }, one))];
+  return el('tr', { className: view.site === site.name ? 'chosen' : '' }, el('td', {}, button, ...below), ...cells, ...beside);
+}
+
+function purgeButton(site) {
+  const button = el('button', { type: 'button', className: 'purge', textContent: 'Purge', ariaLabel: `Purge the pages of ${site}` });
+  button.dataset.focus = `purge-${site}`;
+  button.addEventListener('click', () => askPurge(site));
+  return button;
 }
 
 function drawTable(id, heads, rows, nothing) {
@@ -382,6 +396,75 @@ function draw(status) {
   document.body.dataset.events = Number(document.body.dataset.events ?? 0) + 1;
   if (Date.now() - view.loaded >= HISTORY_EVERY[view.range]) loadHistory();
 }
+
+// Purging: a question, the token, and what came of it.
+
+/** Kept for this tab only, and sent with no request but these. */
+const TOKEN = 'millrace-admin-token';
+
+function askPurge(site) {
+  $('purge').dataset.site = site;
+  $('purge-title').textContent = `Purge all cached pages of ${site}?`;
+  $('purge').querySelector('[value=soft]').checked = true;
+  showTrouble('');
+  askToken();
+  $('purge').showModal();
+  ($('token-line').hidden ? $('purge-cancel') : $('token')).focus();
+}
+
+function askToken() {
+  $('token').value = '';
+  $('token-line').hidden = sessionStorage.getItem(TOKEN) !== null;
+}
+
+function showTrouble(text) {
+  $('purge-trouble').hidden = !text;
+  $('purge-trouble').textContent = text;
+}
+
+async function purge() {
+  const site = $('purge').dataset.site;
+  const hard = $('purge').querySelector('[value=hard]').checked;
+  const token = sessionStorage.getItem(TOKEN) ?? $('token').value.trim();
+  if (!token) {
+    showTrouble('Type the token: the value of admin.token in the configuration of the server.');
+    return $('token').focus();
+  }
+  if (/[^\x21-\x7e]/.test(token)) return showTrouble('A token has no spaces and no letters outside of ASCII.');
+  const body = new URLSearchParams({ site, all: '1', ...(hard ? { hard: '1' } : {}) });
+  let answer, text;
+  try {
+    answer = await fetch('/purge', { method: 'POST', body, headers: { Authorization: `Bearer ${token}` } });
+    text = (await answer.text()).trim();
+  } catch {
+    return showTrouble('The server does not answer: is it running? Its pages are as they were, unless it purged them before.');
+  }
+  if (!answer.ok) {
+    if (answer.status === 401) {
+      sessionStorage.removeItem(TOKEN);
+      text = 'The token is wrong: type the value of admin.token in the configuration of the server. After a change there, reload the server.';
+    }
+    askToken();
+    showTrouble(text);
+    return $('token').focus();
+  }
+  sessionStorage.setItem(TOKEN, token);
+  $('purge').close();
+  const pages = parseInt(text, 10);
+  const then = pages === 0 ? '' : hard ? ', deleted' : ': stale until the next request refreshes them';
+  $('purged').textContent = `${clock(Date.now() / 1000)} Purged ${count(pages)} ${pages === 1 ? 'page' : 'pages'} of ${site}${then}.`;
+  $('purged').hidden = false;
+}
+
+$('purge').querySelector('form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  $('purge-go').disabled = true;
+  await purge();
+  $('purge-go').disabled = false;
+});
+$('purge-cancel').addEventListener('click', () => $('purge').close());
+// The row that had the focus has been drawn anew meanwhile.
+$('purge').addEventListener('close', () => $('sites').querySelector(`[data-focus="${CSS.escape(`purge-${$('purge').dataset.site}`)}"]`)?.focus());
 
 // The stream is open only while the page is visible.
 

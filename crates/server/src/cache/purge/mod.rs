@@ -17,7 +17,7 @@ pub use left::LeftOrders;
 #[cfg(test)]
 pub use order::tests;
 pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
-pub use request::is_order;
+pub use request::{bearer, is_order};
 
 use super::{CacheThread, PageCache};
 use crate::context::Process;

@@ -104,22 +104,18 @@ fn may(allowed: &[Network], request: &Request) -> bool {
 
 /// Whether the request has the secret.
 fn has_token(secret: Option<&Secret>, request: &Request) -> bool {
-    let Some(Secret(secret)) = secret else { return false };
-    let bearer = |value: &'_ str| {
-        let (scheme, token) = value.trim().split_once(' ')?;
-        scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim().to_owned())
-    };
+    let Some(secret) = secret else { return false };
     let said = [
         request.head.field_text("Authorization").and_then(bearer),
-        request.head.field_text("Millrace-Token").map(|value| value.trim().to_owned()),
+        request.head.field_text("Millrace-Token").map(str::trim),
     ];
-    said.into_iter().flatten().any(|said| is_same(said.as_bytes(), secret.as_bytes()))
+    said.into_iter().flatten().any(|said| secret.is(said))
 }
 
-/// Compares in constant time.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let differing = one.iter().zip(other).fold(0, |differing, (one, other)| differing | (one ^ other));
-    one.len() == other.len() && std::hint::black_box(differing) == 0
+/// The token of a field `Authorization: Bearer TOKEN` (RFC 6750, section 2.1).
+pub fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim())
 }
 
 /// Whether it came from this machine: perhaps from a plugin, whose administrator must know.

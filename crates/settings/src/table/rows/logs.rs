@@ -82,6 +82,19 @@ static ROWS: &[Setting] = &[
         restart: Some(|old, new| old.admin.listen != new.admin.listen),
         ..ROW
     },
+    Setting {
+        key: "admin.token",
+        kind: Kind::Secret { least: 16 },
+        default: Default::Unset("none: the dashboard only reads"),
+        line: "Secret with which the dashboard may purge pages; over TCP, whatever changes something needs it.",
+        reason: "A web page that a browser shows must prove that its reader may purge, and on a loopback \
+                 address any user of the machine could. Sent as `Authorization: Bearer SECRET`; you type it \
+                 into the dashboard once. The commands read it from the configuration, or from the variable \
+                 MILLRACE_ADMIN_TOKEN. They need none through a Unix socket, which only its owner can open.",
+        example: "\"0d1f6c2be98a47d35b60\"",
+        elsewhere: &["secret_file", "api_token"],
+        ..ROW
+    },
 ];
 
 /// A socket in a directory that only the server's user can access.
