@@ -174,6 +174,7 @@ async function look(width, height, ground) {
   expect(later >= requests + 5, `the page still shows ${later} requests, after ${requests}`);
   const seen = await page.evaluate(measure);
   expect(seen.wider <= 0, `${seen.wider} pixels wider than the window: ${seen.widest}`);
+  expect(seen.cut <= 0, `${seen.cut} pixels of the table of sites are cut off`);
   expect(seen.curves === 6 && seen.lines >= 5, `${seen.curves} curves with ${seen.lines} lines`);
   expect(seen.rows === 25 && seen.unnamed === 0, `${seen.rows} sites, ${seen.unnamed} controls without a name`);
   expect(/150|\d{3} ms/.test(seen.slow) && /cookie|session/i.test(seen.causes), `${seen.slow} / ${seen.causes}`);
@@ -200,6 +201,7 @@ function measure() {
   return {
     wider: document.documentElement.scrollWidth - width,
     widest: outside[0]?.outerHTML.slice(0, 200),
+    cut: ((card) => card.scrollWidth - card.clientWidth)(document.getElementById('sites').closest('.table')),
     curves: all('#curves svg[aria-label]').length,
     lines: all('#curves [class^=line], #curves [class^=dot]').length,
     rows: all('#sites tbody tr').length,
@@ -319,6 +321,7 @@ async function finding() {
   expect(/opcache is off for/.test(text) && text.includes('opcache.enable = 0') && text.includes('[php] ini = { "opcache.enable" = "1" }'), text);
   const seen = await page.evaluate(measure);
   expect(seen.wider <= 0, `${seen.wider} pixels wider than the window: ${seen.widest}`);
+  expect(seen.cut <= 0, `${seen.cut} pixels of the table of sites are cut off`);
   const { state, report: whole } = await (await fetch(`${admin}/doctor.json`)).json();
   expect(state === 'ready' && whole.findings.some((each) => each.id === 'opcache-off'), JSON.stringify(whole));
   expect(whole.could_not_look.some((each) => each.id === 'net-ports'), 'it reads the list of all sockets');

@@ -275,7 +275,9 @@ fn what_is_slow_is_told() {
         first.await.unwrap();
         second.await.unwrap();
         let pool = scene.status();
-        assert_eq!((&*pool.slowest[0].script, pool.slowest[0].count, pool.slowest.len()), ("/x.php", 1, 1));
+        assert_eq!((&*pool.slowest[0].script, pool.slowest.len()), ("/x.php", 1));
+        // On a busy machine the quick ones are slow, too.
+        assert!((1..=3).contains(&pool.slowest[0].count), "{pool:?}");
         assert!(pool.slowest[0].most >= Duration::from_millis(390), "{pool:?}");
         let pool = &pool.pools[0];
         assert_eq!((pool.served, pool.refused, pool.late), (3, 0, 0));

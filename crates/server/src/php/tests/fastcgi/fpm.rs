@@ -11,6 +11,7 @@ use millrace_settings::plan::Backend;
 use millrace_wire::fastcgi::{
     ParsedRequest, RequestEnd, answer, asks_for_values, end, stderr, stdin_header, stdout, values_result,
 };
+use rustix::net::RecvFlags;
 
 /// Listens in the background until it is dropped.
 pub struct FakeFpm {
@@ -23,8 +24,9 @@ pub struct FakeFpm {
 pub struct Seen {
     /// Connections that brought a request.
     pub connections: AtomicUsize,
-    /// Open connections, and their maximum.
+    /// Open connections.
     pub open: AtomicUsize,
+    /// The maximum of those that the other end had not closed, whether or not their threads have noticed.
     pub most: AtomicUsize,
     /// Requests that have begun.
     pub requests: AtomicUsize,
@@ -90,11 +92,21 @@ fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
         fill(&mut stream, &mut bytes);
     } else if there {
         seen.connections.fetch_add(1, SeqCst);
-        seen.most.fetch_max(seen.open.load(SeqCst), SeqCst);
+        let open = seen.sockets.lock().unwrap().iter().filter(|socket| is_open(socket)).count();
+        seen.most.fetch_max(open, SeqCst);
         while request(&mut stream, &mut bytes, seen).is_some() {}
     }
     seen.open.fetch_sub(1, SeqCst);
     let _ = stream.shutdown(std::net::Shutdown::Both);
+}
+
+/// Whether neither end has closed the connection.
+fn is_open(socket: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(socket, &mut [0; 1][..], flags) {
+        Ok((read, _)) => read > 0,
+        Err(error) => error == rustix::io::Errno::AGAIN,
+    }
 }
 
 fn fill(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> bool {
