@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::plan::{ObjectCache, Secret, SiteObjects, SiteRedis};
+use crate::plan::{ObjectCache, ObjectServer, ObjectServerKind, Secret, SiteObjects};
 use crate::resolve::View;
 
 /// The settings that all sites share.
@@ -23,11 +23,20 @@ pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
         socket: dir.join(format!("{name}.sock")),
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),
-        redis: SiteRedis {
-            address: view.backends("object_cache.redis").pop(),
-            password: view.text("object_cache.redis_password").map(Secret),
-            label: view.text("object_cache.label"),
-        },
+        server: server(view),
+    })
+}
+
+/// The server that keeps the objects of the site of this view. [`crate::check`] refuses two.
+fn server(view: &View<'_>) -> Option<ObjectServer> {
+    let of = |kind: ObjectServerKind| Some((kind, view.backends(kind.setting()).pop()?));
+    let (kind, address) = of(ObjectServerKind::Redis).or_else(|| of(ObjectServerKind::Memcached))?;
+    let password = view.text("object_cache.redis_password").filter(|_| kind == ObjectServerKind::Redis);
+    Some(ObjectServer {
+        kind,
+        address,
+        password: password.map(Secret),
+        label: view.text("object_cache.label"),
     })
 }
 
