@@ -324,14 +324,18 @@ fn fpm_down(span: &Span<'_>) -> Measured {
 
 fn object_server_down(span: &Span<'_>) -> Measured {
     let mut all = Vec::new();
-    for site in span.now.list("server.object_cache")?.iter().filter(|site| !site.text("server.kind").is_empty()) {
+    for site in
+        span.now.list("server.object_cache")?.iter().filter(|site| !site.text("server.kind").is_empty())
+    {
         let (kind, setting) = (site.text("server.kind"), site.text("server.setting"));
         let problem = site.text("figures.server.problem");
         all.push(measure(
             f64::from(u8::from(!problem.is_empty())),
             format!("the {kind} server of {}'s object cache does not work", site.text("site")),
             format!("{}: {problem}", site.text("server.address")),
-            format!("start {kind}, or correct {setting}; `millrace object-cache status` tells when it answers"),
+            format!(
+                "start {kind}, or correct {setting}; `millrace object-cache status` tells when it answers"
+            ),
         ));
     }
     Ok(all)
@@ -678,8 +682,12 @@ mod tests {
                 for (looks, count) in [(&mut p.before, 5.0), (&mut p.now, 5.0 + evicted)] {
                     let mut site = Facts::default();
                     for (name, word) in [
-                        ("site", "a.test"), ("socket", "/run/a.sock"), ("server.kind", "memcached"), ("server.address", "10.0.0.5:11211"),
-                        ("server.setting", "object_cache.memcached"), ("figures.server.problem", problem),
+                        ("site", "a.test"),
+                        ("socket", "/run/a.sock"),
+                        ("server.kind", "memcached"),
+                        ("server.address", "10.0.0.5:11211"),
+                        ("server.setting", "object_cache.memcached"),
+                        ("figures.server.problem", problem),
                     ] {
                         site.say(name, word);
                     }

@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn another_server() {
-        let memcached = MemcachedFigures { bytes: 2048, limit: 1 << 20, evicted: 7, ..MemcachedFigures::default() };
+        let memcached =
+            MemcachedFigures { bytes: 2048, limit: 1 << 20, evicted: 7, ..MemcachedFigures::default() };
         let server = |problem: Option<&str>| ServerFigures {
             problem: problem.map(str::to_owned),
             keys: 40,
@@ -255,15 +256,21 @@ mod tests {
             let (mut text, mut metrics) = (String::new(), Exposition::default());
             write(&mut text, &all).unwrap();
             expose(&mut metrics, &all);
-            (text, metrics.text().to_owned(), json(&all))
+            (text, metrics.into_text(), json(&all))
         };
         let (text, metrics, json) = shown(server(None));
-        assert!(text.contains("at a memcached server with 40 keys, 2.0 KiB of 1.0 MiB, 7 evicted;"), "{text}");
+        assert!(
+            text.contains("at a memcached server with 40 keys, 2.0 KiB of 1.0 MiB, 7 evicted;"),
+            "{text}"
+        );
         assert!(metrics.contains("millrace_objects_server_up{site=\"a.test\"} 1\n"), "{metrics}");
         assert!(metrics.contains("millrace_objects_server_evicted_total{site=\"a.test\"} 7\n"), "{metrics}");
         assert_eq!(json[0]["figures"]["server"]["memcached"]["limit_bytes"], 1 << 20);
         let (text, metrics, _) = shown(server(Some("it is memcached 1.5.6")));
-        assert!(text.contains("at a memcached server that does not answer (it is memcached 1.5.6);"), "{text}");
+        assert!(
+            text.contains("at a memcached server that does not answer (it is memcached 1.5.6);"),
+            "{text}"
+        );
         assert!(metrics.contains("millrace_objects_server_up{site=\"a.test\"} 0\n"), "{metrics}");
     }
 }

@@ -45,9 +45,9 @@ fn is_open(view: &View<'_>) -> Option<Problem> {
     if host == "localhost" || !ip.is_ok_and(|ip| !is_private(ip)) {
         return None;
     }
-    let title = format!("`{MEMCACHED}`: {address} is not a private address, and memcached asks for no password");
-    let cure =
-        "use a Unix socket, or an address of a private network or tunnel; everyone who reaches it can read and change the objects of the site, such as sessions";
+    let title =
+        format!("`{MEMCACHED}`: {address} is not a private address, and memcached asks for no password");
+    let cure = "use a Unix socket, or an address of a private network or tunnel; everyone who reaches it can read and change the objects of the site, such as sessions";
     Some(Problem::warning(What::Risky, title, cure).at(view.at(MEMCACHED), "open to all that reach it"))
 }
 
@@ -70,7 +70,17 @@ mod tests {
 
     #[test]
     fn private_addresses() {
-        for private in ["127.0.0.1", "10.1.2.3", "192.168.0.9", "172.31.0.1", "100.100.0.1", "::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1"] {
+        for private in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.9",
+            "172.31.0.1",
+            "100.100.0.1",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+            "::ffff:10.0.0.1",
+        ] {
             assert!(is_private(private.parse().unwrap()), "{private}");
         }
         for public in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:8.8.8.8", "0.0.0.0"] {

@@ -21,7 +21,8 @@ impl Dice {
 
     /// Below `most`.
     pub fn roll(&self, most: u64) -> u64 {
-        let next = self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let next =
+            self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0.set(next);
         (next >> 33) % most
     }
@@ -92,11 +93,13 @@ impl FakeMemcached {
         self.life.set(self.life.get() + 1);
     }
 
-    /// Evicts the item at this place, modulo their number.
-    pub fn evict(&self, at: u64) {
+    /// Evicts an item; seldom the state, which is used all the time.
+    fn evict(&self) {
         let mut items = self.items.borrow_mut();
-        let key = items.keys().nth((at % items.len().max(1) as u64) as usize).cloned();
-        if let Some(key) = key {
+        let at = self.dice.roll(items.len().max(1) as u64);
+        let key = items.keys().nth(usize::try_from(at).unwrap()).cloned();
+        let is_state = |key: &String| key.matches(':').count() == 1;
+        if let Some(key) = key.filter(|key| !is_state(key) || self.dice.roll(30) == 0) {
             items.remove(&key);
             self.evicted.set(self.evicted.get() + 1);
         }
@@ -132,7 +135,7 @@ impl FakeMemcached {
                 yield_now().await;
             }
             if self.happens(weather.evicts) {
-                self.evict(self.dice.roll(1 << 20));
+                self.evict();
             }
             if self.happens(weather.restarts) {
                 self.restart();
@@ -160,7 +163,8 @@ impl FakeMemcached {
             }
             "stats" => {
                 self.time.set(self.time.get() + self.dice.roll(2));
-                format!("STAT time {}\r\nSTAT curr_items {}\r\nEND\r\n", self.time.get(), items.len()).into_bytes()
+                format!("STAT time {}\r\nSTAT curr_items {}\r\nEND\r\n", self.time.get(), items.len())
+                    .into_bytes()
             }
             "mg" => {
                 let mut is_new = "";

@@ -232,9 +232,14 @@ async fn text_line(reader: &mut ServerReader) -> io::Result<String> {
 fn unexpected(line: &str) -> io::Error {
     let shown: String = line.chars().filter(|c| !c.is_control()).take(100).collect();
     if line.contains("unauthenticated") {
-        return io::Error::other("it asks for a user and a password, which Millrace does not send: start it without -S and -Y");
+        return io::Error::other(
+            "it asks for a user and a password, which Millrace does not send: start it without -S and -Y",
+        );
     }
-    io::Error::new(io::ErrorKind::InvalidData, format!("it does not speak memcached's protocol: it says {shown:?}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("it does not speak memcached's protocol: it says {shown:?}"),
+    )
 }
 
 fn malformed() -> io::Error {
@@ -292,9 +297,23 @@ mod tests {
     #[tokio::test]
     async fn broken_replies() {
         for text in [
-            "", "HD", "HD\n", "VA 5 c1\r\nab\r\n", "VA x c1\r\n", "VA\r\n", "VA -1\r\n\r\n", "VA 2 c1\r\nabc\r\n", "VA 2 cx\r\nab\r\n",
-            "VA 99999999999999 c1\r\n", "VA 2 c1 tx\r\nab\r\n", "ERROR\r\n", "CLIENT_ERROR bad command line format\r\n", "\r\n",
-            "+OK\r\n", "HTTP/1.1 400 Bad Request\r\n", "\u{fffd}\r\n",
+            "",
+            "HD",
+            "HD\n",
+            "VA 5 c1\r\nab\r\n",
+            "VA x c1\r\n",
+            "VA\r\n",
+            "VA -1\r\n\r\n",
+            "VA 2 c1\r\nabc\r\n",
+            "VA 2 cx\r\nab\r\n",
+            "VA 99999999999999 c1\r\n",
+            "VA 2 c1 tx\r\nab\r\n",
+            "ERROR\r\n",
+            "CLIENT_ERROR bad command line format\r\n",
+            "\r\n",
+            "+OK\r\n",
+            "HTTP/1.1 400 Bad Request\r\n",
+            "\u{fffd}\r\n",
         ] {
             assert!(read(text.as_bytes()).await.is_err(), "{text:?}");
         }

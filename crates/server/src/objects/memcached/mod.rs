@@ -98,6 +98,8 @@ pub struct MemcachedObjects {
     has_begun: Notify,
     /// Why it could not begin.
     cannot_begin: RefCell<Option<io::Error>>,
+    /// The last tick that this process has seen.
+    latest: Cell<u64>,
     figures: Cell<MemcachedFigures>,
     asked: Cell<Option<Instant>>,
 }
@@ -148,6 +150,7 @@ impl MemcachedObjects {
             is_beginning: Cell::new(false),
             has_begun: Notify::new(),
             cannot_begin: RefCell::default(),
+            latest: Cell::new(0),
             figures: Cell::default(),
             asked: Cell::new(None),
         }
@@ -188,13 +191,11 @@ impl MemcachedObjects {
         let keys: Vec<KeyInFrame<'_>> = names.into_iter().map(KeyInFrame::new).collect();
         let work = FrameWork { site: self, frame, keys, only_looks, room, value_bytes };
         loop {
+            // A connection that has made the last change knows the state after it: so the turn comes first.
+            let turn = if only_looks { None } else { Some(self.changing.lock().await) };
             let mut link = self.link().await?;
-            let done = if only_looks {
-                work.look(&mut link).await
-            } else {
-                let _turn = self.changing.lock().await;
-                work.change(&mut link).await
-            };
+            let done = if only_looks { work.look(&mut link).await } else { work.change(&mut link).await };
+            drop(turn);
             match done {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.begun(link).await?,
                 Err(error) => return Err(error),
@@ -284,8 +285,10 @@ impl MemcachedObjects {
             }
             sleep(Duration::from_millis(20)).await;
         };
+        // Its clock may have been set back while it was restarted.
+        let first = (now * TICKS).max(self.latest.get() + TICKS);
         let mut batch = MetaBatch::default();
-        batch.replace(&self.name, &SiteState::new(now * TICKS).write(), cas, MOST);
+        batch.replace(&self.name, &SiteState::new(first).write(), cas, MOST);
         link.connection.ask(&batch, 0).await?;
         self.idle.borrow_mut().push(link);
         Ok(())
@@ -299,13 +302,15 @@ impl MemcachedLink {
         if !is_new_enough(&version) {
             let [a, b, c] = OLDEST;
             return Err(io::Error::other(format!(
-                "it is memcached {version}, which lacks commands that no change gets lost with; install {a}.{b}.{c} or later"
+                "it is memcached {version}, which lacks the commands with which no change gets lost; install {a}.{b}.{c} or later"
             )));
         }
         let settings = connection.statistics("settings").await?;
         let of = |name: &str| settings.iter().find(|setting| setting.0 == name).map(|setting| &*setting.1);
         if of("cas_enabled") == Some("no") {
-            return Err(io::Error::other("it has no CAS numbers, without which changes get lost; start it without -C"));
+            return Err(io::Error::other(
+                "it has no CAS numbers, without which changes get lost; start it without -C",
+            ));
         }
         let item_bytes = of("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 20);
         Ok(MemcachedLink { connection, item_bytes, seen: None })
@@ -321,7 +326,8 @@ impl MemcachedLink {
     async fn figures(&mut self) -> io::Result<MemcachedFigures> {
         let found = self.connection.statistics("").await?;
         let of = |wanted: &str| {
-            let value = found.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse().ok());
+            let value =
+                found.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse().ok());
             value.unwrap_or(0)
         };
         Ok(MemcachedFigures {
@@ -340,8 +346,11 @@ impl MemcachedLink {
         batch.get(name, None);
         match self.connection.ask(&batch, usize::MAX).await?.pop() {
             Some(MetaReply::Value(value)) if value.bytes != BEGINS => {
-                let state = SiteState::read(&value.bytes)
-                    .ok_or_else(|| io::Error::other("it has the objects of another version of Millrace: use the same on all machines"))?;
+                let state = SiteState::read(&value.bytes).ok_or_else(|| {
+                    io::Error::other(
+                        "it has the objects of another version of Millrace: use the same on all machines",
+                    )
+                })?;
                 Ok(self.seen.insert((value.cas, Rc::new(state))).clone())
             }
             Some(MetaReply::Value(_) | MetaReply::Missing) => Err(io::ErrorKind::WouldBlock.into()),
@@ -375,7 +384,12 @@ impl SiteCopy {
     }
 
     /// A store with what is valid of it. Objects at `overtaken` are not there.
-    fn store(&self, keys: &[KeyInFrame<'_>], value_bytes: usize, overtaken: &[usize]) -> (ObjectStore, SiteId) {
+    fn store(
+        &self,
+        keys: &[KeyInFrame<'_>],
+        value_bytes: usize,
+        overtaken: &[usize],
+    ) -> (ObjectStore, SiteId) {
         let (mut store, site) = ObjectStore::of_site(value_bytes, self.state.ticks.clone());
         let gone = |version| KnownEntry { content: EntryContent::Nothing, version, expires: 0 };
         for (at, key) in keys.iter().enumerate() {
@@ -491,6 +505,7 @@ impl FrameWork<'_> {
             let (found, cas) = self.read_items(link, &before.1).await?;
             let now = if cas == Some(before.0) { before.clone() } else { link.state(name).await? };
             let (cas, state) = now.clone();
+            self.site.latest.set(self.site.latest.get().max(state.ticks.clock));
             // Changes since before are all remembered, so that an object that is not the last one is known as such.
             if state.generation == before.1.generation && state.ticks.floor <= before.1.ticks.clock {
                 return Ok(SiteCopy { state, cas, found });
@@ -507,28 +522,34 @@ impl FrameWork<'_> {
     ) -> io::Result<(Vec<FoundItem>, Option<u64>)> {
         let most = self.room.max(self.value_bytes(link)) + BESIDE;
         let (mut found, mut bytes) = (Vec::with_capacity(self.keys.len()), 0);
-        for keys in self.keys.chunks(BATCH) {
-            if bytes > self.room && self.only_looks {
-                found.extend(keys.iter().map(|_| FoundItem::Unknown));
-                continue;
-            }
+        loop {
+            let rest = &self.keys[found.len()..];
+            let is_enough = bytes > self.room && self.only_looks;
+            let keys = &rest[..rest.len().min(if is_enough { 0 } else { BATCH })];
             let mut batch = MetaBatch::default();
             for key in keys {
                 batch.get(&self.item(state, key), Some(MARK));
             }
-            for reply in link.connection.ask(&batch, most.saturating_sub(bytes)).await? {
+            let is_last = is_enough || keys.len() == rest.len();
+            if is_last {
+                batch.look(&self.site.name);
+            }
+            let mut replies = link.connection.ask(&batch, most.saturating_sub(bytes)).await?;
+            let last = if is_last { replies.pop() } else { None };
+            for reply in replies {
                 if let MetaReply::Value(value) = &reply {
                     bytes += value.bytes.len();
                 }
                 found.push(FoundItem::of(reply)?);
             }
-        }
-        let mut batch = MetaBatch::default();
-        batch.look(&self.site.name);
-        match link.connection.ask(&batch, 0).await?.pop() {
-            Some(MetaReply::Done(cas)) => Ok((found, cas)),
-            Some(MetaReply::Missing) => Ok((found, None)),
-            other => Err(unexpected(other)),
+            if is_last {
+                found.resize(self.keys.len(), FoundItem::Unknown);
+                return match last {
+                    Some(MetaReply::Done(cas)) => Ok((found, cas)),
+                    Some(MetaReply::Missing) => Ok((found, None)),
+                    other => Err(unexpected(other)),
+                };
+            }
         }
     }
 
@@ -684,6 +705,11 @@ impl FrameWork<'_> {
         let replies = link.connection.ask(&batch, usize::MAX).await?;
         let mut again = Vec::new();
         for ((at, known, _), reply) in waiting.drain(..).zip(replies) {
+            if let MetaReply::Failed(_) = reply {
+                // It can't tell. Without a CAS number it is deleted.
+                again.push((at, known, None));
+                continue;
+            }
             match FoundItem::of(reply)? {
                 FoundItem::Entry { cas, known: other } if other.version < known.version => {
                     again.push((at, known, Some(cas)));
@@ -740,7 +766,9 @@ fn is_new_enough(version: &str) -> bool {
 fn unexpected(reply: Option<MetaReply>) -> io::Error {
     match reply {
         Some(MetaReply::Failed(why)) => io::Error::other(format!("it says {why:?}")),
-        other => io::Error::new(io::ErrorKind::InvalidData, format!("its reply is not understood: {other:?}")),
+        other => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("its reply is not understood: {other:?}"))
+        }
     }
 }
 

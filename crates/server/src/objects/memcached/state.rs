@@ -181,7 +181,11 @@ mod tests {
     #[test]
     fn entries_as_bytes() {
         let object = Object { format: 3, bytes: b"a:0:{}"[..].into() };
-        for content in [EntryContent::Nothing, EntryContent::Object(object), EntryContent::Fields(Box::new(FieldMap::new(3)))] {
+        for content in [
+            EntryContent::Nothing,
+            EntryContent::Object(object),
+            EntryContent::Fields(Box::new(FieldMap::new(3))),
+        ] {
             let bytes = write_entry(&KnownEntry { content, version: 300, expires: 0 });
             let read = read_entry(&bytes).unwrap();
             assert_eq!((read.version, write_entry(&read)), (300, bytes));

@@ -349,7 +349,11 @@ mod tests {
             assert_eq!(read.object().is_some(), is_whole);
             for end in 0..bytes.len() {
                 // A whole field less is a shorter object: memcached has objects as a whole.
-                assert_ne!(FieldMap::read(&bytes[..end]).map(|map| map.snapshot()), Some(map.snapshot()), "{end}");
+                assert_ne!(
+                    FieldMap::read(&bytes[..end]).map(|map| map.snapshot()),
+                    Some(map.snapshot()),
+                    "{end}"
+                );
             }
             map.change(&[set(A, 5, b"i:2;")], 12);
         }
