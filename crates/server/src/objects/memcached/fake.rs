@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
 
 /// Random numbers that are the same in each run.
@@ -51,6 +52,10 @@ pub struct FakeMemcached {
     pub evicted: Cell<u64>,
     pub refused: Cell<u64>,
     items: RefCell<BTreeMap<String, (Vec<u8>, u64)>>,
+    /// The next command of this name, for this key, waits.
+    hold: RefCell<Option<(&'static str, String)>>,
+    is_held: Cell<bool>,
+    released: Notify,
     cas: Cell<u64>,
     life: Cell<u64>,
     time: Cell<u64>,
@@ -69,6 +74,9 @@ impl FakeMemcached {
             evicted: Cell::new(0),
             refused: Cell::new(0),
             items: RefCell::default(),
+            hold: RefCell::default(),
+            is_held: Cell::new(false),
+            released: Notify::new(),
             cas: Cell::new(0),
             life: Cell::new(0),
             time: Cell::new(1_800_000_000),
@@ -84,6 +92,25 @@ impl FakeMemcached {
             }
         });
         server
+    }
+
+    /// The next command of this name for this key, or for any key that begins so and has a colon at the end, is held until
+    /// [`FakeMemcached::release`].
+    pub fn hold(&self, command: &'static str, key: &str) {
+        self.hold.replace(Some((command, key.to_owned())));
+    }
+
+    /// Waits until a command is held.
+    pub async fn holds(&self) {
+        while !self.is_held.get() {
+            yield_now().await;
+        }
+    }
+
+    /// Lets it go on.
+    pub fn release(&self) {
+        self.is_held.set(false);
+        self.released.notify_one();
     }
 
     /// All is forgotten, and the CAS numbers begin again.
@@ -129,6 +156,13 @@ impl FakeMemcached {
                 value = vec![0; words[2].parse::<usize>().unwrap() + 2];
                 reader.read_exact(&mut value).await?;
                 value.truncate(value.len() - 2);
+            }
+            let is_it = |(command, key): &mut (&str, String)| {
+                words[0] == *command && (words[1] == *key || key.ends_with(':') && words[1].starts_with(&**key))
+            };
+            if self.hold.borrow_mut().take_if(is_it).is_some() {
+                self.is_held.set(true);
+                self.released.notified().await;
             }
             let weather = self.weather.get();
             for _ in 0..if self.happens(weather.pauses) { 400 } else { self.dice.roll(3) } {

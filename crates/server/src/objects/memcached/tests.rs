@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use tokio::task::{LocalSet, spawn_local, yield_now};
+use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
 
 use super::fake::{Dice, FakeMemcached, Weather};
 use super::*;
@@ -234,11 +234,7 @@ fn what_is_evicted_is_not_forgotten() {
         assert_eq!(one(&here, get("k")).await.status, 0);
         let tick = one(&here, HELLO.to_vec()).await.tick;
         assert_eq!(one(&here, fill(tick, "k", b"new")).await.status, 1);
-        // More changes than are remembered.
-        for batch in 0..3 {
-            let many: Vec<Vec<u8>> = (0..700).map(|number| delete(0, &format!("{batch} {number}"))).collect();
-            ask(&there, &many).await.unwrap();
-        }
+        many_changes(&there).await;
         evict(false);
         assert_eq!(one(&here, fill(tick, "k", b"old")).await.status, 0, "it may have changed since");
         let tick = one(&here, get("k")).await.tick;
@@ -257,6 +253,105 @@ fn what_is_evicted_is_not_forgotten() {
             0,
             "its CAS numbers are of another process"
         );
+    });
+}
+
+/// More changes than are remembered.
+async fn many_changes(site: &Rc<MemcachedObjects>) {
+    let many: Vec<Vec<u8>> = (0..1100).map(|number| delete(0, &format!("other {number}"))).collect();
+    let _ = ask(site, &many).await;
+}
+
+/// A frame that is held by the server at a command.
+async fn held(
+    server: &FakeMemcached,
+    (command, key): (&'static str, &str),
+    site: &Rc<MemcachedObjects>,
+    operation: Vec<u8>,
+) -> JoinHandle<Answer> {
+    // On a connection that knows the state, so that it begins with the objects.
+    one(site, HELLO.to_vec()).await;
+    while site.idle.borrow().is_empty() {
+        yield_now().await;
+    }
+    server.hold(command, key);
+    let site = site.clone();
+    let frame = spawn_local(async move { one(&site, operation).await });
+    server.holds().await;
+    frame
+}
+
+#[test]
+fn a_change_between_the_lookups_of_a_frame() {
+    with_server("memcached-between", "1.6.18", 1, |server| async move {
+        let (here, there) = (machine(&server, "a"), machine(&server, "a"));
+        for floods in [false, true] {
+            one(&there, set(LATEST, "k", b"old")).await;
+            assert_eq!(one(&here, get("k")).await.bytes, b"old");
+            // The object is read, the state not yet.
+            let frame = held(&server, ("mg", here.name()), &here, get("k")).await;
+            one(&there, delete(0, "k")).await;
+            if floods {
+                many_changes(&there).await;
+            }
+            server.release();
+            assert_eq!(frame.await.unwrap().status, 0, "floods: {floods}");
+        }
+    });
+}
+
+#[test]
+fn an_addition_that_is_overtaken() {
+    with_server("memcached-overtaken", "1.6.18", 1, |server| async move {
+        let (here, there) = (machine(&server, "a"), machine(&server, "a"));
+        let items = format!("{}:", here.name());
+        for (key, is_evicted) in [("lock", false), ("other lock", true)] {
+            let frame = held(&server, ("ms", &items), &here, add(key, b"here")).await;
+            if is_evicted {
+                server.evict_if(|key| key.starts_with(&items));
+            }
+            assert_eq!(one(&there, add(key, b"there")).await.status, 1, "it does not wait forever");
+            server.release();
+            assert_ne!(frame.await.unwrap().status, 1, "one of them has it");
+            assert_eq!(one(&here, get(key)).await.bytes, b"there");
+        }
+        // One that is seen before it is given up.
+        let frame = held(&server, ("ms", &items), &here, add("third lock", b"here")).await;
+        let waits = spawn_local(async move { one(&there, add("third lock", b"there")).await });
+        for _ in 0..20 {
+            yield_now().await;
+        }
+        server.release();
+        assert_eq!((frame.await.unwrap().status, waits.await.unwrap().status), (1, 2));
+    });
+}
+
+#[test]
+fn a_late_change_lands_on_nothing_newer() {
+    with_server("memcached-late", "1.6.18", 1, |server| async move {
+        let (here, there) = (machine(&server, "a"), machine(&server, "a"));
+        let items = format!("{}:", here.name());
+        for evicts in [false, true] {
+            one(&there, delete(0, "k")).await;
+            let frame = held(&server, ("ms", &items), &here, set(LATEST, "k", b"old")).await;
+            one(&there, delete(0, "k")).await;
+            if evicts {
+                // A mark takes the place of the tombstone; the state forgets the deletion.
+                server.evict_if(|key| key.starts_with(&items));
+                one(&there, get("k")).await;
+                many_changes(&there).await;
+            }
+            server.release();
+            frame.await.unwrap();
+            assert_eq!(one(&there, get("k")).await.status, 0, "evicts: {evicts}");
+        }
+        // A change that finds an older one in its place lands on it.
+        let tick = one(&here, HELLO.to_vec()).await.tick;
+        server.evict_if(|key| key.starts_with(&items));
+        let frame = held(&server, ("ms", &items), &here, set(LATEST, "new", b"1")).await;
+        assert_eq!(one(&there, unchanged(tick, false, "other 7")).await.status, 1);
+        server.release();
+        assert_eq!((frame.await.unwrap().status, one(&there, get("new")).await.bytes), (1, b"1".to_vec()));
     });
 }
 
@@ -332,11 +427,6 @@ impl Process {
 
     async fn step(&self) {
         let name = format!("row {}", self.dice.roll(ROWS));
-        if self.dice.roll(150) == 0 {
-            // More changes than are remembered.
-            let many: Vec<Vec<u8>> = (0..1100).map(|number| delete(0, &format!("other {number}"))).collect();
-            let _ = ask(&self.site, &many).await;
-        }
         match self.dice.roll(10) {
             0..4 => self.read(&name).await,
             4 => {
@@ -455,7 +545,7 @@ fn nobody_sees_an_old_row() {
             let began = Instant::now();
             let (hits, refused) = no_old_row(seed * 10 + number as u64, weather);
             println!("{weather:?}: {hits} hits, {refused} refused, {:?}", began.elapsed());
-            assert!(hits > 10 && refused > 10, "{weather:?}: {hits} hits, {refused} refused");
+            assert!(hits > 10 && refused > 0, "{weather:?}: {hits} hits, {refused} refused");
         }
     }
 }
