@@ -24,20 +24,16 @@ pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),
         server: server(view),
+        redis_password: view.text("object_cache.redis_password").map(Secret),
+        label: view.text("object_cache.label"),
     })
 }
 
 /// The server that keeps the objects of the site of this view. [`crate::check`] refuses two.
 fn server(view: &View<'_>) -> Option<ObjectServer> {
-    let of = |kind: ObjectServerKind| Some((kind, view.backends(kind.setting()).pop()?));
-    let (kind, address) = of(ObjectServerKind::Redis).or_else(|| of(ObjectServerKind::Memcached))?;
-    let password = view.text("object_cache.redis_password").filter(|_| kind == ObjectServerKind::Redis);
-    Some(ObjectServer {
-        kind,
-        address,
-        password: password.map(Secret),
-        label: view.text("object_cache.label"),
-    })
+    [ObjectServerKind::Redis, ObjectServerKind::Memcached]
+        .into_iter()
+        .find_map(|kind| Some(ObjectServer { kind, address: view.backends(kind.setting()).pop()? }))
 }
 
 /// `shop-90f1c3a2b4d5e6f7`: a readable part of the root directory's name, and a hash of its path. Two servers for one

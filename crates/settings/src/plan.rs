@@ -419,6 +419,10 @@ pub struct SiteObjects {
     pub user: Option<String>,
     /// The server that has its objects; `None`: this process has them.
     pub server: Option<ObjectServer>,
+    /// The password of a Redis server.
+    pub redis_password: Option<Secret>,
+    /// The site's name at the server; `None`: a name that no other machine has.
+    pub label: Option<String>,
 }
 
 /// A server that keeps a site's objects.
@@ -428,10 +432,6 @@ pub struct ObjectServer {
     pub kind: ObjectServerKind,
     /// Where it listens.
     pub address: Backend,
-    /// Its password; only Redis has one.
-    pub password: Option<Secret>,
-    /// The site's name there; `None`: a name that no other machine has.
-    pub label: Option<String>,
 }
 
 /// A kind of server that keeps objects.

@@ -249,8 +249,6 @@ mod tests {
             let plan = plan::ObjectServer {
                 kind: plan::ObjectServerKind::Memcached,
                 address: plan::Backend::Tcp("10.0.0.5:11211".to_owned()),
-                password: None,
-                label: None,
             };
             let all = [SiteObjects { server: Some(plan), ..site(Some(figures)) }];
             let (mut text, mut metrics) = (String::new(), Exposition::default());

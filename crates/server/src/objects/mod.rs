@@ -164,8 +164,15 @@ fn wanted_by(site: &plan::Site) -> Result<Option<Wanted>, String> {
         None => (root, group.unwrap_or_else(own_group)),
     };
     let owner = (own == 0).then_some(owner);
-    let server = objects.server.clone();
-    Ok(Some(Wanted { socket: objects.socket.clone(), lost: objects.lost.clone(), owner, users, server }))
+    Ok(Some(Wanted {
+        socket: objects.socket.clone(),
+        lost: objects.lost.clone(),
+        owner,
+        users,
+        server: objects.server.clone(),
+        redis_password: objects.redis_password.clone(),
+        label: objects.label.clone(),
+    }))
 }
 
 fn own_group() -> u32 {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use millrace_settings::plan::ObjectServer;
+use millrace_settings::plan::{ObjectServer, Secret};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Connections that wait to be accepted: all workers of a site may connect at the same moment.
@@ -30,6 +30,10 @@ pub struct Wanted {
     pub users: Vec<u32>,
     /// The server that has the objects, if it is another one.
     pub server: Option<ObjectServer>,
+    /// The password of a Redis server.
+    pub redis_password: Option<Secret>,
+    /// The site's name at the server.
+    pub label: Option<String>,
 }
 
 /// A socket that listens, owned by this server.
@@ -237,6 +241,8 @@ mod tests {
             owner: None,
             users: vec![0],
             server: None,
+            redis_password: None,
+            label: None,
         }
     }
 
@@ -281,12 +287,8 @@ mod tests {
     #[test]
     fn what_was_flushed_is_known_after_a_restart() {
         let dir = Dir::new("objects-settled");
-        let server = ObjectServer {
-            kind: ObjectServerKind::Redis,
-            address: Backend::Unix(dir.path("r.sock")),
-            password: None,
-            label: None,
-        };
+        let server =
+            ObjectServer { kind: ObjectServerKind::Redis, address: Backend::Unix(dir.path("r.sock")) };
         let remote = Wanted { server: Some(server), ..wanted(&dir) };
         let again = |wanted: &Wanted| take(wanted).unwrap().unwrap().lost;
         let lost = again(&remote);

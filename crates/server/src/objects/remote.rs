@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::board::ServerFigures;
 use super::memcached::MemcachedObjects;
+use super::place::Wanted;
 use super::protocol::Outcome;
 use super::redis::RedisObjects;
 use crate::context::log::Log;
@@ -37,7 +38,7 @@ const FLUSH: &[u8] = &[6];
 
 /// The objects of a site on another server.
 pub struct RemoteObjects {
-    plan: ObjectServer,
+    server: ObjectServer,
     log: Log,
     client: ObjectClient,
     open: Semaphore,
@@ -58,18 +59,22 @@ enum ObjectClient {
 
 impl RemoteObjects {
     /// The objects of a site whose own name is `name`.
-    pub fn new(plan: &ObjectServer, name: &str, log: &Log) -> RemoteObjects {
-        let name = plan.label.clone().unwrap_or_else(|| own_label(name));
-        let client = match plan.kind {
-            ObjectServerKind::Redis => ObjectClient::Redis(Rc::new(RedisObjects::new(plan, &name))),
+    pub fn new(wanted: &Wanted, server: &ObjectServer, name: &str, log: &Log) -> RemoteObjects {
+        let name = wanted.label.clone().unwrap_or_else(|| own_label(name));
+        let address = server.address.clone();
+        let client = match server.kind {
+            ObjectServerKind::Redis => {
+                let password = wanted.redis_password.clone();
+                ObjectClient::Redis(Rc::new(RedisObjects::new(address, password, &name)))
+            }
             ObjectServerKind::Memcached => {
-                let memcached = Rc::new(MemcachedObjects::new(plan.address.clone(), &name));
+                let memcached = Rc::new(MemcachedObjects::new(address, &name));
                 memcached.prepare();
                 ObjectClient::Memcached(memcached)
             }
         };
         RemoteObjects {
-            plan: plan.clone(),
+            server: server.clone(),
             log: log.clone(),
             client,
             open: Semaphore::new(CONNECTIONS),
@@ -87,7 +92,7 @@ impl RemoteObjects {
             ObjectClient::Redis(redis) => redis.name(),
             ObjectClient::Memcached(memcached) => memcached.name(),
         };
-        format!("{} {name}", self.plan.address)
+        format!("{} {name}", self.server.address)
     }
 
     /// What is known of the server.
@@ -157,7 +162,7 @@ impl RemoteObjects {
         }
         let had_failed = self.failed.replace(error.map(|_| Instant::now())).is_some();
         self.problem.replace(error.map(ToString::to_string));
-        let (kind, address) = (self.plan.kind.name(), &self.plan.address);
+        let (kind, address) = (self.server.kind.name(), &self.server.address);
         match error {
             Some(error) => {
                 match &self.client {

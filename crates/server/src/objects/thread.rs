@@ -205,7 +205,7 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
 /// The objects of a site that are on another server. Changes of which it has not heard are reason for a flush.
 fn remote(wanted: &Wanted, lost: &place::Lost, log: &Log) -> Option<RemoteObjects> {
     let name = wanted.socket.file_stem()?.to_string_lossy();
-    let remote = RemoteObjects::new(wanted.server.as_ref()?, &name, log);
+    let remote = RemoteObjects::new(wanted, wanted.server.as_ref()?, &name, log);
     if !lost.is_settled(&remote.identity()) {
         remote.must_flush();
     }

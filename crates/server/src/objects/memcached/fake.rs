@@ -158,7 +158,8 @@ impl FakeMemcached {
                 value.truncate(value.len() - 2);
             }
             let is_it = |(command, key): &mut (&str, String)| {
-                words[0] == *command && (words[1] == *key || key.ends_with(':') && words[1].starts_with(&**key))
+                words[0] == *command
+                    && (words[1] == *key || key.ends_with(':') && words[1].starts_with(&**key))
             };
             if self.hold.borrow_mut().take_if(is_it).is_some() {
                 self.is_held.set(true);

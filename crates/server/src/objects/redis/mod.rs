@@ -16,7 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use millrace_settings::plan::{Backend, ObjectServer, Secret};
+use millrace_settings::plan::{Backend, Secret};
 use tokio::time::timeout;
 
 use super::protocol::Outcome;
@@ -52,10 +52,10 @@ struct RedisLink {
 
 impl RedisObjects {
     /// The objects of the site `name`.
-    pub fn new(plan: &ObjectServer, name: &str) -> RedisObjects {
+    pub fn new(address: Backend, password: Option<Secret>, name: &str) -> RedisObjects {
         RedisObjects {
-            address: plan.address.clone(),
-            password: plan.password.clone(),
+            address,
+            password,
             name: format!("millrace:{{{name}}}"),
             idle: RefCell::default(),
             generation: RefCell::default(),
