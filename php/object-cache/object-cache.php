@@ -269,7 +269,7 @@ final class Millrace_Objects
     /**
      * The connection is lost: tells the server that something has changed, `deletion`, before PHP goes on.
      *
-     * - Nobody listens at the socket: the server's memory is gone, and with it all data. A Redis server may still have the data: a byte is
+     * - Nobody listens at the socket: the server's memory is gone, and with it all data. Another server may still have the data: a byte is
      *   appended, if the file is there, and Millrace looks at it when it starts.
      * - A server answers on a new connection: done.
      * - A server lives and does not answer in time, or refuses: a byte is appended to the file of lost reports. The server looks at

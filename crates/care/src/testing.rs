@@ -212,7 +212,7 @@ fn server() -> serde_json::Value {
         "pid": 9, "connections_open": 40, "open_descriptors": 200, "descriptor_limit": 1_024, "counters": counters,
         "connection_memory": {"used_bytes": 1e6, "budget_bytes": 1e9}, "listen_queues": {"waiting": 0, "dropped": 0},
         "cache": {"evicted": 0, "bytes": 1e8, "budget_bytes": 1e9, "bypass_names": [], "disk": {"dropped": 0}},
-        "visitors": {"evicted": 0}, "htaccess": {"files": 1, "ignored": 0, "closing": 0, "lines": []},
+        "visitors": {"evicted": 0}, "object_cache": [], "htaccess": {"files": 1, "ignored": 0, "closing": 0, "lines": []},
         "php": [{"name": "blog", "workers_most": 16, "each": workers, "fastcgi": [],
             "pools": [{"name": "front", "running": 1, "limit": 14, "waiting": 0, "wait_mean_seconds": 0, "wait_most_seconds": 0, "waited_last_minute": 0}]}],
         "certificates": [{"names": ["a.example"], "missing": [], "ends": 1_799_000_000, "problem": null}],

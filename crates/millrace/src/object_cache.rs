@@ -103,6 +103,7 @@ pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
                 ));
             }
             let note = if is_changed { " (changed by hand)" } else { "" };
+            let place = explained(place, args);
             say(&format!("on{note}: {shown}; {}{}", state(&place), figures(&place)))?;
             place.greet().map_err(|_| silent(&place))
         }
@@ -113,13 +114,33 @@ pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
 struct DropInPlace {
     socket: PathBuf,
     lost: PathBuf,
-    /// The Redis server that has the objects.
-    redis: Option<String>,
+    /// The server that has the objects, if it is another one.
+    server: Option<ObjectServerPlace>,
     figures: Option<Value>,
 }
 
+/// The server that has the objects, as people are told of it.
+struct ObjectServerPlace {
+    kind: String,
+    address: String,
+    /// The setting with its address.
+    setting: String,
+    /// Why it does not answer.
+    problem: Option<String>,
+}
+
+impl ObjectServerPlace {
+    fn shown(&self) -> String {
+        format!("the {} server {}", self.kind, self.address)
+    }
+
+    fn why(&self) -> String {
+        self.problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"))
+    }
+}
+
 impl DropInPlace {
-    /// Says hello, as the drop-in does. With a Redis server, that has to answer, too.
+    /// Says hello, as the drop-in does. Another server that has the objects has to answer, too.
     fn greet(&self) -> std::io::Result<()> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -130,13 +151,15 @@ impl DropInPlace {
 
 fn state(place: &DropInPlace) -> String {
     let socket = place.socket.display();
-    match (place.greet(), &place.redis) {
+    match (place.greet(), &place.server) {
         (Ok(()), None) => format!("the server answers at {socket}"),
-        (Ok(()), Some(redis)) => {
-            format!("the server answers at {socket}; the Redis server {redis} has the objects")
+        (Ok(()), Some(other)) => {
+            format!("the server answers at {socket}; {} has the objects", other.shown())
         }
-        (Err(_), Some(redis)) if UnixStream::connect(&place.socket).is_ok() => format!(
-            "the server answers at {socket}, but the Redis server {redis} does not answer: until then every lookup is a miss"
+        (Err(_), Some(other)) if UnixStream::connect(&place.socket).is_ok() => format!(
+            "the server answers at {socket}, but {} does not answer{}; until it does every lookup is a miss",
+            other.shown(),
+            other.why()
         ),
         (Err(error), _) => {
             format!("no server answers at {socket} ({error}): until then every lookup is a miss")
@@ -145,10 +168,14 @@ fn state(place: &DropInPlace) -> String {
 }
 
 fn silent(place: &DropInPlace) -> Failure {
-    if let Some(redis) = place.redis.as_ref().filter(|_| UnixStream::connect(&place.socket).is_ok()) {
-        return Failure::new(format!("the Redis server {redis} does not answer")).next(
-            "start it, or correct object_cache.redis and object_cache.redis_password; the site works without it, as if it had no object cache",
-        );
+    if let Some(other) = place.server.as_ref().filter(|_| UnixStream::connect(&place.socket).is_ok()) {
+        let settings = match &*other.setting {
+            "object_cache.redis" => "object_cache.redis and object_cache.redis_password",
+            setting => setting,
+        };
+        return Failure::new(format!("{} does not answer{}", other.shown(), other.why())).next(format!(
+            "start it, or correct {settings}; the site works without it, as if it had no object cache"
+        ));
     }
     Failure::new(format!("no server answers at {}", place.socket.display())).next(
         "start `millrace serve` with this site and object_cache.enabled; the site works without it, as if it had no object cache",
@@ -158,10 +185,10 @@ fn silent(place: &DropInPlace) -> Failure {
 fn figures(place: &DropInPlace) -> String {
     let Some(figures) = &place.figures else { return String::new() };
     let of = |name: &str| figures[name].as_u64().unwrap_or(0);
-    if place.redis.is_some() {
+    if place.server.is_some() {
         return format!(
-            "\n{} keys in its database, with those of others; {} of {} lookups found; {} refused because they had changed; {} lost reports",
-            of("redis_keys"),
+            "\n{}, with those of others; {} of {} lookups found; {} refused because they had changed; {} lost reports",
+            elsewhere(&figures["server"]),
             of("hits"),
             of("lookups"),
             of("refused"),
@@ -180,6 +207,23 @@ fn figures(place: &DropInPlace) -> String {
     )
 }
 
+/// What another server has.
+fn elsewhere(server: &Value) -> String {
+    let of = |value: &Value| value.as_u64().unwrap_or(0);
+    let (keys, memcached) = (of(&server["keys"]), &server["memcached"]);
+    if memcached.is_null() {
+        return format!("{keys} keys in its database");
+    }
+    format!(
+        "{keys} keys, {} of {} bytes, {} evicted, {} of {} lookups found",
+        of(&memcached["bytes"]),
+        of(&memcached["limit_bytes"]),
+        of(&memcached["evicted"]),
+        of(&memcached["hits"]),
+        of(&memcached["lookups"])
+    )
+}
+
 /// Asks the running server, else reads the configuration.
 fn place(args: &ObjectCacheArgs) -> Result<DropInPlace, Failure> {
     let root =
@@ -188,6 +232,22 @@ fn place(args: &ObjectCacheArgs) -> Result<DropInPlace, Failure> {
         Ok(answer) if answer.status == 200 => told(&root, &answer.text()),
         _ => planned(&root, &args.admin),
     }
+}
+
+/// If another server that has the objects does not answer: the place with the reason, which the status has a moment after it was asked.
+fn explained(mut place: DropInPlace, args: &ObjectCacheArgs) -> DropInPlace {
+    for _ in 0..10 {
+        let has_reason = place.server.as_ref().is_none_or(|server| server.problem.is_some());
+        if has_reason || place.figures.is_none() || place.greet().is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        match self::place(args) {
+            Ok(new) => place = new,
+            Err(_) => break,
+        }
+    }
+    place
 }
 
 /// The place as the status of the server tells it.
@@ -201,8 +261,16 @@ fn told(root: &Path, status: &str) -> Result<DropInPlace, Failure> {
     let site = sites.iter().find(is_it).ok_or_else(|| not_served(root, "the running server"))?;
     let path = |name: &str| PathBuf::from(site[name].as_str().unwrap_or_default());
     let figures = Some(site["figures"].clone()).filter(|figures| !figures.is_null());
-    let redis = site["redis"].as_str().map(str::to_owned);
-    Ok(DropInPlace { socket: path("socket"), lost: path("lost"), redis, figures })
+    let server = Some(&site["server"]).filter(|server| server.is_object()).map(|server| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        ObjectServerPlace {
+            kind: text(&server["kind"]),
+            address: text(&server["address"]),
+            setting: text(&server["setting"]),
+            problem: site["figures"]["server"]["problem"].as_str().map(str::to_owned),
+        }
+    });
+    Ok(DropInPlace { socket: path("socket"), lost: path("lost"), server, figures })
 }
 
 /// The place in the configuration; without a file, that of `millrace serve SITE_DIR`.
@@ -218,8 +286,13 @@ fn planned(root: &Path, admin: &AdminArgs) -> Result<DropInPlace, Failure> {
     let objects = site
         .and_then(|site| site.objects.as_ref().filter(|_| site.profile == Profile::WordPress))
         .ok_or_else(|| not_served(root, "this configuration"))?;
-    let redis = objects.redis.address.as_ref().map(ToString::to_string);
-    Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), redis, figures: None })
+    let server = objects.server.as_ref().map(|server| ObjectServerPlace {
+        kind: server.kind.name().to_owned(),
+        address: server.address.to_string(),
+        setting: server.kind.setting().to_owned(),
+        problem: None,
+    });
+    Ok(DropInPlace { socket: objects.socket.clone(), lost: objects.lost.clone(), server, figures: None })
 }
 
 fn not_served(root: &Path, by: &str) -> Failure {
@@ -356,7 +429,7 @@ mod tests {
         DropInPlace {
             socket: "/run/it's/a.sock".into(),
             lost: "/run/a.lost".into(),
-            redis: None,
+            server: None,
             figures: None,
         }
     }

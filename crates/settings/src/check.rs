@@ -3,6 +3,7 @@
 mod acme;
 mod cache;
 mod https;
+mod object_cache;
 mod php;
 mod pools;
 mod sites;
@@ -30,6 +31,7 @@ pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems
     acme::all(written, environment, problems);
     cache::all(written, environment, problems);
     php::all(written, environment, problems);
+    object_cache::all(written, environment, problems);
 }
 
 impl View<'_> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::plan::{ObjectCache, Secret, SiteObjects, SiteRedis};
+use crate::plan::{ObjectCache, ObjectServer, ObjectServerKind, Secret, SiteObjects};
 use crate::resolve::View;
 
 /// The settings that all sites share.
@@ -23,12 +23,17 @@ pub(crate) fn of_site(view: &View<'_>) -> Option<SiteObjects> {
         socket: dir.join(format!("{name}.sock")),
         lost: dir.join(format!("{name}.lost")),
         user: view.text("object_cache.user"),
-        redis: SiteRedis {
-            address: view.backends("object_cache.redis").pop(),
-            password: view.text("object_cache.redis_password").map(Secret),
-            label: view.text("object_cache.label"),
-        },
+        server: server(view),
+        redis_password: view.text("object_cache.redis_password").map(Secret),
+        label: view.text("object_cache.label"),
     })
+}
+
+/// The server that keeps the objects of the site of this view. [`crate::check`] refuses two.
+fn server(view: &View<'_>) -> Option<ObjectServer> {
+    [ObjectServerKind::Redis, ObjectServerKind::Memcached]
+        .into_iter()
+        .find_map(|kind| Some(ObjectServer { kind, address: view.backends(kind.setting()).pop()? }))
 }
 
 /// `shop-90f1c3a2b4d5e6f7`: a readable part of the root directory's name, and a hash of its path. Two servers for one

@@ -54,7 +54,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Address of php-fpm, another FastCGI server, or a Redis server.
+/// Address of php-fpm, another FastCGI server, or a server of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// `127.0.0.1:9000`, `[::1]:9000`, `php:9000`: a name is resolved for each connection.
@@ -417,19 +417,50 @@ pub struct SiteObjects {
     pub lost: PathBuf,
     /// Another user that may use it.
     pub user: Option<String>,
-    /// Where its objects are if a Redis or Valkey server has them.
-    pub redis: SiteRedis,
+    /// The server that has its objects; `None`: this process has them.
+    pub server: Option<ObjectServer>,
+    /// The password of a Redis server.
+    pub redis_password: Option<Secret>,
+    /// The site's name at the server; `None`: a name that no other machine has.
+    pub label: Option<String>,
 }
 
-/// Where a site's objects are on a Redis server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SiteRedis {
-    /// The server; `None`: this process has the objects.
-    pub address: Option<Backend>,
-    /// Its password.
-    pub password: Option<Secret>,
-    /// The site's name there; `None`: a name that no other machine has.
-    pub label: Option<String>,
+/// A server that keeps a site's objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectServer {
+    /// What it is.
+    pub kind: ObjectServerKind,
+    /// Where it listens.
+    pub address: Backend,
+}
+
+/// A kind of server that keeps objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectServerKind {
+    /// Redis or Valkey.
+    Redis,
+    /// memcached.
+    Memcached,
+}
+
+impl ObjectServerKind {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ObjectServerKind::Redis => "Redis",
+            ObjectServerKind::Memcached => "memcached",
+        }
+    }
+
+    /// The setting with its address.
+    #[must_use]
+    pub const fn setting(self) -> &'static str {
+        match self {
+            ObjectServerKind::Redis => "object_cache.redis",
+            ObjectServerKind::Memcached => "object_cache.memcached",
+        }
+    }
 }
 
 /// A secret. Its debug form hides it.

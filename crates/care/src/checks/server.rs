@@ -47,6 +47,30 @@ pub(super) const CHECKS: &[Check] = &[
         fpm_down
     ),
     row!(
+        "object-server-down",
+        "the server of the object cache answers",
+        "object_cache of the status",
+        warning(1.0, "sites whose Redis or memcached server does not answer"),
+        "without it every lookup is a miss (docs/object-cache.md)",
+        "start the server, correct object_cache.redis or object_cache.memcached",
+        "Each page asks the database for what the object cache holds.",
+        High,
+        Work,
+        object_server_down
+    ),
+    row!(
+        "object-server-memory",
+        "memory of memcached",
+        "evictions of memcached",
+        note(10.0, "items evicted per second"),
+        "memcached's documentation: evictions show that it has too little memory for what is used",
+        "-m of memcached",
+        "The database is asked again for what was evicted.",
+        Medium,
+        Pressure,
+        object_server_memory
+    ),
+    row!(
         "conn-refused",
         "connections refused at a limit",
         "connections_refused_total",
@@ -294,6 +318,41 @@ fn fpm_down(span: &Span<'_>) -> Measured {
                 "start php-fpm (`systemctl status 'php*-fpm'`), or correct php.fastcgi",
             ));
         }
+    }
+    Ok(all)
+}
+
+fn object_server_down(span: &Span<'_>) -> Measured {
+    let mut all = Vec::new();
+    for site in
+        span.now.list("server.object_cache")?.iter().filter(|site| !site.text("server.kind").is_empty())
+    {
+        let (kind, setting) = (site.text("server.kind"), site.text("server.setting"));
+        let problem = site.text("figures.server.problem");
+        all.push(measure(
+            f64::from(u8::from(!problem.is_empty())),
+            format!("the {kind} server of {}'s object cache does not work", site.text("site")),
+            format!("{}: {problem}", site.text("server.address")),
+            format!(
+                "start {kind}, or correct {setting}; `millrace object-cache status` tells when it answers"
+            ),
+        ));
+    }
+    Ok(all)
+}
+
+fn object_server_memory(span: &Span<'_>) -> Measured {
+    let mut all = Vec::new();
+    for site in span.pairs("server.object_cache", "socket")? {
+        // Those on no memcached have no such figure.
+        let Ok(evicted) = site.rate("figures.server.memcached.evicted") else { continue };
+        let limit = site.now("figures.server.memcached.limit_bytes")? / 1_048_576.0;
+        all.push(measure(
+            evicted,
+            format!("memcached evicts {evicted:.0} items per second"),
+            format!("{} may use {limit:.0} MiB", site.now.text("server.address")),
+            format!("give it more memory than -m {limit:.0} (/etc/memcached.conf), if the machine has it"),
+        ));
     }
     Ok(all)
 }
@@ -614,6 +673,32 @@ mod tests {
             }
         };
         case("fpm-down", fpm(0.0), fpm(1.0));
+    }
+
+    #[test]
+    fn the_server_of_the_object_cache() {
+        let objects = |problem: &'static str, evicted: f64| {
+            move |p: &mut Pair| {
+                for (looks, count) in [(&mut p.before, 5.0), (&mut p.now, 5.0 + evicted)] {
+                    let mut site = Facts::default();
+                    for (name, word) in [
+                        ("site", "a.test"),
+                        ("socket", "/run/a.sock"),
+                        ("server.kind", "memcached"),
+                        ("server.address", "10.0.0.5:11211"),
+                        ("server.setting", "object_cache.memcached"),
+                        ("figures.server.problem", problem),
+                    ] {
+                        site.say(name, word);
+                    }
+                    site.set("figures.server.memcached.evicted", count);
+                    site.set("figures.server.memcached.limit_bytes", 6.4e7);
+                    looks.put("server.object_cache", vec![site]);
+                }
+            }
+        };
+        case("object-server-down", objects("it is memcached 1.5.6", 0.0), objects("", 0.0));
+        case("object-server-memory", objects("", 1e6), objects("", 1.0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::context::stats::{Exposition, Row, table};
-use crate::objects::{ObjectBoard, ObjectFigures, used_by};
+use crate::objects::{ObjectBoard, ObjectFigures, ServerFigures, used_by};
 
 /// The object cache of a site.
 pub(super) struct SiteObjects {
@@ -16,8 +16,8 @@ pub(super) struct SiteObjects {
     root: String,
     socket: String,
     lost: String,
-    /// The address of the Redis server that has the objects.
-    redis: Option<String>,
+    /// The server that has the objects, if it is another one.
+    server: Option<plan::ObjectServer>,
     /// `None`: it could not be opened, or another server has it.
     figures: Option<ObjectFigures>,
 }
@@ -32,7 +32,7 @@ pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
             root: text(&site.root),
             socket: text(&objects.socket),
             lost: text(&objects.lost),
-            redis: objects.redis.address.as_ref().map(ToString::to_string),
+            server: objects.server.clone(),
             figures: board.of(&objects.socket),
         })
     };
@@ -43,6 +43,20 @@ pub(super) fn gather(plan: &Plan, board: &ObjectBoard) -> Vec<SiteObjects> {
 
 /// The member `object_cache` of the status in JSON.
 pub(super) fn json(all: &[SiteObjects]) -> Value {
+    let server = |server: &ServerFigures| {
+        json!({
+            "answers": server.problem.is_none(),
+            "problem": server.problem,
+            "keys": server.keys,
+            "memcached": server.memcached.map(|figures| json!({
+                "bytes": figures.bytes,
+                "limit_bytes": figures.limit,
+                "evicted": figures.evicted,
+                "lookups": figures.lookups,
+                "hits": figures.hits,
+            })),
+        })
+    };
     let figures = |figures: &ObjectFigures| {
         json!({
             "connections": figures.connections,
@@ -58,8 +72,7 @@ pub(super) fn json(all: &[SiteObjects]) -> Value {
             "objects": figures.objects,
             "bytes": figures.bytes,
             "evicted": figures.evicted,
-            "redis_answers": figures.redis.map(|(is_alive, _)| is_alive),
-            "redis_keys": figures.redis.map(|(_, keys)| keys),
+            "server": figures.server.as_ref().map(server),
         })
     };
     let one = |site: &SiteObjects| {
@@ -68,7 +81,11 @@ pub(super) fn json(all: &[SiteObjects]) -> Value {
             "root": site.root,
             "socket": site.socket,
             "lost": site.lost,
-            "redis": site.redis,
+            "server": site.server.as_ref().map(|server| json!({
+                "kind": server.kind.name(),
+                "address": server.address.to_string(),
+                "setting": server.kind.setting(),
+            })),
             "figures": site.figures.as_ref().map(figures),
         })
     };
@@ -83,9 +100,8 @@ pub(super) fn write(text: &mut String, all: &[SiteObjects]) -> std::fmt::Result 
         writeln!(text, "\nObject cache")?;
     }
     for (site, figures) in used {
-        let objects = match figures.redis {
-            Some((true, keys)) => format!("at a Redis server with {} keys", grouped(keys)),
-            Some((false, _)) => "at a Redis server that does not answer".to_owned(),
+        let objects = match &figures.server {
+            Some(server) => elsewhere(site, server),
             None => format!(
                 "{} objects, {}, {} evicted",
                 grouped(figures.objects),
@@ -120,12 +136,28 @@ pub(super) fn write(text: &mut String, all: &[SiteObjects]) -> std::fmt::Result 
     Ok(())
 }
 
+/// Where the objects are, and how that server is.
+fn elsewhere(site: &SiteObjects, server: &ServerFigures) -> String {
+    let kind = site.server.as_ref().map_or("other", |server| server.kind.name());
+    match (&server.problem, &server.memcached) {
+        (Some(why), _) => format!("at a {kind} server that does not answer ({why})"),
+        (None, None) => format!("at a {kind} server with {} keys", grouped(server.keys)),
+        (None, Some(figures)) => format!(
+            "at a {kind} server with {} keys, {} of {}, {} evicted",
+            grouped(server.keys),
+            bytes(figures.bytes),
+            bytes(figures.limit),
+            grouped(figures.evicted)
+        ),
+    }
+}
+
 /// Metrics for Prometheus.
 pub(super) fn expose(out: &mut Exposition, all: &[SiteObjects]) {
     let mut family = |row: &Row, value: fn(&ObjectFigures) -> u64| {
         out.family(row);
         for site in all {
-            let figures = site.figures.unwrap_or_default();
+            let figures = site.figures.clone().unwrap_or_default();
             out.sample(row, &[("site", &site.site)], value(&figures));
         }
     };
@@ -142,11 +174,28 @@ pub(super) fn expose(out: &mut Exposition, all: &[SiteObjects]) {
     family(&table::OBJECT_FLUSHES, |figures| figures.flushes);
     family(&table::OBJECT_LOST, |figures| figures.lost);
     family(&table::OBJECT_EVICTED, |figures| figures.evicted);
+    let mut of_server = |row: &Row, value: fn(&ServerFigures) -> Option<u64>| {
+        out.family(row);
+        for site in all {
+            let server = site.figures.as_ref().and_then(|figures| figures.server.as_ref());
+            if let Some(value) = server.and_then(value) {
+                out.sample(row, &[("site", &site.site)], value);
+            }
+        }
+    };
+    of_server(&table::OBJECT_SERVER_UP, |server| Some(u64::from(server.problem.is_none())));
+    of_server(&table::OBJECT_SERVER_KEYS, |server| Some(server.keys));
+    of_server(&table::OBJECT_SERVER_BYTES, |server| Some(server.memcached?.bytes));
+    of_server(&table::OBJECT_SERVER_LIMIT, |server| Some(server.memcached?.limit));
+    of_server(&table::OBJECT_SERVER_EVICTED, |server| Some(server.memcached?.evicted));
+    of_server(&table::OBJECT_SERVER_LOOKUPS, |server| Some(server.memcached?.lookups));
+    of_server(&table::OBJECT_SERVER_HITS, |server| Some(server.memcached?.hits));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::MemcachedFigures;
 
     fn site(figures: Option<ObjectFigures>) -> SiteObjects {
         let text = |text: &str| text.to_owned();
@@ -155,7 +204,7 @@ mod tests {
             root: text("/srv/a"),
             socket: text("/run/a.sock"),
             lost: text("/run/a.lost"),
-            redis: None,
+            server: None,
             figures,
         }
     }
@@ -176,7 +225,7 @@ mod tests {
             connections: 3,
             ..ObjectFigures::default()
         };
-        write(&mut text, &[site(Some(figures))]).unwrap();
+        write(&mut text, &[site(Some(figures.clone()))]).unwrap();
         assert_eq!(
             text,
             "\nObject cache\n  a.test: 40 objects, 2.0 KiB, 0 evicted; 1,000 of 1,200 lookups found (83.3 %); 3 connections\n    \
@@ -184,5 +233,42 @@ mod tests {
              that is not the site's (see object_cache.user), or too many\n"
         );
         assert_eq!(json(&[site(Some(figures))])[0]["figures"]["hits"], 1000);
+    }
+
+    #[test]
+    fn another_server() {
+        let memcached =
+            MemcachedFigures { bytes: 2048, limit: 1 << 20, evicted: 7, ..MemcachedFigures::default() };
+        let server = |problem: Option<&str>| ServerFigures {
+            problem: problem.map(str::to_owned),
+            keys: 40,
+            memcached: Some(memcached),
+        };
+        let shown = |server: ServerFigures| {
+            let figures = ObjectFigures { frames: 9, server: Some(server), ..ObjectFigures::default() };
+            let plan = plan::ObjectServer {
+                kind: plan::ObjectServerKind::Memcached,
+                address: plan::Backend::Tcp("10.0.0.5:11211".to_owned()),
+            };
+            let all = [SiteObjects { server: Some(plan), ..site(Some(figures)) }];
+            let (mut text, mut metrics) = (String::new(), Exposition::default());
+            write(&mut text, &all).unwrap();
+            expose(&mut metrics, &all);
+            (text, metrics.into_text(), json(&all))
+        };
+        let (text, metrics, json) = shown(server(None));
+        assert!(
+            text.contains("at a memcached server with 40 keys, 2.0 KiB of 1.0 MiB, 7 evicted;"),
+            "{text}"
+        );
+        assert!(metrics.contains("millrace_objects_server_up{site=\"a.test\"} 1\n"), "{metrics}");
+        assert!(metrics.contains("millrace_objects_server_evicted_total{site=\"a.test\"} 7\n"), "{metrics}");
+        assert_eq!(json[0]["figures"]["server"]["memcached"]["limit_bytes"], 1 << 20);
+        let (text, metrics, _) = shown(server(Some("it is memcached 1.5.6")));
+        assert!(
+            text.contains("at a memcached server that does not answer (it is memcached 1.5.6);"),
+            "{text}"
+        );
+        assert!(metrics.contains("millrace_objects_server_up{site=\"a.test\"} 0\n"), "{metrics}");
     }
 }

@@ -7,8 +7,36 @@ use std::sync::{Mutex, PoisonError};
 use super::protocol::Outcome;
 use super::store::ObjectUsage;
 
-/// Figures of a site, since its socket was opened.
+/// What is known of a server that has the objects of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// Why it has not answered the last frame; `None`: it has.
+    pub problem: Option<String>,
+    /// Keys on the server, those of others included.
+    pub keys: u64,
+    /// What memcached tells besides.
+    pub memcached: Option<MemcachedFigures>,
+}
+
+/// What a memcached server tells of itself: all that it has, not only a site's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemcachedFigures {
+    /// Items.
+    pub items: u64,
+    /// Their memory, bytes.
+    pub bytes: u64,
+    /// The memory that it may use, bytes.
+    pub limit: u64,
+    /// Items evicted to make room, since its start.
+    pub evicted: u64,
+    /// Lookups.
+    pub lookups: u64,
+    /// Lookups that found something.
+    pub hits: u64,
+}
+
+/// Figures of a site, since its socket was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFigures {
     /// Open connections.
     pub connections: u64,
@@ -36,8 +64,8 @@ pub struct ObjectFigures {
     pub bytes: u64,
     /// Objects evicted to make room.
     pub evicted: u64,
-    /// The Redis server that has the objects: whether it has answered the last frame, and the keys in its database, those of others included.
-    pub redis: Option<(bool, u64)>,
+    /// The server that has the objects, if it is another one.
+    pub server: Option<ServerFigures>,
 }
 
 impl ObjectFigures {
@@ -72,7 +100,7 @@ impl ObjectBoard {
 
     /// The figures behind this socket.
     pub fn of(&self, socket: &Path) -> Option<ObjectFigures> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(socket).copied()
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner).get(socket).cloned()
     }
 
     /// Replaces the figures of a site.

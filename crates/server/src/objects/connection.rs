@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Outcome};
-use super::redis::SiteOnRedis;
+use super::remote::RemoteObjects;
 use super::thread::{ServedSite, Shared};
 
 /// Time for the rest of a frame, and for a client to take its answer.
@@ -92,8 +92,8 @@ async fn frame(
     buffer.resize(length, 0);
     stream.read_exact(buffer).await?;
     let room = shared.budget.take_up_to(ANSWER);
-    let outcome = match &site.redis {
-        Some(redis) => follow_on_redis(buffer, SMALL + room.1, site, redis, shared).await?,
+    let outcome = match &site.remote {
+        Some(remote) => follow_elsewhere(buffer, SMALL + room.1, site, remote, shared).await?,
         None => follow(buffer, SMALL + room.1, site, shared)?,
     };
     drop(share);
@@ -121,21 +121,21 @@ fn follow(frame: &[u8], room: usize, site: &ServedSite, shared: &Shared) -> io::
     Ok(outcome)
 }
 
-/// Has a frame carried out on the Redis server, after the flush that lost reports are reason for.
-async fn follow_on_redis(
+/// Has a frame carried out on another server, after the flush that lost reports are reason for.
+async fn follow_elsewhere(
     frame: &[u8],
     room: usize,
     site: &ServedSite,
-    redis: &Rc<SiteOnRedis>,
+    remote: &RemoteObjects,
     shared: &Shared,
 ) -> io::Result<Outcome> {
     if site.lost.borrow_mut().has_grown() {
         site.count(|figures| figures.lost += 1);
-        redis.must_flush();
+        remote.must_flush();
     }
-    redis.settle(|| site.lost.borrow().note_settled(&redis.identity())).await?;
+    remote.settle(|| site.lost.borrow().note_settled(&remote.identity())).await?;
     let value_bytes = shared.store.borrow().value_bytes();
-    let outcome = redis.frame(frame, room, value_bytes).await?;
+    let outcome = remote.frame(frame, room, value_bytes).await?;
     site.count(|figures| figures.add(&outcome));
     Ok(outcome)
 }

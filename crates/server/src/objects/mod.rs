@@ -10,17 +10,21 @@
 //! a frame of operations is carried out as a whole. The data ends with the process. A site whose drop-in is not installed costs
 //! a socket that nobody opens.
 //!
-//! With `object_cache.redis`, `redis/` carries out the frames on a Redis server instead.
+//! With `object_cache.redis` or `object_cache.memcached`, another server has the objects: `remote.rs` passes the frames to `redis/`, which has
+//! a script on the server carry them out, or to `memcached/`, which carries them out here, on copies of the objects concerned.
 //!
 //! A change that a client could not report, although this process lives, is noted in the site's file of lost reports
 //! ([`place::Lost`]); it is looked at before each frame.
 
 mod board;
 mod connection;
+mod memcached;
 mod place;
 mod protocol;
 mod redis;
+mod remote;
 mod store;
+mod stream;
 mod thread;
 
 use std::io;
@@ -34,7 +38,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::context::Process;
 use crate::context::log::Log;
 
-pub use board::{ObjectBoard, ObjectFigures};
+#[cfg(test)]
+pub use board::MemcachedFigures;
+pub use board::{ObjectBoard, ObjectFigures, ServerFigures};
 use place::Wanted;
 
 /// How long to wait for the thread: it only binds sockets.
@@ -158,8 +164,15 @@ fn wanted_by(site: &plan::Site) -> Result<Option<Wanted>, String> {
         None => (root, group.unwrap_or_else(own_group)),
     };
     let owner = (own == 0).then_some(owner);
-    let redis = objects.redis.clone();
-    Ok(Some(Wanted { socket: objects.socket.clone(), lost: objects.lost.clone(), owner, users, redis }))
+    Ok(Some(Wanted {
+        socket: objects.socket.clone(),
+        lost: objects.lost.clone(),
+        owner,
+        users,
+        server: objects.server.clone(),
+        redis_password: objects.redis_password.clone(),
+        label: objects.label.clone(),
+    }))
 }
 
 fn own_group() -> u32 {

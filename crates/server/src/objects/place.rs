@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use millrace_settings::plan::SiteRedis;
+use millrace_settings::plan::{ObjectServer, Secret};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Connections that wait to be accepted: all workers of a site may connect at the same moment.
@@ -28,8 +28,12 @@ pub struct Wanted {
     pub owner: Option<(u32, u32)>,
     /// Users that may connect.
     pub users: Vec<u32>,
-    /// The Redis server that has the objects, if one has.
-    pub redis: SiteRedis,
+    /// The server that has the objects, if it is another one.
+    pub server: Option<ObjectServer>,
+    /// The password of a Redis server.
+    pub redis_password: Option<Secret>,
+    /// The site's name at the server.
+    pub label: Option<String>,
 }
 
 /// A socket that listens, owned by this server.
@@ -121,8 +125,8 @@ pub fn take(wanted: &Wanted) -> io::Result<Option<Place>> {
         Err(error) => return Err(error.into()),
     }
     let lost = Lost::new(wanted)?;
-    if wanted.redis.address.is_none() {
-        // A Redis server that has the objects later hears of no change until then.
+    if wanted.server.is_none() {
+        // Another server that has the objects later hears of no change until then.
         remove(&lost.settled())?;
     }
     remove(&wanted.socket)?;
@@ -181,7 +185,7 @@ impl Lost {
         }
     }
 
-    /// Whether the objects at a Redis server were flushed after the last lost report, by this process or by one before it.
+    /// Whether the objects at another server were flushed after the last lost report, by this process or by one before it.
     pub fn is_settled(&self, identity: &str) -> bool {
         fs::read_to_string(self.settled()).is_ok_and(|text| text == self.settled_text(identity))
     }
@@ -225,6 +229,8 @@ fn stamp(file: &File) -> io::Result<Stamp> {
 mod tests {
     use std::io::Write;
 
+    use millrace_settings::plan::{Backend, ObjectServerKind};
+
     use super::*;
     use crate::context::log::tests::Dir;
 
@@ -234,7 +240,9 @@ mod tests {
             lost: dir.path("a.lost"),
             owner: None,
             users: vec![0],
-            redis: SiteRedis::default(),
+            server: None,
+            redis_password: None,
+            label: None,
         }
     }
 
@@ -279,21 +287,19 @@ mod tests {
     #[test]
     fn what_was_flushed_is_known_after_a_restart() {
         let dir = Dir::new("objects-settled");
-        let redis = SiteRedis {
-            address: Some(millrace_settings::plan::Backend::Unix(dir.path("r.sock"))),
-            ..SiteRedis::default()
-        };
-        let on_redis = Wanted { redis, ..wanted(&dir) };
+        let server =
+            ObjectServer { kind: ObjectServerKind::Redis, address: Backend::Unix(dir.path("r.sock")) };
+        let remote = Wanted { server: Some(server), ..wanted(&dir) };
         let again = |wanted: &Wanted| take(wanted).unwrap().unwrap().lost;
-        let lost = again(&on_redis);
+        let lost = again(&remote);
         assert!(!lost.is_settled("a"), "at first");
         lost.note_settled("a");
-        assert!(again(&on_redis).is_settled("a") && !again(&on_redis).is_settled("b"));
-        OpenOptions::new().append(true).open(&on_redis.lost).unwrap().write_all(b"x").unwrap();
-        assert!(!again(&on_redis).is_settled("a"), "a report was lost meanwhile");
-        again(&on_redis).note_settled("a");
+        assert!(again(&remote).is_settled("a") && !again(&remote).is_settled("b"));
+        OpenOptions::new().append(true).open(&remote.lost).unwrap().write_all(b"x").unwrap();
+        assert!(!again(&remote).is_settled("a"), "a report was lost meanwhile");
+        again(&remote).note_settled("a");
         drop(again(&wanted(&dir)));
-        assert!(!again(&on_redis).is_settled("a"), "another process had the objects meanwhile");
+        assert!(!again(&remote).is_settled("a"), "another process had the objects meanwhile");
     }
 
     #[test]

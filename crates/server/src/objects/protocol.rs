@@ -23,6 +23,7 @@
 //!
 //! The operations of a frame are carried out in their order, and no other client's come between them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::store::{
@@ -96,6 +97,57 @@ pub fn follow(
     let length = u32::try_from(outcome.answer.len() - 4).unwrap_or(u32::MAX);
     outcome.answer[..4].copy_from_slice(&length.to_le_bytes());
     Ok(outcome)
+}
+
+/// What a frame is about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FrameNames<'a> {
+    /// The objects, each once, in their order.
+    pub names: Vec<ObjectName<'a>>,
+    /// It changes nothing.
+    pub only_looks: bool,
+}
+
+/// Which objects a frame is about.
+///
+/// # Errors
+/// It is malformed.
+pub fn names(frame: &[u8]) -> Result<FrameNames<'_>, Malformed> {
+    let mut input = FrameInput(frame);
+    let (mut names, mut only_looks, mut operations) = (BTreeSet::new(), true, 0);
+    while !input.0.is_empty() {
+        operations += 1;
+        if operations > OPERATIONS {
+            return Err(Malformed::TooMany);
+        }
+        let code = input.byte()?;
+        only_looks &= matches!(code, 1 | 2 | 10);
+        match code {
+            1 => drop(input.byte()?),
+            2 => drop(names.insert(input.name()?)),
+            3 => {
+                input.set()?;
+                names.insert(input.name()?);
+                input.value()?;
+            }
+            4 | 5 | 8 => {
+                input.take(8)?;
+                names.insert(input.name()?);
+                if code == 8 {
+                    input.filled()?;
+                }
+            }
+            6 => {}
+            7 => drop(input.group()?),
+            9 => {
+                names.insert(input.name()?);
+                input.changed()?;
+            }
+            10 => names.extend(input.known()?.into_iter().map(|(.., name)| name)),
+            _ => return Err(Malformed::Unknown),
+        }
+    }
+    Ok(FrameNames { names: names.into_iter().collect(), only_looks })
 }
 
 fn operation(
@@ -222,7 +274,7 @@ impl Outcome {
 }
 
 /// A group, and a key in it.
-type ObjectName<'a> = (&'a [u8], &'a [u8]);
+pub type ObjectName<'a> = (&'a [u8], &'a [u8]);
 
 /// What is left of a frame.
 struct FrameInput<'a>(&'a [u8]);
@@ -403,6 +455,28 @@ mod tests {
         assert_eq!((done.lookups, done.hits, done.stored, done.deleted, done.flushed.len()), (2, 1, 1, 1, 2));
     }
 
+    #[test]
+    fn what_a_frame_is_about() {
+        let (fill, change) = fields();
+        let names = |frame: &[u8]| {
+            let FrameNames { names, only_looks } = names(frame).unwrap();
+            let keys = names.iter().map(|(group, key)| {
+                assert_eq!(*group, b"g");
+                String::from_utf8(key.to_vec()).unwrap()
+            });
+            (keys.collect::<Vec<_>>().join(" "), only_looks)
+        };
+        let looks = [vec![1, VERSION], get("b"), get("a"), get("b"), unchanged(&[(7, "c")])].concat();
+        assert_eq!(names(&looks), ("a b c".to_owned(), true));
+        let delete = |code: u8| [vec![code], 0_u64.to_le_bytes().to_vec(), name("g", "d")].concat();
+        for change in [set(0, 1, "d", b"x"), delete(4), delete(5)] {
+            assert_eq!(names(&[looks.clone(), change].concat()), ("a b c d".to_owned(), false));
+        }
+        assert_eq!(names(&fill), ("m".to_owned(), false));
+        assert_eq!(names(&change), ("m".to_owned(), false));
+        assert_eq!(names(&[6, 7, 1, b'g']), (String::new(), false));
+    }
+
     fn text(bytes: &[u8]) -> Vec<u8> {
         [&u16::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
     }
@@ -470,7 +544,11 @@ mod tests {
     #[test]
     fn malformed_frames() {
         let (mut store, site) = store();
-        let mut follow = |frame: &[u8]| follow(&mut store, site, frame, 1000, 0).unwrap_err();
+        let mut follow = |frame: &[u8]| {
+            let why = follow(&mut store, site, frame, 1000, 0).unwrap_err();
+            assert_eq!(super::names(frame), Err(why), "it is known before");
+            why
+        };
         let whole = [set(0, 1, "key", b"value"), get("x")].concat();
         for end in (1..whole.len()).filter(|end| *end != whole.len() - get("x").len()) {
             assert_eq!(follow(&whole[..end]), Malformed::Short, "{end}");
@@ -502,7 +580,8 @@ mod tests {
                     if random >> 63 == 0 { (random >> 40) as u8 } else { (random >> 40) as u8 % 11 }
                 })
                 .collect();
-            let _ = follow(&mut store, site, &frame, 1 << 16, 0);
+            let followed = follow(&mut store, site, &frame, 1 << 16, 0).map(|_| ());
+            assert_eq!(super::names(&frame).map(|_| ()), followed);
         }
         assert!(store.usage(site).bytes <= 1 << 20);
     }

@@ -1,6 +1,6 @@
 //! The thread of the object cache: the sites' sockets, and a task for each connection.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 use super::board::{ObjectBoard, ObjectFigures};
 use super::connection::{self, FrameBudget};
 use super::place::{self, Place, Wanted};
-use super::redis::SiteOnRedis;
+use super::remote::RemoteObjects;
 use super::store::{ObjectStore, SiteId};
 use super::{Order, Prepared, protocol};
 use crate::context::log::Log;
@@ -59,11 +59,11 @@ pub struct ServedSite {
     /// Its number in the store.
     pub id: SiteId,
     /// Its figures.
-    pub figures: Cell<ObjectFigures>,
+    pub figures: RefCell<ObjectFigures>,
     /// The file of lost reports.
     pub lost: RefCell<place::Lost>,
-    /// Its objects, if they are on a Redis server.
-    pub redis: Option<Rc<SiteOnRedis>>,
+    /// Its objects, if they are on another server.
+    pub remote: Option<RemoteObjects>,
     wanted: Wanted,
     shared: Rc<Shared>,
 }
@@ -71,9 +71,7 @@ pub struct ServedSite {
 impl ServedSite {
     /// Changes the figures.
     pub fn count(&self, change: impl FnOnce(&mut ObjectFigures)) {
-        let mut figures = self.figures.get();
-        change(&mut figures);
-        self.figures.set(figures);
+        change(&mut self.figures.borrow_mut());
     }
 }
 
@@ -190,13 +188,13 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
             return;
         }
     };
-    let redis = on_redis(&wanted, &lost, &shared.log);
+    let remote = remote(&wanted, &lost, &shared.log);
     let id = shared.store.borrow_mut().open();
     let site = Rc::new(ServedSite {
         id,
-        figures: Cell::default(),
+        figures: RefCell::default(),
         lost: lost.into(),
-        redis,
+        remote,
         wanted,
         shared: shared.clone(),
     });
@@ -204,14 +202,14 @@ async fn serve_site(wanted: Wanted, mut attempted: Result<Place, Duration>, shar
     drop(file);
 }
 
-/// The objects of a site that are on a Redis server. Changes of which it has not heard are reason for a flush.
-fn on_redis(wanted: &Wanted, lost: &place::Lost, log: &Log) -> Option<Rc<SiteOnRedis>> {
+/// The objects of a site that are on another server. Changes of which it has not heard are reason for a flush.
+fn remote(wanted: &Wanted, lost: &place::Lost, log: &Log) -> Option<RemoteObjects> {
     let name = wanted.socket.file_stem()?.to_string_lossy();
-    let redis = Rc::new(SiteOnRedis::new(&wanted.redis, &name, log)?);
-    if !lost.is_settled(&redis.identity()) {
-        redis.must_flush();
+    let remote = RemoteObjects::new(wanted, wanted.server.as_ref()?, &name, log);
+    if !lost.is_settled(&remote.identity()) {
+        remote.must_flush();
     }
-    Some(redis)
+    Some(remote)
 }
 
 /// Accepts until the task is aborted, which ends the connections, too.
@@ -238,10 +236,11 @@ async fn accept(listener: &UnixListener, site: &Rc<ServedSite>, shared: &Rc<Shar
                 site.count(|figures| {
                     figures.connections = connections.len() as u64;
                     figures.set(shared.store.borrow().usage(site.id));
-                    figures.redis = site.redis.as_ref().map(|redis| redis.state());
+                    figures.server = site.remote.as_ref().map(RemoteObjects::figures);
                 });
-                let figures = site.figures.get();
-                if written.replace(figures) != Some(figures) {
+                let figures = site.figures.borrow().clone();
+                if written.as_ref() != Some(&figures) {
+                    written = Some(figures.clone());
                     shared.board.write(&site.wanted.socket, figures);
                 }
             }

@@ -361,6 +361,19 @@ disable_functions = ["exec"]
 error_log = "a\nb"
 {SITE}"#);
 
+    object_cache: format!(r#"
+[object_cache]
+redis = "10.0.0.5:6379"
+{SITE}[site.object_cache]
+memcached = "198.51.100.7:11211"
+[[site]]
+names = ["other.example"]
+root = "/srv/app"
+[site.object_cache]
+redis = "off"
+memcached = "10.0.0.5:11211"
+"#);
+
     pools: format!(r#"
 [php]
 workers = 4

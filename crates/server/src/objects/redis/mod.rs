@@ -4,11 +4,8 @@
 //!  socket of the site -> connection -> frame -> EVALSHA objects.lua -> answer
 //! ```
 //!
-//! A frame is carried out there as a whole. What this process adds:
+//! A frame is carried out there as a whole. What this process adds, besides `remote.rs`:
 //!
-//! - **A frame that is not answered is not answered here either**: the client's connection is closed. Then its lookups are misses, and
-//!   a change is noted in the file of lost reports (`place::Lost`), after which [`SiteOnRedis::settle`] answers nothing
-//!   until the site is flushed at the Redis server. A flush that was due when this process ended is due when it starts.
 //! - **A frame belongs to a generation of the site's objects.** One that Redis reads after a flush, because it was stuck, is refused.
 //! - **A restarted Redis begins a generation**: it may have read a state from its disk that is older than the last change.
 
@@ -17,45 +14,29 @@ mod resp;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use millrace_settings::plan::{Backend, Secret, SiteRedis};
-use tokio::sync::{Mutex, Semaphore};
+use millrace_settings::plan::{Backend, Secret};
 use tokio::time::timeout;
 
 use super::protocol::Outcome;
-use crate::context::log::Log;
+use super::remote::PATIENCE;
 use resp::{RedisConnection, RedisReply};
 
 const SCRIPT: &str = include_str!("objects.lua");
-/// Time for a frame: the drop-in waits as long for the confirmation of a change.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// After a failure, clients are told so at once for this long.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum connections of a site. Redis carries out one script at a time.
-const CONNECTIONS: usize = 16;
 /// Keys that are looked at in one step when leftovers are removed.
 const SCANNED: &str = "500";
-/// The frame that flushes a site.
-const FLUSH: &[u8] = &[6];
 
-/// The objects of a site.
-pub struct SiteOnRedis {
+/// The objects of a site on a Redis server.
+pub struct RedisObjects {
     address: Backend,
     password: Option<Secret>,
-    log: Log,
     /// Prefix of all its keys.
     name: String,
     idle: RefCell<Vec<RedisLink>>,
-    open: Semaphore,
     generation: RefCell<Vec<u8>>,
-    failed: Cell<Option<Instant>>,
     /// Keys in the server's database.
     keys: Cell<u64>,
-    /// Flushes that were due since the start, and how many of them are done.
-    due: Cell<u64>,
-    done: Cell<u64>,
-    flushing: Mutex<()>,
 }
 
 /// The outcome of a frame, the generation after it, and the keys in the server's database.
@@ -69,79 +50,45 @@ struct RedisLink {
     script: Vec<u8>,
 }
 
-impl SiteOnRedis {
-    /// The objects of a site whose own name is `name`; `None` if no Redis server has them.
-    pub fn new(plan: &SiteRedis, name: &str, log: &Log) -> Option<SiteOnRedis> {
-        let name = plan.label.clone().unwrap_or_else(|| own_label(name));
-        Some(SiteOnRedis {
-            address: plan.address.clone()?,
-            password: plan.password.clone(),
-            log: log.clone(),
+impl RedisObjects {
+    /// The objects of the site `name`.
+    pub fn new(address: Backend, password: Option<Secret>, name: &str) -> RedisObjects {
+        RedisObjects {
+            address,
+            password,
             name: format!("millrace:{{{name}}}"),
             idle: RefCell::default(),
-            open: Semaphore::new(CONNECTIONS),
             generation: RefCell::default(),
-            failed: Cell::new(None),
             keys: Cell::new(0),
-            due: Cell::new(0),
-            done: Cell::new(0),
-            flushing: Mutex::new(()),
-        })
-    }
-
-    /// What identifies the objects: they are others at another server, or with another name.
-    pub fn identity(&self) -> String {
-        format!("{} {}", self.address, self.name)
-    }
-
-    /// Whether the last frame was answered, and the keys in the server's database then.
-    pub fn state(&self) -> (bool, u64) {
-        (self.failed.get().is_none(), self.keys.get())
-    }
-
-    /// A flush is due before the next answer.
-    pub fn must_flush(&self) {
-        self.due.set(self.due.get() + 1);
-    }
-
-    /// Flushes the site if that is due; calls `done` then.
-    ///
-    /// # Errors
-    /// It is due, and not done.
-    pub async fn settle(self: &Rc<Self>, done: impl FnOnce()) -> io::Result<()> {
-        if self.done.get() == self.due.get() {
-            return Ok(());
         }
-        let _turn = self.flushing.lock().await;
-        let due = self.due.get();
-        if self.done.get() < due {
-            self.frame(FLUSH, 0, 0).await?;
-            self.done.set(due);
-            if self.due.get() == due {
-                done();
-            }
-        }
-        Ok(())
+    }
+
+    /// What identifies the objects at the server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Keys in the server's database.
+    pub fn keys(&self) -> u64 {
+        self.keys.get()
+    }
+
+    /// Closes idle connections.
+    pub fn close_idle(&self) {
+        self.idle.take();
     }
 
     /// Carries out a frame. Objects that would make the answer longer than `room` are skipped.
     ///
     /// # Errors
-    /// The server does not answer, or says an error: then nothing is known about the frame.
-    pub async fn frame(
+    /// The server says an error, or the connection is lost: then nothing is known about the frame.
+    pub async fn carry_out(
         self: &Rc<Self>,
         frame: &[u8],
         room: usize,
         value_bytes: usize,
     ) -> io::Result<Outcome> {
-        if self.failed.get().is_some_and(|when| when.elapsed() < PAUSE) {
-            return Err(io::ErrorKind::HostUnreachable.into());
-        }
-        let _place = self.open.acquire().await.map_err(io::Error::other)?;
-        let done = timeout(PATIENCE, self.try_frame(frame, room, value_bytes)).await;
-        let done = done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        self.note(done.as_ref().err());
-        let (outcome, generation, keys) = done?;
+        let (outcome, generation, keys) = self.try_frame(frame, room, value_bytes).await?;
         self.keys.set(keys);
         // The answer to an earlier frame may come later. All generations have as many digits.
         if generation > *self.generation.borrow() {
@@ -149,24 +96,6 @@ impl SiteOnRedis {
             tokio::task::spawn_local(self.clone().remove_leftovers(generation));
         }
         Ok(outcome)
-    }
-
-    /// Notes that a frame was answered, or why not.
-    fn note(&self, error: Option<&io::Error>) {
-        let had_failed = self.failed.replace(error.map(|_| Instant::now())).is_some();
-        let address = &self.address;
-        match error {
-            Some(error) => {
-                self.idle.take();
-                if !had_failed {
-                    self.log.warn(format_args!(
-                        "the object cache at the Redis server {address} does not work: {error}; until it does every lookup is a miss"
-                    ));
-                }
-            }
-            None if had_failed => self.log.info(format_args!("the Redis server {address} answers again")),
-            None => {}
-        }
     }
 
     async fn try_frame(&self, frame: &[u8], room: usize, value_bytes: usize) -> io::Result<CarriedOut> {
@@ -276,10 +205,4 @@ fn outcome(reply: RedisReply) -> io::Result<CarriedOut> {
         ..Outcome::default()
     };
     Ok((outcome, generation.bytes()?, keys.number()?))
-}
-
-/// A name that no other machine has.
-fn own_label(name: &str) -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{name}@{}", machine.trim())
 }

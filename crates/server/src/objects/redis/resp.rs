@@ -2,12 +2,11 @@
 //! has them.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 use millrace_settings::plan::Backend;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::objects::stream::{ServerStream, read_line};
 
 /// Maximum length of a string or an array in a reply.
 const LONGEST: usize = 128 << 20;
@@ -61,12 +60,8 @@ impl RedisReply {
     }
 }
 
-trait RedisStream: AsyncRead + AsyncWrite + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> RedisStream for T {}
-
 /// An open connection.
-pub struct RedisConnection(BufReader<Box<dyn RedisStream>>);
+pub struct RedisConnection(ServerStream);
 
 impl RedisConnection {
     /// Connects.
@@ -74,23 +69,12 @@ impl RedisConnection {
     /// # Errors
     /// As the system says.
     pub async fn open(address: &Backend) -> io::Result<RedisConnection> {
-        let stream: Box<dyn RedisStream> = match address {
-            Backend::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            Backend::Tcp(address) => {
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Box::new(stream)
-            }
-        };
-        Ok(RedisConnection(BufReader::with_capacity(16 << 10, stream)))
+        Ok(RedisConnection(ServerStream::open(address).await?))
     }
 
     /// Whether an idle connection is still open, and nothing unexpected has arrived.
     pub fn is_usable(&mut self) -> bool {
-        let mut byte = [0; 1];
-        let mut buffer = ReadBuf::new(&mut byte);
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(Pin::new(&mut self.0).poll_read(&mut context, &mut buffer), Poll::Pending)
+        self.0.is_usable()
     }
 
     /// Sends a command, and waits for its reply.
@@ -104,7 +88,7 @@ impl RedisConnection {
             text.extend_from_slice(part);
             text.extend_from_slice(b"\r\n");
         }
-        self.0.get_mut().write_all(&text).await?;
+        self.0.writer.write_all(&text).await?;
         self.reply().await
     }
 
@@ -129,7 +113,7 @@ impl RedisConnection {
             b'$' => {
                 let Some(length) = length(&line)? else { return Ok(RedisReply::Nil) };
                 let mut bytes = vec![0; length + 2];
-                self.0.read_exact(&mut bytes).await?;
+                self.0.reader.read_exact(&mut bytes).await?;
                 bytes.truncate(length);
                 Ok(RedisReply::Bytes(bytes))
             }
@@ -139,12 +123,7 @@ impl RedisConnection {
 
     /// The first byte of a line, and the rest of it.
     async fn line(&mut self) -> io::Result<(u8, String)> {
-        let mut line = Vec::new();
-        (&mut self.0).take(64 << 10).read_until(b'\n', &mut line).await?;
-        if line.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let text = line.strip_suffix(b"\r\n").ok_or_else(malformed)?;
+        let text = read_line(&mut self.0.reader).await?.ok_or_else(malformed)?;
         let (kind, rest) = text.split_first().ok_or_else(malformed)?;
         Ok((*kind, String::from_utf8_lossy(rest).into_owned()))
     }
@@ -164,13 +143,15 @@ fn malformed() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::UnixStream;
+
     use super::*;
 
     async fn read(text: &[u8]) -> io::Result<RedisReply> {
         let (mut server, client) = UnixStream::pair().unwrap();
         server.write_all(text).await.unwrap();
         drop(server);
-        RedisConnection(BufReader::new(Box::new(client))).reply().await
+        RedisConnection(ServerStream::new(Box::new(client))).reply().await
     }
 
     #[tokio::test]
@@ -192,26 +173,5 @@ mod tests {
         for text in ["", "+OK", "$x\r\n", "$9\r\nabc", "HTTP/1.1 400\r\n", "$999999999999\r\n", "*1\r\n"] {
             assert!(read(text.as_bytes()).await.is_err(), "{text:?}");
         }
-    }
-
-    #[tokio::test]
-    async fn an_idle_connection() {
-        // The runtime hears of an event in one of its next turns.
-        async fn becomes_unusable(connection: &mut RedisConnection) {
-            while connection.is_usable() {
-                tokio::task::yield_now().await;
-            }
-        }
-        let open = |client| RedisConnection(BufReader::new(Box::new(client)));
-        let (mut server, client) = UnixStream::pair().unwrap();
-        let mut connection = open(client);
-        assert!(connection.is_usable());
-        server.write_all(b"+late\r\n").await.unwrap();
-        becomes_unusable(&mut connection).await;
-        let (server, client) = UnixStream::pair().unwrap();
-        let mut connection = open(client);
-        assert!(connection.is_usable());
-        drop(server);
-        becomes_unusable(&mut connection).await;
     }
 }

@@ -92,6 +92,49 @@ impl FieldMap {
         }
     }
 
+    /// Appends all of it, for [`FieldMap::read`].
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.is_whole));
+        bytes.extend_from_slice(&self.floor.to_le_bytes());
+        bytes.extend_from_slice(&self.fill_floor.to_le_bytes());
+        for (name, field) in &self.fields {
+            bytes.extend_from_slice(&field.version.to_le_bytes());
+            bytes.push(u8::from(field.value.is_some()));
+            for text in [&**name, field.value.as_deref().unwrap_or_default()] {
+                bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+                bytes.extend_from_slice(text);
+            }
+        }
+    }
+
+    /// What [`FieldMap::write`] has appended; `None`: it is something else.
+    pub fn read(mut bytes: &[u8]) -> Option<FieldMap> {
+        fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+            let (taken, rest) = bytes.split_at_checked(length)?;
+            *bytes = rest;
+            Some(taken)
+        }
+        fn number(bytes: &mut &[u8]) -> Option<u64> {
+            Some(u64::from_le_bytes(take(bytes, 8)?.try_into().ok()?))
+        }
+        fn text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+            let length = u32::from_le_bytes(take(bytes, 4)?.try_into().ok()?);
+            take(bytes, length as usize)
+        }
+        let is_whole = take(&mut bytes, 1)? == [1];
+        let mut map = FieldMap::new(number(&mut bytes)?);
+        (map.is_whole, map.fill_floor) = (is_whole, number(&mut bytes)?);
+        while !bytes.is_empty() {
+            let version = number(&mut bytes)?;
+            let has_value = take(&mut bytes, 1)? == [1];
+            let (name, value) = (text(&mut bytes)?, text(&mut bytes)?);
+            let value = has_value.then(|| value.into());
+            map.fields.insert(name.into(), Field { value, version });
+        }
+        map.recount();
+        Some(map)
+    }
+
     /// All fields, as PHP serializes an array; `None` if they are not known.
     pub fn object(&self) -> Option<&Object> {
         self.is_whole.then(|| self.object.get_or_init(|| self.serialize()))
@@ -290,6 +333,30 @@ mod tests {
         assert!(map.change(&[remove(A, 10)], 13), "a finding is no change");
         map.change(&[learn(A, 12)], 14);
         assert_eq!(text(&map).unwrap(), "a:0:{}", "found before it was written");
+    }
+
+    #[test]
+    fn written_and_read() {
+        let mut map = FieldMap::new(10);
+        map.fill(10, &vec![(A, b"i:1;"), (B, b"i:1;")]);
+        map.change(&[remove(A, 10), set(B, 10, b"")], 11);
+        for is_whole in [true, false] {
+            let mut bytes = Vec::new();
+            map.write(&mut bytes);
+            let read = FieldMap::read(&bytes).unwrap();
+            assert_eq!((read.snapshot(), text(&read)), (map.snapshot(), text(&map)));
+            assert_eq!((read.removed, read.bytes), (map.removed, map.bytes));
+            assert_eq!(read.object().is_some(), is_whole);
+            for end in 0..bytes.len() {
+                // A whole field less is a shorter object: memcached has objects as a whole.
+                assert_ne!(
+                    FieldMap::read(&bytes[..end]).map(|map| map.snapshot()),
+                    Some(map.snapshot()),
+                    "{end}"
+                );
+            }
+            map.change(&[set(A, 5, b"i:2;")], 12);
+        }
     }
 
     #[test]

@@ -26,8 +26,9 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-pub use fields::{ChangedField, FieldChange, FilledFields};
+pub use fields::{ChangedField, FieldChange, FieldMap, FilledFields};
 use site::{Entry, StoredSite};
+pub use site::{EntryContent, KnownEntry, SiteTicks};
 
 /// Entries that are evicted before the largest site is looked for again.
 const EVICT_AT_ONCE: usize = 64;
@@ -182,6 +183,28 @@ impl ObjectStore {
     /// of the process.
     pub fn new(limit: usize, value_bytes: usize, clock: u64) -> ObjectStore {
         ObjectStore { limit, value_bytes, clock, sites: Vec::new(), used: 0 }
+    }
+
+    /// A store that has a part of a site's objects, to carry out a frame on it.
+    pub fn of_site(value_bytes: usize, ticks: SiteTicks) -> (ObjectStore, SiteId) {
+        let mut store = ObjectStore::new(usize::MAX, value_bytes, 0);
+        store.sites.push(Some(StoredSite::known(ticks)));
+        (store, 0)
+    }
+
+    /// Adds a key as it is known.
+    pub fn learn(&mut self, id: SiteId, group: &[u8], key: &[u8], known: KnownEntry) {
+        self.change(id, |site| site.learn(group, key, known));
+    }
+
+    /// What is known of a key.
+    pub fn entry(&self, id: SiteId, group: &[u8], key: &[u8]) -> Option<KnownEntry> {
+        self.sites[id].as_ref()?.entry(group, key)
+    }
+
+    /// A site's state, without its keys.
+    pub fn ticks(&self, id: SiteId) -> SiteTicks {
+        self.sites[id].as_ref().map(StoredSite::ticks).unwrap_or_default()
     }
 
     /// Other limits.

@@ -17,11 +17,35 @@ const NONE: u32 = u32::MAX;
 
 /// What a key has.
 #[derive(Clone, Debug)]
-enum EntryContent {
+pub enum EntryContent {
     /// Nothing: a tombstone.
     Nothing,
+    /// A value.
     Object(Object),
+    /// An object of many fields.
     Fields(Box<FieldMap>),
+}
+
+/// What is known of a key: what another store has, or gets, of it.
+#[derive(Clone, Debug)]
+pub struct KnownEntry {
+    /// What it has.
+    pub content: EntryContent,
+    /// The tick of its last change.
+    pub version: u64,
+    /// When it expires, 0: never.
+    pub expires: u64,
+}
+
+/// What is known of a site besides its keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteTicks {
+    /// The tick of its last change.
+    pub clock: u64,
+    /// Keys that are not known have changed at this tick, at the latest.
+    pub floor: u64,
+    /// Ticks at which groups were flushed.
+    pub flushed: HashMap<Box<[u8]>, u64>,
 }
 
 impl EntryContent {
@@ -101,6 +125,33 @@ impl StoredSite {
             oldest: NONE,
             usage: ObjectUsage::default(),
         }
+    }
+
+    /// A site in this state, without entries.
+    pub fn known(ticks: SiteTicks) -> StoredSite {
+        let SiteTicks { clock, floor, flushed } = ticks;
+        StoredSite { floor, flushed, ..StoredSite::new(clock) }
+    }
+
+    /// Its state, without its entries.
+    pub fn ticks(&self) -> SiteTicks {
+        SiteTicks { clock: self.clock, floor: self.floor, flushed: self.flushed.clone() }
+    }
+
+    /// Adds a key as it is known; it must not be there.
+    pub fn learn(&mut self, group: &[u8], key: &[u8], known: KnownEntry) {
+        let clock = self.clock;
+        self.put(None, group, key, known.content, known.expires);
+        self.clock = clock;
+        if let Some(at) = self.find(group, key) {
+            self.entries[at as usize].version = known.version;
+        }
+    }
+
+    /// What is known of a key.
+    pub fn entry(&self, group: &[u8], key: &[u8]) -> Option<KnownEntry> {
+        let Entry { content, version, expires, .. } = &self.entries[self.find(group, key)? as usize];
+        Some(KnownEntry { content: content.clone(), version: *version, expires: *expires })
     }
 
     pub fn tick(&mut self) -> u64 {

@@ -88,6 +88,17 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
+        key: "object_cache.memcached",
+        kind: Kind::Backend { word: "off" },
+        default: Default::Unset("Millrace keeps the objects in its own memory"),
+        line: "Address of a memcached server (1.6.13 or later) that keeps the objects.",
+        reason: "The same for memcached, instead of Redis. memcached asks for no password: everyone who reaches its \
+                 address can read and change the objects. See docs/object-cache.md.",
+        example: "\"unix:/run/memcached/memcached.sock\"",
+        elsewhere: &["memcached_servers", "wp_memcached_host"],
+        ..BOTH
+    },
+    Setting {
         key: "object_cache.label",
         kind: Kind::Label,
         default: Default::Unset("the root directory and the machine's name"),
