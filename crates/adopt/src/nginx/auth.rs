@@ -5,26 +5,10 @@ use super::location::{Kind, Location};
 use super::rewrite::script_in;
 use super::server::Server;
 use crate::pattern;
-use crate::value::Toml;
+use crate::value::{Toml, is_copied};
 
 /// Why what PHP sends the client with the decision does not reach it.
 const DROPPED: &str = "of a script that lets a request pass only the fields in `copy` are used: set the cookie where the page is made";
-
-/// Fields that a rule does not copy: the client's, or the server's own.
-const OTHERS: &[&str] = &[
-    "accept-encoding",
-    "authorization",
-    "connection",
-    "cookie",
-    "host",
-    "origin",
-    "range",
-    "referer",
-    "user-agent",
-    "via",
-    "x-real-ip",
-];
-const OTHERS_BEGIN: &[&str] = &["content-", "if-", "x-forwarded-", "x-original-", "x-litespeed-", "proxy-"];
 
 /// What `auth` of a rule is for `auth_request uri` at this place.
 ///
@@ -43,9 +27,11 @@ pub fn table(server: &mut Server<'_>, uri: &str, location: Option<&Location<'_>>
 /// The script that answers a request of the server for `uri`.
 fn script(server: &Server<'_>, uri: &str) -> Result<String, String> {
     if uri.contains(['$', '?', '#', '%']) || !uri.starts_with('/') {
-        return Err("`auth.script` names one script, without variables and a query: it finds the request in \
+        return Err(
+            "`auth.script` names one script, without variables and a query: it finds the request in \
                     $_SERVER['HTTP_X_ORIGINAL_URI']"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let location = locate(server, uri);
     let inner = location.map(|location| location.directive.inner()).unwrap_or_default();
@@ -62,9 +48,12 @@ fn script(server: &Server<'_>, uri: &str) -> Result<String, String> {
     }
     let runs_php = |inner: &[Directive]| inner.iter().any(|inner| inner.name == "fastcgi_pass");
     let led = of("rewrite").and_then(|rewrite| script_in(rewrite.arg(1)));
-    let led = led.or_else(|| of("try_files").and_then(|files| files.args.iter().find_map(|arg| script_in(arg))));
+    let led =
+        led.or_else(|| of("try_files").and_then(|files| files.args.iter().find_map(|arg| script_in(arg))));
     let script = match (led, runs_php(inner)) {
-        (Some(script), _) if !uri.ends_with(".php") && server.front_controller_of_all().as_ref() == Some(&script) => {
+        (Some(script), _)
+            if !uri.ends_with(".php") && server.front_controller_of_all().as_ref() == Some(&script) =>
+        {
             return Err(format!(
                 "{script} decides by the URL {uri}, but a script of a rule runs for itself: write one that decides"
             ));
@@ -87,7 +76,9 @@ fn filename(server: &Server<'_>, uri: &str, inner: &[Directive]) -> Result<Strin
     if root.as_ref().is_some_and(|root| Some(root) != server.own_root().as_ref()) {
         return Err("the script is in a folder of its own: put it into the root".to_owned());
     }
-    let named = inner.iter().find(|inner| inner.name == "fastcgi_param" && inner.arg(0) == "SCRIPT_FILENAME");
+    // Of several values PHP takes the last.
+    let named =
+        inner.iter().rfind(|inner| inner.name == "fastcgi_param" && inner.arg(0) == "SCRIPT_FILENAME");
     let Some(named) = named.map(|named| server.expand(named.arg(1))) else { return Ok(uri.to_owned()) };
     let own = server.own_root().unwrap_or_default();
     let roots = ["$document_root", "${document_root}", "$realpath_root", own.as_str()];
@@ -139,7 +130,9 @@ fn copied(server: &mut Server<'_>, location: Option<&Location<'_>>) -> Vec<Strin
         match field {
             Some(name) if name == "Set-Cookie" => notes.lost(&set.source, DROPPED),
             Some(name) if !is_copied(&name) => {
-                let why = format!("a script cannot give a request {name}: let it send a field of its own, like X-User");
+                let why = format!(
+                    "a script cannot give a request {name}: let it send a field of its own, like X-User"
+                );
                 notes.lost(&set.source, why);
             }
             Some(name) if is_sent => {
@@ -148,7 +141,9 @@ fn copied(server: &mut Server<'_>, location: Option<&Location<'_>>) -> Vec<Strin
                     names.push(name);
                 }
             }
-            Some(_) => notes.needless(&set.source, "no request gets it by `fastcgi_param` or `proxy_set_header`"),
+            Some(_) => {
+                notes.needless(&set.source, "no request gets it by `fastcgi_param` or `proxy_set_header`")
+            }
             None => notes.lost(&set.source, "`auth.copy` takes header fields of the script's response"),
         }
     }
@@ -175,11 +170,7 @@ fn field(set: &Directive) -> Option<String> {
     is_name.then(|| words.collect::<Vec<_>>().join("-"))
 }
 
-fn is_copied(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    !OTHERS.contains(&name.as_str()) && !OTHERS_BEGIN.iter().any(|start| name.starts_with(start))
-}
-
 fn is_variable(value: &str, name: &str) -> bool {
-    value == name || value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) == name.strip_prefix('$')
+    value == name
+        || value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) == name.strip_prefix('$')
 }

@@ -61,11 +61,7 @@ pub fn count_uses(directives: &[Directive], zones: &mut [Zone]) {
 }
 
 /// The rules for the `limit_req` of a server (`location` is none) or a location.
-pub fn rules<'a>(
-    server: &mut Server<'a>,
-    own: &[Directive],
-    location: Option<&Location<'a>>,
-) -> Vec<Block> {
+pub fn rules<'a>(server: &mut Server<'a>, own: &[Directive], location: Option<&Location<'a>>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for directive in own {
         match rule(server, directive, location) {
@@ -121,7 +117,9 @@ fn rule<'a>(
         caveats.push("requests beyond the rate are answered at once, nginx delays them".to_owned());
     }
     if zone.uses > 1 {
-        caveats.push(format!("nginx counts all places with the zone {name} together, here each rule counts its own"));
+        caveats.push(format!(
+            "nginx counts all places with the zone {name} together, here each rule counts its own"
+        ));
     }
     let mut keys = location.map(Location::guarded).unwrap_or_default();
     except(server, directive, location, &mut keys, &mut caveats);
@@ -180,7 +178,9 @@ fn except<'a>(
         }
         match &other.kind {
             Kind::Exact(path) if path.starts_with(prefix) => paths.push(path.clone()),
-            Kind::First(path) | Kind::Prefix(path) if path.len() > prefix.len() && path.starts_with(prefix) => {
+            Kind::First(path) | Kind::Prefix(path)
+                if path.len() > prefix.len() && path.starts_with(prefix) =>
+            {
                 paths.push(format!("{path}*"));
             }
             // An expression does not come before `^~`.

@@ -73,7 +73,9 @@ impl<'a> Location<'a> {
                 Toml::Text(path) if path.ends_with(".php") => {
                     *value = Toml::List(vec![path.clone(), format!("{path}/*")]);
                 }
-                Toml::Regex(regex) if regex.contains("php") && regex.ends_with('$') && !regex.ends_with("\\$") => {
+                Toml::Regex(regex)
+                    if regex.contains("php") && regex.ends_with('$') && !regex.ends_with("\\$") =>
+                {
                     regex.truncate(regex.len() - 1);
                     regex.push_str("(?:/|$)");
                 }

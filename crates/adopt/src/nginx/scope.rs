@@ -292,7 +292,7 @@ impl Scope {
             self.access.extend(listed.iter().map(|inner| (inner.name == "allow", inner.arg(0).to_owned())));
         }
         let realm = server.effective(&["auth_basic"], Some(location)).pop();
-        if !realm.as_ref().is_some_and(|realm| realm.arg(0) == "off") {
+        if realm.as_ref().is_none_or(|realm| realm.arg(0) != "off") {
             let users = outer(&["auth_basic_user_file"]).pop().map(|users| server.http.file(users.arg(0)));
             self.users = self.users.take().or(users);
             self.realm = realm.map(|realm| realm.arg(0).to_owned());
@@ -346,7 +346,8 @@ impl Scope {
     /// What addresses decide if a password or a script comes after them: only refusals, or with `satisfy any` only passes.
     fn before_auth(&self) -> Vec<Vec<(&'static str, Toml)>> {
         let decides = |is_allowed: bool| is_allowed == self.any;
-        let (mut rules, mut others): (Vec<(Vec<String>, Vec<String>)>, Vec<String>) = (Vec::new(), Vec::new());
+        // Networks that a rule is for, and those that come before them.
+        let (mut rules, mut others) = (Vec::<(Vec<String>, Vec<String>)>::new(), Vec::new());
         let mut is_done = false;
         for (is_allowed, who) in &self.access {
             match (decides(*is_allowed), rules.last_mut()) {

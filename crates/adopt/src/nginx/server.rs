@@ -30,7 +30,8 @@ pub struct Server<'a> {
 }
 
 /// Directives about who may see what.
-const REFUSING: &[&str] = &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
+const REFUSING: &[&str] =
+    &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
 
 /// Which location decides: lower ones before higher ones.
 type Precedence = (u8, usize);
@@ -409,7 +410,9 @@ impl<'a> Server<'a> {
         };
         // In nginx URLs without a file come to the location for scripts, and are refused there.
         let mut blocks = scope.access(self, Some(location), &When::new());
-        let caveat = format!("for all paths, because in nginx URLs that {front} answers come here, too; except files with `unless_path`");
+        let caveat = format!(
+            "for all paths, because in nginx URLs that {front} answers come here, too; except files with `unless_path`"
+        );
         blocks.iter_mut().for_each(|block| block.caveat = Some(caveat.clone()));
         blocks
     }
@@ -446,7 +449,12 @@ impl<'a> Server<'a> {
                     rules.iter_mut().for_each(refuse_instead);
                 }
                 let is_closed = !self.inherited(REFUSING, Some(location)).is_empty();
-                if runs_php && !php::is_general(regex) && rules.is_empty() && self.refuses_scripts() && !is_closed {
+                if runs_php
+                    && !php::is_general(regex)
+                    && rules.is_empty()
+                    && self.refuses_scripts()
+                    && !is_closed
+                {
                     self.has_chosen_scripts = true;
                     rules.push(Block {
                         source: location.directive.source.clone(),
