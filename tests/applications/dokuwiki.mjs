@@ -11,6 +11,11 @@ export const PACKAGE = '/usr/share/dokuwiki/doku.php';
 export const PROFILE = 'dokuwiki';
 /** The start page is not written yet; DokuWiki looks itself whether `data` is closed; it has no icon before it is installed. */
 export const EXPECTED = [/404 GET .*\/(start|data\/dont-panic[^/]*)$/, /404 \(Not Found\) \(.*\/(start|data\/dont-panic[^/]*|favicon\.ico)\)/];
+/** For nginx: the rules of DokuWiki's .htaccess.dist. */
+export const NGINX = String.raw`location ~ ^/(bin|conf|data|inc|vendor)/|^/VERSION$ { return 404; }
+rewrite ^/_media/(.*) /lib/exe/fetch.php?media=$1 last; rewrite ^/_detail/(.*) /lib/exe/detail.php?media=$1 last;
+rewrite ^/_export/([^/]+)/(.*) /doku.php?do=export_$1&id=$2 last;
+if (!-e $request_filename) { rewrite ^/(.*)$ /doku.php?id=$1 last; }`;
 
 const PASSWORD = 'A rather long pass-phrase 4';
 const FOLDERS = ['attic', 'cache', 'index', 'locks', 'media', 'media_attic', 'media_meta', 'meta', 'pages', 'tmp', 'log'];
