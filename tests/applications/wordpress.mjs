@@ -13,22 +13,26 @@ export const KNOWN = /Undefined variable \$upload_(url_)?path in .*install\.php/
 const USER = 'miller';
 const PASSWORD = 'A rather long pass-phrase 3';
 
-export async function install(site) {
+/** Debian's WordPress with a database of its own, not yet installed. `lines` are more PHP for wp-config.php. */
+export async function place(site, name, lines = '') {
   privateCopy('/usr/share/wordpress', site.root, { copied: ['wp-admin'], without: ['wp-content', 'wp-config.php', '.htaccess'] });
   mkdirSync(join(site.root, 'wp-content/plugins'), { recursive: true });
   cpSync('/usr/share/wordpress/wp-content/themes', join(site.root, 'wp-content/themes'), { recursive: true });
-  await site.database.create('debwp', 'debwp', 'secret');
+  await site.database.create(name, name, 'secret');
   const keys = ['AUTH_KEY', 'SECURE_AUTH_KEY', 'LOGGED_IN_KEY', 'NONCE_KEY', 'AUTH_SALT', 'SECURE_AUTH_SALT', 'LOGGED_IN_SALT', 'NONCE_SALT'];
   writeFileSync(join(site.root, 'wp-config.php'), `<?php
-define('DB_NAME', 'debwp'); define('DB_USER', 'debwp'); define('DB_PASSWORD', 'secret');
+define('DB_NAME', '${name}'); define('DB_USER', '${name}'); define('DB_PASSWORD', 'secret');
 define('DB_HOST', 'localhost:${site.database.socket}'); define('DB_CHARSET', 'utf8mb4');
 ${keys.map((key) => `define('${key}', '${key} of a test');`).join('\n')}
 define('WP_HTTP_BLOCK_EXTERNAL', true);
+${lines}
 $table_prefix = 'wp_';
 if (!defined('ABSPATH')) define('ABSPATH', __DIR__ . '/');
 require_once ABSPATH . 'wp-settings.php';
 `);
 }
+
+export const install = (site) => place(site, 'debwp');
 
 export const STEPS = [
   ['five-minute install', async (page, site) => {

@@ -4,6 +4,9 @@
 //     const visitor = await browser.visitor('admin');       // own cookies, own page
 //     await visit(visitor.page, url)                         // goes there and waits until no request is under way
 //     browser.failures(), browser.complaints()               // what must be empty at the end
+//     const other = browser.beside(folder2)                  // the same program; failures, screenshots and visitors of its own
+//
+// `hosts` are names that lead to a port of this machine: { 'a.test': 8080, '*.a.test': 8080 } has http://a.test/ at port 8080.
 //
 // Hosts outside this machine don't resolve in it (a resolver rule, not request interception: interception would turn
 // the browser's cache off, and with it every conditional request).
@@ -17,20 +20,20 @@ const traffic = new WeakMap();
 
 const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+  '--disable-component-update', '--disable-sync',
 ];
 
 /** Starts the browser with a fresh profile; screenshots go to `folder`, which is emptied. */
-export async function startBrowser(folder) {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
+export async function startBrowser(folder, { hosts = {} } = {}) {
+  const mapped = Object.entries(hosts).map(([name, port]) => `MAP ${name}:80 127.0.0.1:${port}`);
+  const rules = [...mapped, 'MAP * ~NOTFOUND', 'EXCLUDE 127.0.0.1'].join(', ');
   const chrome = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     headless: true,
-    args: FLAGS,
+    args: [...FLAGS, `--host-resolver-rules=${rules}`],
     timeout: 60_000,
   });
-  return new Browser(chrome, folder);
+  return new Browser(chrome, folder, Object.keys(hosts));
 }
 
 class Browser {
@@ -39,17 +42,30 @@ class Browser {
   #cancelled = [];
   #allowed = [];
   #shots = 0;
+  #contexts = [];
+  #owner = true;
   answers = 0;
 
-  constructor(chrome, folder) {
+  constructor(chrome, folder, hosts) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
     this.chrome = chrome;
     this.folder = folder;
+    this.hosts = hosts;
+  }
+
+  /** The same browser for another story. Its `close` leaves the program running. */
+  beside(folder) {
+    const other = new Browser(this.chrome, folder, this.hosts);
+    other.#owner = false;
+    return other;
   }
 
   /** A person with cookies of their own, and one page. `trusting`: also of a certificate that nobody vouches for. */
   async visitor(who, { trusting = false } = {}) {
     const viewport = { width: 1280, height: 900 };
     const context = await this.chrome.newContext({ viewport, locale: 'en-US', ignoreHTTPSErrors: trusting });
+    this.#contexts.push(context);
     context.setDefaultTimeout(45_000);
     context.on('response', (response) => this.#answered(who, response));
     context.on('requestfailed', (request) => this.#failed(who, request));
@@ -90,7 +106,15 @@ class Browser {
   }
 
   async close() {
-    await this.chrome.close();
+    if (this.#owner) return this.chrome.close();
+    for (const context of this.#contexts) await context.close();
+  }
+
+  /** Whether a URL is one of this machine. */
+  #isHere(url) {
+    const { hostname } = new URL(url);
+    const isLike = (host) => (host.startsWith('*') ? hostname.endsWith(host.slice(1)) : hostname === host);
+    return hostname === '127.0.0.1' || this.hosts.some(isLike);
   }
 
   #answered(who, response) {
@@ -103,7 +127,7 @@ class Browser {
   #failed(who, request) {
     const url = new URL(request.url());
     if (url.protocol === 'blob:' || url.protocol === 'data:') return;
-    if (/^https?:$/.test(url.protocol) && url.hostname !== '127.0.0.1') return;
+    if (/^https?:$/.test(url.protocol) && !this.#isHere(url)) return;
     const why = request.failure()?.errorText ?? 'failed';
     const line = `${who}: ${why} ${request.method()} ${request.url()}`;
     if (why === 'net::ERR_ABORTED') this.#cancelled.push(line);
@@ -111,7 +135,7 @@ class Browser {
   }
 
   #complain(who, text, url = '') {
-    const outside = url && /^https?:/.test(url) && new URL(url).hostname !== '127.0.0.1';
+    const outside = url && /^https?:/.test(url) && !this.#isHere(url);
     if (!outside) this.#complaints.push(`${who}: ${text}${url ? ` (${url})` : ''}`);
   }
 }

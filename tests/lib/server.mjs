@@ -14,12 +14,12 @@ export const kind = process.env.SERVER ?? 'millrace';
 /**
  * Serves `root` on 127.0.0.1:`port`. `scratch` holds configuration and logs. Options: `profile` (`wordpress`,
  * `generic`), `followLinks` (symbolic links may leave the root), `workers` (of PHP, at most), `settings` (others, of Millrace),
- * `secure` (HTTPS with a certificate of Millrace's own).
+ * `secure` (HTTPS with a certificate of Millrace's own), `rules` (of nginx, for its server block).
  * Returns `{ url, stop, log }`, of Millrace also `reload`; `stop` answers how the server ended, '' if as it should; `log` reads its error log.
  */
-export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers, settings = {}, secure = false }) {
+export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers, settings = {}, secure = false, rules = '' }) {
   mkdirSync(scratch, { recursive: true });
-  if (kind === 'nginx') return nginx({ root, port, scratch, profile, workers });
+  if (kind === 'nginx') return nginx({ root, port, scratch, profile, workers, rules });
   if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, workers, settings, secure });
   throw new Error(`SERVER is ${kind}; it must be millrace or nginx`);
 }
@@ -54,10 +54,10 @@ async function millrace({ root, port, scratch, profile, followLinks, workers, se
   };
 }
 
-async function nginx({ root, port, scratch, profile, workers = 4 }) {
+async function nginx({ root, port, scratch, profile, workers = 4, rules }) {
   const socket = join(scratch, 'fpm');
   writeFileSync(join(scratch, 'fpm.conf'), fpmConfiguration(scratch, socket, workers));
-  writeFileSync(join(scratch, 'nginx.conf'), await nginxConfiguration(root, port, scratch, socket, profile));
+  writeFileSync(join(scratch, 'nginx.conf'), await nginxConfiguration(root, port, scratch, socket, profile, rules));
   const fpm = new Daemon('php-fpm8.2', [...(superuser ? ['-R'] : []), '-F', '-y', join(scratch, 'fpm.conf')], {
     log: join(scratch, 'fpm.log'),
   });
@@ -90,7 +90,7 @@ catch_workers_output = yes
 `;
 }
 
-async function nginxConfiguration(root, port, scratch, socket, profile) {
+async function nginxConfiguration(root, port, scratch, socket, profile, rules) {
   const parameters = readFileSync('/etc/nginx/fastcgi_params', 'utf8')
     .split('\n')
     .filter((line) => !line.includes('HTTP_HOST')) // Debian's drops the port
@@ -101,6 +101,7 @@ async function nginxConfiguration(root, port, scratch, socket, profile) {
 error_log ${join(scratch, 'error.log')}; events {}
 http { include /etc/nginx/mime.types; access_log off; client_max_body_size 64m; ${temporaries.join(' ')}
 server { listen 127.0.0.1:${port}; root ${root}; index index.php index.html;
+${rules}
 location / { ${missing} }
 location ~ ^(.+?\\.php)(/.*)?$ {
 ${parameters}

@@ -1,5 +1,6 @@
 //! Caddy: a Caddyfile. Snippets and imports are resolved first, then each site block is converted.
 
+mod check;
 mod lex;
 mod site;
 

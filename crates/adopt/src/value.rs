@@ -16,6 +16,33 @@ pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules
 /// Added to the reason where the lost directives restrict access.
 pub const OPEN: &str = "; until you write it, what it closes is open";
 
+/// Fields that a rule does not copy: the client's, or the server's own.
+const NOT_COPIED: &[&str] = &[
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "cookie",
+    "host",
+    "origin",
+    "range",
+    "referer",
+    "user-agent",
+    "via",
+    "x-real-ip",
+];
+const NOT_COPIED_BEGIN: &[&str] =
+    &["content-", "if-", "x-forwarded-", "x-original-", "x-litespeed-", "proxy-"];
+
+/// Whether `auth.copy` takes a header field.
+#[must_use]
+pub fn is_copied(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_name
+        && !NOT_COPIED.contains(&name.as_str())
+        && !NOT_COPIED_BEGIN.iter().any(|start| name.starts_with(start))
+}
+
 /// Where something is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {

@@ -218,6 +218,12 @@ impl Host<'_> {
                 self.site.notes.needless(source, "`.htaccess` files may say what docs/htaccess.md has")
             }
             "options" => self.options(item),
+            "setenv" if item.arg(0).to_ascii_lowercase().starts_with("rate-") => {
+                self.site.notes.lost(
+                    source,
+                    "responses are not slowed down; requests have `limit` of a rule: docs/rules.md",
+                );
+            }
             "setenv" => {
                 self.site.settings.set(&format!("php.env.{}", crate::write::name(item.arg(0))), item.arg(1));
                 self.site.notes.carried(source);

@@ -28,6 +28,7 @@ const SERVER: &[(&str, &str)] = &[
     ),
     ("keepalive*", "idle connections are kept for `http.keep_alive`, and cost less than a kilobyte"),
     ("maxkeepaliverequests", "`http.keep_alive_requests` is the limit"),
+    ("doshash*", "tables have the size that they need"),
     ("hostnamelookups", "logs have addresses"),
     ("logformat", "`log.access_format` is combined or json"),
     ("servertokens", "Millrace tells no version"),
@@ -130,8 +131,26 @@ const LOST: &[(&str, &str)] = &[
     ("dav*", "there is no WebDAV in the server"),
     ("extfilter*", "responses are not changed"),
     ("substitute", "responses are not changed: change them where they are made"),
-    ("dosh*", "there are no rate limits by URL; `server.connections_per_address` bounds a client"),
-    ("dos*", "there are no rate limits by URL; `server.connections_per_address` bounds a client"),
+    (
+        "dospage*",
+        "write a rule with the `path` and `limit = \"2/s\"`, the numbers of DOSPageCount and DOSPageInterval (docs/rules.md): a client gets \
+         429 while it sends more, and is not locked out for a time; until then, nothing limits these requests",
+    ),
+    (
+        "dossite*",
+        "write a rule with `limit = \"50/s\"`, the numbers of DOSSiteCount and DOSSiteInterval (docs/rules.md): a client gets 429 while it \
+         sends more, and is not locked out for a time; until then, nothing limits these requests",
+    ),
+    (
+        "dosblocking*",
+        "a client beyond `limit` of a rule gets 429 while it sends more, and is not locked out for a time",
+    ),
+    ("doswhitelist*", "a rule with `from` and `allow = true` before those with `limit`: docs/rules.md"),
+    ("dos*", "a rule with `limit` refuses requests, and starts no program: docs/rules.md"),
+    (
+        "qs_*",
+        "rules with `limit` and `burst` (docs/rules.md), `server.connections_per_address`, and the shield (docs/shield.md)",
+    ),
     ("setenvif*", "rules match `header` themselves; in a .htaccess file SetEnvIf works (docs/htaccess.md)"),
     ("requestheader", "requests are passed as they are: configure the application"),
     ("rewritemap", "redirects of a map belong into a file: `redirects = \"FILE.csv\"` of a rule"),
@@ -155,6 +174,10 @@ pub fn is_of_server(name: &str) -> bool {
 /// Notes a directive of the tables.
 pub fn tell(item: &Item, notes: &mut Notes) {
     let (source, name) = (item.whole(), item.name.as_str());
+    if name == "setoutputfilter" && item.arg(0).eq_ignore_ascii_case("rate_limit") {
+        return notes
+            .lost(&source, "responses are not slowed down; requests have `limit` of a rule: docs/rules.md");
+    }
     if let Some(why) = find(SERVER, name).or_else(|| find(NEEDLESS, name)) {
         return notes.needless(&source, why);
     }

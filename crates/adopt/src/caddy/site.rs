@@ -1,5 +1,6 @@
 //! A site block of a Caddyfile.
 
+use super::check;
 use super::lex::CaddyLine;
 use crate::pattern;
 use crate::value::{Adopted, Block, ONE_FOLDER, Options, Php, Site, Source, Toml, When};
@@ -15,10 +16,6 @@ const NEEDLESS: &[(&str, &str)] = &[
 
 /// Directives that have no equal.
 const LOST: &[(&str, &str)] = &[
-    (
-        "rate_limit",
-        "there are no rate limits by URL; `server.connections_per_address` and PHP's queue bound a client",
-    ),
     ("request_body", "`body_bytes` of the site is for all of it"),
     ("acme_server", "Millrace is no certificate authority"),
     ("metrics", "`admin.listen` has metrics"),
@@ -33,6 +30,10 @@ const LOST: &[(&str, &str)] = &[
     ("vulcain", "there is no such module"),
     ("php", "Millrace runs PHP in workers of its own"),
 ];
+
+/// What to write instead of passwords in the Caddyfile.
+const PASSWORDS: &str = "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until \
+                         then, all requests are refused";
 
 /// Options of `reverse_proxy` for what Millrace does by itself.
 const PROXY_OPTIONS: &[&str] = &[
@@ -57,15 +58,15 @@ const PROXY_OPTIONS: &[&str] = &[
     "compression",
 ];
 
-struct Converter<'a> {
-    site: Site,
-    options: &'a Options,
+pub struct Converter<'a> {
+    pub site: Site,
+    pub options: &'a Options,
     /// Conditions of named matchers; `None`: Millrace has none like it.
     matchers: Vec<(String, Result<When, String>)>,
     serves_files: bool,
     /// Rules that end a request, and effects.
     effects: Vec<Block>,
-    actions: Vec<Block>,
+    pub actions: Vec<Block>,
 }
 
 /// Converts a site, and adds it.
@@ -85,7 +86,7 @@ pub fn convert(block: &CaddyLine, options: &Options, adopted: &mut Adopted) {
         let source = block.source.clone();
         site.notes.lost(&source, "without `file_server` Caddy sends no files of the root; Millrace does");
     }
-    site.rules = effects.into_iter().chain(actions).collect();
+    site.rules = effects.into_iter().chain(check::ordered(actions)).collect();
     adopted.sites.push(site);
 }
 
@@ -190,7 +191,9 @@ impl Converter<'_> {
             "error" => self.respond(node, when, &args),
             "abort" => self.action(&node.source, when, vec![("return", Toml::Number(403))]),
             "header" => self.header(node, when, &args),
-            "basic_auth" | "basicauth" | "forward_auth" => self.closed(node, when),
+            "basic_auth" | "basicauth" => self.closed(node, when, PASSWORDS.to_owned()),
+            "forward_auth" => self.script(node, when, &args),
+            "rate_limit" => self.limits(node, &when),
             "handle" | "route" | "handle_path" => {
                 self.site.notes.carried(&node.source);
                 let strips = name == "handle_path";
@@ -222,22 +225,15 @@ impl Converter<'_> {
         }
     }
 
-    fn action(&mut self, source: &Source, when: When, keys: Vec<(&'static str, Toml)>) {
+    pub fn action(&mut self, source: &Source, when: When, keys: Vec<(&'static str, Toml)>) {
         let keys = when.into_iter().chain(keys).collect();
         self.actions.push(Block { source: source.clone(), keys, caveat: None });
         self.site.notes.carried(source);
     }
 
     /// Refuses what a password or a check protected, until the owner writes a rule that lets people in.
-    fn closed(&mut self, node: &CaddyLine, when: When) {
+    pub fn closed(&mut self, node: &CaddyLine, when: When, why: String) {
         self.action(&node.source, when, vec![("deny", Toml::Switch(true))]);
-        let why = if node.word(0) == "forward_auth" {
-            "write auth = { script = \"/auth.php\" } with a script of the site instead of `deny` (docs/rules.md): until then, all requests \
-             are refused"
-        } else {
-            "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until then, \
-             all requests are refused"
-        };
         self.site.notes.lost(&node.whole(), why);
     }
 
@@ -623,7 +619,7 @@ impl Converter<'_> {
 }
 
 /// The conditions of a named matcher.
-fn matcher(node: &CaddyLine) -> Result<When, String> {
+pub fn matcher(node: &CaddyLine) -> Result<When, String> {
     let lines: Vec<Vec<String>> = if node.words.len() > 1 {
         vec![node.words[1..].to_vec()]
     } else {
@@ -666,7 +662,7 @@ fn matcher(node: &CaddyLine) -> Result<When, String> {
 }
 
 /// The two sets of conditions together.
-fn both(outer: &When, own: When) -> Result<When, String> {
+pub fn both(outer: &When, own: When) -> Result<When, String> {
     let clash = |key: &str| outer.iter().any(|(known, _)| *known == key);
     let is_path = |key: &str| key == "path" || key == "regex";
     if own.iter().any(|(key, _)| clash(key))

@@ -2,7 +2,7 @@
 
 use super::lex::Directive;
 use crate::pattern;
-use crate::value::Toml;
+use crate::value::{Toml, When};
 
 /// How a location is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +30,13 @@ pub struct Location<'a> {
     /// Paths that its expression excepts.
     unless: Vec<String>,
     pub directive: &'a Directive,
+    /// The locations that it is in, the innermost first.
+    pub outer: Vec<&'a Directive>,
 }
 
 impl<'a> Location<'a> {
     /// Reads a location; `outer` is the one that it is in.
-    pub fn read(directive: &'a Directive, outer: Option<&Location<'_>>) -> Result<Self, String> {
+    pub fn read(directive: &'a Directive, outer: Option<&Location<'a>>) -> Result<Self, String> {
         let (modifier, text) = match directive.args.as_slice() {
             [one] => split(one),
             [modifier, text] => (modifier.as_str(), text.as_str()),
@@ -59,11 +61,32 @@ impl<'a> Location<'a> {
             _ if text == "/" => Kind::Whole,
             _ => Kind::Prefix(plain(text)?),
         };
-        Ok(Location { kind, groups, unless, directive })
+        let outer = outer.map(|outer| [&[outer.directive], outer.outer.as_slice()].concat());
+        Ok(Location { kind, groups, unless, directive, outer: outer.unwrap_or_default() })
+    }
+
+    /// As [`Location::when`], for what restricts access: a script also runs with something after its name, as `/x.php/y`.
+    pub fn guarded(&self) -> When {
+        let mut when = self.when();
+        for (_, value) in &mut when {
+            match value {
+                Toml::Text(path) if path.ends_with(".php") => {
+                    *value = Toml::List(vec![path.clone(), format!("{path}/*")]);
+                }
+                Toml::Regex(regex)
+                    if regex.contains("php") && regex.ends_with('$') && !regex.ends_with("\\$") =>
+                {
+                    regex.truncate(regex.len() - 1);
+                    regex.push_str("(?:/|$)");
+                }
+                _ => {}
+            }
+        }
+        when
     }
 
     /// The conditions of a rule for its requests.
-    pub fn when(&self) -> Vec<(&'static str, Toml)> {
+    pub fn when(&self) -> When {
         match &self.kind {
             Kind::Whole | Kind::Named(_) => Vec::new(),
             Kind::Exact(path) => vec![("path", path.as_str().into())],

@@ -4,7 +4,9 @@
 //! order in which they decide alike: effects of the server first, then of its locations, the most specific ones last;
 //! then actions, the most specific ones first; then what the server refuses.
 
+mod auth;
 mod lex;
+mod limit;
 mod location;
 mod php;
 mod proxy;
@@ -27,6 +29,8 @@ struct Http {
     inherited: Vec<Directive>,
     /// `upstream NAME { }`.
     upstreams: Vec<Directive>,
+    /// `limit_req_zone`
+    zones: Vec<limit::Zone>,
     keep_fpm: bool,
     /// Where relative names of files start.
     base: PathBuf,
@@ -50,6 +54,12 @@ const INHERITED: &[&str] = &[
     "deny",
     "auth_basic",
     "auth_basic_user_file",
+    "auth_request",
+    "auth_request_set",
+    "satisfy",
+    "limit_req",
+    "limit_req_status",
+    "limit_req_dry_run",
     "ssl_certificate",
     "ssl_certificate_key",
     "fastcgi_read_timeout",
@@ -71,12 +81,19 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
             path.display()
         ));
     }
+    limit::count_uses(&directives, &mut http.zones);
     for server in servers {
         server::convert(server, &http, &mut adopted);
     }
     let told = adopted.all_notes();
     for upstream in http.upstreams.iter().filter(|upstream| !told.carried.contains(&upstream.source)) {
         adopted.notes.needless(&upstream.whole(), "no application is there: Millrace runs PHP itself");
+    }
+    for zone in http.zones.iter().filter(|zone| !told.carried.contains(&zone.source)) {
+        match zone.is_named() {
+            true => adopted.notes.lost(&zone.source, "no rule comes of its `limit_req`: see there"),
+            false => adopted.notes.needless(&zone.source, "no `limit_req` names it"),
+        }
     }
     listen::widest(&mut adopted);
     Ok(adopted)
@@ -114,6 +131,7 @@ fn top<'a>(
             "map" if directive.arg(0) == "$http_upgrade" => {
                 adopted.notes.needless(&directive.whole(), "upgrades (WebSocket) pass to applications");
             }
+            "limit_req_zone" => http.zones.push(limit::Zone::read(directive)),
             "client_max_body_size" => match scope::size(directive.arg(0)) {
                 Some(size) => {
                     adopted.settings.set("http.body_bytes", size);

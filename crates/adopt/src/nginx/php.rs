@@ -107,6 +107,18 @@ fn parameter(server: &mut Server<'_>, directive: &Directive) {
         server.site.notes.carried(source);
     } else if is_standard {
         server.site.notes.needless(source, "Millrace sets PHP's variables");
+    } else if let Some(field) = super::auth::field_of(server, &value) {
+        let known = format!("HTTP_{}", field.to_ascii_uppercase().replace('-', "_"));
+        if name == known {
+            server.site.notes.carried(source);
+        } else {
+            let why = format!("PHP finds it as $_SERVER['{known}'], not as {name}");
+            server.site.notes.lost(source, why);
+        }
+    } else if ["HTTP_X_ORIGINAL_URI", "HTTP_X_ORIGINAL_METHOD"].contains(&name) {
+        server.site.notes.needless(source, "a script of `auth` gets X-Original-URI and X-Original-Method");
+    } else if name == "X_ORIGINAL_URI" {
+        server.site.notes.lost(source, "a script of `auth` finds it as $_SERVER['HTTP_X_ORIGINAL_URI']");
     } else if value.contains('$') {
         server.site.notes.lost(source, "there are no variables: `php.env` takes fixed values");
     } else {

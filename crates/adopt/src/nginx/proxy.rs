@@ -19,6 +19,7 @@ const TOLD: &[&str] = &[
     "x-forwarded-ssl",
     "x-scheme",
     "x-original-uri",
+    "x-original-method",
     "accept-encoding",
     "forwarded",
     "x-nginx-proxy",
@@ -158,6 +159,16 @@ pub fn take(server: &mut Server<'_>, directive: &Directive) {
                 source,
                 "an application gets the host, the client's address, the scheme, and upgrades",
             );
+        }
+        "proxy_set_header" if super::auth::field_of(server, directive.arg(1)).is_some() => {
+            let field = super::auth::field_of(server, directive.arg(1)).unwrap_or_default();
+            match field.eq_ignore_ascii_case(&name) {
+                true => server.site.notes.carried(source),
+                false => {
+                    let why = format!("the application gets it as {field}, not as {}", directive.arg(0));
+                    server.site.notes.lost(source, why);
+                }
+            }
         }
         "proxy_set_header" => {
             server.site.notes.lost(

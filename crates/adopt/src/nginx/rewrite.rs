@@ -60,6 +60,10 @@ fn when(location: Option<&Location<'_>>) -> Vec<(&'static str, Toml)> {
 
 fn returns(server: &mut Server<'_>, directive: &Directive, location: Option<&Location<'_>>) -> Done {
     let source = &directive.source;
+    if location.is_some_and(|location| matches!(location.kind, Kind::Named(_))) {
+        let why = "no URL is there: `error_page` and `try_files` lead requests there, and a rule with `redirect` or `return` is for URLs";
+        return lost(server, source, why);
+    }
     let (code, text) = match (directive.arg(0).parse::<u64>(), directive.args.len()) {
         (Ok(code), 1) => (code, None),
         (Ok(code), _) => (code, Some(directive.arg(1))),

@@ -1,6 +1,8 @@
 //! What a server and its locations have alike: header fields, expiry, error pages, access, passwords.
 
+use super::auth;
 use super::lex::Directive;
+use super::location::Location;
 use super::server::Server;
 use super::table::{self, LOST, NEEDLESS};
 use crate::value::{Block, Notes, Site, Source, Toml, When};
@@ -18,6 +20,15 @@ pub struct Scope {
     realm: Option<String>,
     /// `auth_basic off`.
     is_open: bool,
+    /// It says by itself who may see it: by address, by password, by a script.
+    own_access: bool,
+    own_password: bool,
+    own_request: bool,
+    own_satisfy: bool,
+    /// `auth_request`: its URI, and where it is.
+    request: Option<(String, Source)>,
+    /// What can't be checked here is refused.
+    is_closed: bool,
     any: bool,
     effects_from: Option<Source>,
     access_from: Option<Source>,
@@ -42,12 +53,13 @@ const OURS: &[&str] = &[
 impl Scope {
     /// Takes a directive, if it is one of these.
     pub fn take(&mut self, directive: &Directive, server: &mut Server<'_>) -> bool {
+        let has_requests = auth::is_used(server);
         let (http, site) = (server.http, &mut server.site);
         let source = &directive.source;
         match directive.name.as_str() {
             "add_header" | "more_set_headers" => self.field(directive, site),
             "expires" => self.expiry(directive, &mut site.notes),
-            "error_page" => self.error_page(directive, site),
+            "error_page" => self.error_page(directive, site, has_requests),
             "allow" | "deny" => {
                 let is_network =
                     |text: &str| text == "all" || text.parse::<std::net::IpAddr>().is_ok() || is_block(text);
@@ -56,16 +68,19 @@ impl Scope {
                     return true;
                 }
                 self.access.push((directive.name == "allow", directive.arg(0).to_owned()));
+                self.own_access = true;
                 self.access_from.get_or_insert_with(|| source.clone());
                 site.notes.carried(source);
             }
             "auth_basic" if directive.arg(0) == "off" => {
                 self.is_open = true;
+                self.own_password = true;
                 self.access_from.get_or_insert_with(|| source.clone());
                 site.notes.carried(source);
             }
             "auth_basic" => {
                 self.realm = Some(directive.arg(0).to_owned());
+                self.own_password = true;
                 site.notes.carried(source);
             }
             "auth_basic_user_file" => {
@@ -74,18 +89,26 @@ impl Scope {
                     return true;
                 }
                 self.users = Some(http.file(directive.arg(0)));
+                self.own_password = true;
                 self.access_from.get_or_insert_with(|| source.clone());
                 site.notes.carried(source);
             }
-            "auth_request" | "auth_jwt" if directive.arg(0) != "off" => {
-                // Refused until the owner writes a rule that lets people in.
-                self.access.push((false, "all".to_owned()));
+            "auth_request" => {
+                self.own_request = true;
+                if directive.arg(0) == "off" {
+                    site.notes.carried(source);
+                } else {
+                    self.request = Some((directive.arg(0).to_owned(), source.clone()));
+                }
                 self.access_from.get_or_insert_with(|| source.clone());
-                let why = "write auth = { script = \"/auth.php\" } with a script of the site instead of `deny` (docs/rules.md): until then, \
-                           all requests are refused";
-                site.notes.lost(source, why);
+            }
+            "auth_jwt" if directive.arg(0) != "off" => {
+                self.is_closed = true;
+                self.access_from.get_or_insert_with(|| source.clone());
+                site.notes.lost(source, format!("no rule checks tokens: {SCRIPT}"));
             }
             "satisfy" => {
+                self.own_satisfy = true;
                 self.any = directive.arg(0) == "any";
                 site.notes.carried(source);
             }
@@ -148,8 +171,12 @@ impl Scope {
         }
     }
 
-    fn error_page(&mut self, directive: &Directive, site: &mut Site) {
+    fn error_page(&mut self, directive: &Directive, site: &mut Site, has_requests: bool) {
         let source = &directive.source;
+        if has_requests && directive.args.iter().any(|code| code == "401" || code == "403") {
+            let why = "the client gets the response of the script of `auth`: let it redirect, header('Location: /login.php', true, 302)";
+            return site.notes.lost(source, why);
+        }
         let Some((page, codes)) = directive.args.split_last() else { return };
         let changes = codes.iter().any(|code| code.starts_with('='));
         let script = page.split('?').next().unwrap_or(page);
@@ -228,54 +255,153 @@ impl Scope {
         }
     }
 
-    /// The rules for access and passwords.
-    pub fn access(&mut self, when: &When) -> Vec<Block> {
+    /// The rules for access, passwords and scripts that decide. A pass exempts from later rules, so they are complete: with what
+    /// the location inherits.
+    pub fn access(
+        &mut self,
+        server: &mut Server<'_>,
+        location: Option<&Location<'_>>,
+        when: &When,
+    ) -> Vec<Block> {
         let Some(source) = self.access_from.clone() else { return Vec::new() };
+        if let Some(location) = location {
+            self.inherit(server, location);
+        }
         let rule = |keys: Vec<(&'static str, Toml)>| {
             let keys = when.iter().cloned().chain(keys).collect();
             Block { source: source.clone(), keys, caveat: None }
         };
-        if self.is_open {
-            return vec![rule(vec![("allow", Toml::Switch(true))])];
+        let auth = self.auth(server, location).map(|keys| rule(vec![keys]));
+        let mut rules: Vec<Block> = match auth.is_some() {
+            true => self.before_auth().into_iter().map(rule).collect(),
+            false => self.by_address().into_iter().map(rule).collect(),
+        };
+        let is_opened = self.is_open || self.own_request;
+        if auth.is_none() && is_opened && !rules.iter().any(|rule| rule.get("allow").is_some()) {
+            rules.push(rule(vec![ALLOW]));
+        }
+        rules.extend(auth);
+        rules
+    }
+
+    /// Adds what the location does not say by itself.
+    fn inherit(&mut self, server: &Server<'_>, location: &Location<'_>) {
+        let outer = |names: &[&str]| server.inherited(names, Some(location));
+        if !self.own_access {
+            let listed = outer(&["allow", "deny"]);
+            self.access.extend(listed.iter().map(|inner| (inner.name == "allow", inner.arg(0).to_owned())));
+        }
+        let realm = server.effective(&["auth_basic"], Some(location)).pop();
+        if realm.as_ref().is_none_or(|realm| realm.arg(0) != "off") {
+            let users = outer(&["auth_basic_user_file"]).pop().map(|users| server.http.file(users.arg(0)));
+            self.users = self.users.take().or(users);
+            self.realm = realm.map(|realm| realm.arg(0).to_owned());
+        }
+        if !self.own_request
+            && let Some(outer) = outer(&["auth_request"]).pop().filter(|outer| outer.arg(0) != "off")
+        {
+            self.request = Some((outer.arg(0).to_owned(), outer.source.clone()));
+        }
+        self.is_closed |= outer(&["auth_jwt"]).pop().is_some_and(|outer| outer.arg(0) != "off");
+        if !self.own_satisfy {
+            self.any = outer(&["satisfy"]).pop().is_some_and(|satisfy| satisfy.arg(0) == "any");
+        }
+    }
+
+    /// The password or the script that a client needs; what can't be checked is refused.
+    fn auth(
+        &mut self,
+        server: &mut Server<'_>,
+        location: Option<&Location<'_>>,
+    ) -> Option<(&'static str, Toml)> {
+        if self.is_closed {
+            return Some(DENY);
         }
         let password = self.users.as_ref().map(|users| {
             let realm = self.realm.clone().unwrap_or_else(|| "Restricted".to_owned());
-            rule(vec![(
-                "auth",
-                Toml::Table(vec![("users".into(), users.as_str().into()), ("realm".into(), realm.into())]),
-            )])
+            Toml::Table(vec![("users".into(), users.as_str().into()), ("realm".into(), realm.into())])
         });
-        let mut rules = Vec::new();
+        let Some((uri, source)) = self.request.clone() else { return password.map(|table| ("auth", table)) };
+        let script = match auth::table(server, &uri, location) {
+            Ok(script) => script,
+            Err(why) => {
+                for set in server.effective(&["auth_request_set"], location) {
+                    server.site.notes.lost(&set.source, "it belongs to `auth_request`");
+                }
+                server.site.notes.lost(&source, format!("{why}. {SCRIPT}"));
+                return Some(DENY);
+            }
+        };
+        if password.is_some() {
+            let why = "a password or a script lets a request pass, not both together: let the script check $_SERVER['PHP_AUTH_USER'] and \
+                       PHP_AUTH_PW, and write `auth` with it instead of `deny`: until then, all requests are refused";
+            let source = self.access_from.as_ref().unwrap_or(&source);
+            server.site.notes.lost(source, why);
+            return Some(DENY);
+        }
+        server.site.notes.carried(&source);
+        Some(("auth", script))
+    }
+
+    /// What addresses decide if a password or a script comes after them: only refusals, or with `satisfy any` only passes.
+    fn before_auth(&self) -> Vec<Vec<(&'static str, Toml)>> {
+        let decides = |is_allowed: bool| is_allowed == self.any;
+        // Networks that a rule is for, and those that come before them.
+        let (mut rules, mut others) = (Vec::<(Vec<String>, Vec<String>)>::new(), Vec::new());
+        let mut is_done = false;
+        for (is_allowed, who) in &self.access {
+            match (decides(*is_allowed), rules.last_mut()) {
+                _ if is_done => {}
+                (true, Some((listed, unless))) if who != "all" && *unless == others && !listed.is_empty() => {
+                    listed.push(who.clone());
+                }
+                (true, _) => {
+                    let listed = if who == "all" { Vec::new() } else { vec![who.clone()] };
+                    rules.push((listed, others.clone()));
+                }
+                (false, _) if who != "all" => others.push(who.clone()),
+                (false, _) => {}
+            }
+            is_done |= who == "all";
+        }
+        let action = if self.any { ALLOW } else { DENY };
+        let keys = |(listed, unless): (Vec<String>, Vec<String>)| {
+            let from = (!listed.is_empty()).then_some(("from", Toml::List(listed)));
+            let unless = (!unless.is_empty()).then_some(("unless_from", Toml::List(unless)));
+            from.into_iter().chain(unless).chain([action.clone()]).collect()
+        };
+        rules.into_iter().map(keys).collect()
+    }
+
+    /// What addresses decide alone.
+    fn by_address(&self) -> Vec<Vec<(&'static str, Toml)>> {
         let listed: Vec<String> =
             self.access.iter().filter(|(_, who)| who != "all").map(|(_, who)| who.clone()).collect();
         let only = |allow: bool| self.access.iter().all(|(is, who)| who == "all" || *is == allow);
         let ends = self.access.iter().rev().find(|(_, who)| who == "all").map(|(allow, _)| *allow);
-        let deny = ("deny", Toml::Switch(true));
-        let allow = ("allow", Toml::Switch(true));
         match (listed.is_empty(), ends) {
-            (true, None) => {}
-            (true, Some(false)) if self.any && password.is_some() => {}
-            (true, Some(false)) => rules.push(rule(vec![deny])),
-            (true, Some(true)) => rules.push(rule(vec![allow])),
-            (false, Some(false)) if only(true) && self.any && password.is_some() => {
-                rules.push(rule(vec![("from", Toml::List(listed)), allow]));
-            }
-            (false, Some(false)) if only(true) => {
-                rules.push(rule(vec![("unless_from", Toml::List(listed)), deny]))
-            }
-            (false, _) if only(false) => rules.push(rule(vec![("from", Toml::List(listed)), deny])),
+            (true, None) => Vec::new(),
+            (true, Some(false)) => vec![vec![DENY]],
+            (true, Some(true)) => vec![vec![ALLOW]],
+            (false, Some(false)) if only(true) => vec![vec![("unless_from", Toml::List(listed)), DENY]],
+            (false, _) if only(false) => vec![vec![("from", Toml::List(listed)), DENY]],
             _ => {
-                for (is_allowed, who) in &self.access {
-                    let what = if *is_allowed { allow.clone() } else { deny.clone() };
+                let each = |(is_allowed, who): &(bool, String)| {
                     let from = (who != "all").then(|| ("from", Toml::List(vec![who.clone()])));
-                    rules.push(rule(from.into_iter().chain([what]).collect()));
-                }
+                    from.into_iter().chain([if *is_allowed { ALLOW } else { DENY }]).collect()
+                };
+                self.access.iter().map(each).collect()
             }
         }
-        rules.extend(password);
-        rules
     }
 }
+
+const DENY: (&str, Toml) = ("deny", Toml::Switch(true));
+const ALLOW: (&str, Toml) = ("allow", Toml::Switch(true));
+
+/// What to write for a check that can't be carried over.
+const SCRIPT: &str = "Write auth = { script = \"/auth.php\" } with a script of the site instead of `deny` (docs/rules.md): until then, all \
+                      requests are refused";
 
 /// The last value of each name.
 fn unique(list: Vec<(String, Toml)>) -> Vec<(String, Toml)> {

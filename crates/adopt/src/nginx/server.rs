@@ -4,7 +4,7 @@ use super::lex::Directive;
 use super::location::{Kind, Location};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope};
-use super::{Http, php, proxy};
+use super::{Http, auth, limit, php, proxy};
 use crate::value::{Adopted, Block, OPEN, Php, Site, Toml, When};
 use crate::{listen, pattern};
 
@@ -22,10 +22,16 @@ pub struct Server<'a> {
     /// Whether an earlier location runs some of the scripts that a later one refuses.
     pub has_chosen_scripts: bool,
     effects: Vec<(Precedence, Block)>,
+    /// Before what lets requests pass: nginx counts a request before it asks who may see the page.
+    limits: Vec<(Precedence, Block)>,
     /// Before locations are looked for: redirects and rewrites of the server.
     pub early: Vec<Block>,
     actions: Vec<(Precedence, Block)>,
 }
+
+/// Directives about who may see what.
+const REFUSING: &[&str] =
+    &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
 
 /// Which location decides: lower ones before higher ones.
 type Precedence = (u8, usize);
@@ -44,6 +50,7 @@ pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopt
         bypass: bypass_variables(directive),
         has_chosen_scripts: false,
         effects: Vec::new(),
+        limits: Vec::new(),
         early: Vec::new(),
         actions: Vec::new(),
     };
@@ -130,6 +137,33 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// The directives of these names that count for a location, or for the server: those of the innermost level that has any.
+    pub fn effective(&self, names: &[&str], location: Option<&Location<'_>>) -> Vec<Directive> {
+        let own = location.map(|location| named(location.directive.inner(), names)).unwrap_or_default();
+        if own.is_empty() { self.inherited(names, location) } else { own }
+    }
+
+    /// As [`Server::effective`], without the location's own.
+    pub fn inherited(&self, names: &[&str], location: Option<&Location<'_>>) -> Vec<Directive> {
+        let outer = location.into_iter().flat_map(|location| &location.outer);
+        let own = self.own.iter().filter(|own| names.contains(&own.name.as_str()));
+        outer
+            .map(|outer| named(outer.inner(), names))
+            .find(|found| !found.is_empty())
+            .unwrap_or_else(|| own.map(|own| (*own).clone()).collect())
+    }
+
+    /// All directives of the server, also those of its locations.
+    pub fn everywhere(&self) -> Vec<&'a Directive> {
+        fn add<'a>(directive: &'a Directive, all: &mut Vec<&'a Directive>) {
+            all.push(directive);
+            directive.inner().iter().for_each(|inner| add(inner, all));
+        }
+        let mut all = Vec::new();
+        self.own.iter().for_each(|own| add(own, &mut all));
+        all
+    }
+
     /// Replaces constant variables.
     pub fn expand(&self, text: &str) -> String {
         self.variables.iter().fold(text.to_owned(), |text, (name, value)| {
@@ -142,6 +176,9 @@ impl<'a> Server<'a> {
     fn server_scope(&mut self, adopted: &mut Adopted) {
         let mut scope = Scope::default();
         let none = When::new();
+        let limits = self.effective(&["limit_req"], None);
+        let limits = limit::rules(self, &limits, None);
+        self.limits.extend(limits.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
         for directive in self.own.clone() {
             if scope.take(directive, self) {
                 continue;
@@ -153,13 +190,14 @@ impl<'a> Server<'a> {
             }
         }
         self.effects.extend(scope.effects(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
-        self.actions.extend(scope.access(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        let access = scope.access(self, None, &none);
+        self.actions.extend(access.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
     }
 
     fn of_server(&mut self, directive: &Directive, adopted: &mut Adopted) {
         let source = &directive.source;
         match directive.name.as_str() {
-            "location" | "server_name" | "ssl_certificate_key" => {}
+            "location" | "server_name" | "ssl_certificate_key" | "limit_req" => {}
             "listen" => self.listen(directive, adopted),
             "ssl_certificate" => self.certificate(directive, adopted),
             "ssl_client_certificate" => {
@@ -193,6 +231,9 @@ impl<'a> Server<'a> {
         let source = &directive.source;
         match directive.name.as_str() {
             "index" => self.index(directive),
+            "limit_req_status" | "limit_req_dry_run" => self.site.notes.carried(source),
+            "auth_request_set" if auth::is_used(self) => {}
+            "auth_request_set" => self.site.notes.needless(source, "no `auth_request` is there"),
             "client_max_body_size" => self.body_size(directive),
             name if name.starts_with("fastcgi_") => php::take(self, directive),
             name if name.starts_with("proxy_") => proxy::take(self, directive),
@@ -352,10 +393,42 @@ impl<'a> Server<'a> {
         }
         let effects = scope.effects(&when);
         self.effects.extend(effects.into_iter().map(|block| (rank, block)));
-        rules.extend(scope.access(&when));
+        let limits = named(directive.inner(), &["limit_req"]);
+        let limits = limit::rules(self, &limits, Some(location));
+        self.limits.extend(limits.into_iter().map(|block| (rank, block)));
+        rules.extend(self.access(&mut scope, location));
+        rules.extend(self.internal(location));
         rules.extend(folders);
         self.spare(location, &mut rules);
         self.actions.extend(rules.into_iter().map(|block| (rank, block)));
+    }
+
+    /// The rules about who may see what the location has.
+    fn access(&mut self, scope: &mut Scope, location: &Location<'a>) -> Vec<Block> {
+        let Some(front) = limit::front_controller_of(self, Some(location)) else {
+            return scope.access(self, Some(location), &location.guarded());
+        };
+        // In nginx URLs without a file come to the location for scripts, and are refused there.
+        let mut blocks = scope.access(self, Some(location), &When::new());
+        let caveat = format!(
+            "for all paths, because in nginx URLs that {front} answers come here, too; except files with `unless_path`"
+        );
+        blocks.iter_mut().for_each(|block| block.caveat = Some(caveat.clone()));
+        blocks
+    }
+
+    /// What only nginx itself requests is 404 for clients, if they could reach it by this path.
+    fn internal(&self, location: &Location<'_>) -> Option<Block> {
+        let source = directive_of(location, "internal")?.source.clone();
+        let is_reached = directive_of(location, "proxy_pass").is_some()
+            || directive_of(location, "fastcgi_pass").is_some()
+                && location.prefix().is_some_and(|path| path.ends_with(".php"));
+        let when = location.guarded();
+        (is_reached && !when.is_empty()).then(|| Block {
+            source,
+            keys: when.into_iter().chain([("return", Toml::Number(404))]).collect(),
+            caveat: None,
+        })
     }
 
     /// Keeps rules of expressions from requests that another location has before: `= /index.php` before `~ \.php$`.
@@ -375,7 +448,13 @@ impl<'a> Server<'a> {
                 if self.has_chosen_scripts {
                     rules.iter_mut().for_each(refuse_instead);
                 }
-                if runs_php && !php::is_general(regex) && rules.is_empty() && self.refuses_scripts() {
+                let is_closed = !self.inherited(REFUSING, Some(location)).is_empty();
+                if runs_php
+                    && !php::is_general(regex)
+                    && rules.is_empty()
+                    && self.refuses_scripts()
+                    && !is_closed
+                {
                     self.has_chosen_scripts = true;
                     rules.push(Block {
                         source: location.directive.source.clone(),
@@ -387,8 +466,11 @@ impl<'a> Server<'a> {
             // A location with an expression for scripts comes before one with a plain prefix.
             Kind::Prefix(_) if self.runs_scripts_by_regex() => {
                 let scripts = ["*.php".to_owned(), "*.php/*".to_owned()];
+                // What the server refuses holds for scripts, although the location has it open.
+                let is_closed = self.own.iter().any(|own| REFUSING.contains(&own.name.as_str()));
                 let leads_away = |rule: &&mut Block| {
                     ["redirect", "return", "rewrite"].iter().any(|key| rule.get(key).is_some())
+                        || is_closed && rule.get("allow").is_some()
                 };
                 for rule in rules.iter_mut().filter(leads_away).filter(|rule| rule.get("path").is_some()) {
                     except(rule, &scripts);
@@ -407,11 +489,9 @@ impl<'a> Server<'a> {
 
     /// Whether a location that refuses nothing has requests that a less specific one refuses: in nginx only one counts.
     fn is_spared(&self, location: &Location<'a>) -> bool {
-        let refuses = |inner: &&Directive| {
-            matches!(inner.name.as_str(), "allow" | "deny" | "auth_basic" | "auth_request")
-        };
-        // What the server refuses holds for its locations, too.
-        if self.own.iter().copied().any(|own| refuses(&own)) {
+        let refuses = |inner: &&Directive| REFUSING.contains(&inner.name.as_str());
+        // What the server refuses holds for its locations, too, and what a location refuses for those in it.
+        if !self.inherited(REFUSING, Some(location)).is_empty() {
             return false;
         }
         let before_regex = matches!(location.kind, Kind::Exact(_) | Kind::First(_));
@@ -424,6 +504,7 @@ impl<'a> Server<'a> {
                         || pattern::compile(regex).is_some_and(|regex| regex.is_match(path.as_bytes()));
                     before_regex && (!is_exact || fits())
                 }
+                Kind::Whole => true,
                 Kind::First(prefix) | Kind::Prefix(prefix) => {
                     prefix.len() < path.len() && path.starts_with(prefix)
                 }
@@ -452,6 +533,7 @@ impl<'a> Server<'a> {
     fn of_location(&mut self, directive: &'a Directive, location: &Location<'a>) {
         let source = &directive.source;
         match directive.name.as_str() {
+            "limit_req" => {}
             "root" if location.kind == Kind::Whole => self.root(directive),
             "root" => {
                 let root = self.expand(directive.arg(0));
@@ -470,6 +552,10 @@ impl<'a> Server<'a> {
                 let why = "`internal` of the site has folders that only X-Accel-Redirect reaches";
                 match directive_of(location, "alias") {
                     Some(_) => self.site.notes.carried(source),
+                    None if self.internal(location).is_some() => self.site.notes.carried(source),
+                    None if location.prefix().is_some_and(|path| auth::is_asked(self, path)) => {
+                        self.site.notes.needless(source, "no URL leads to the script by this path");
+                    }
                     None if matches!(location.kind, Kind::Exact(_)) => {
                         self.site
                             .notes
@@ -507,7 +593,7 @@ impl<'a> Server<'a> {
     }
 
     /// The server's own root, which may stand below its locations.
-    fn own_root(&self) -> Option<String> {
+    pub fn own_root(&self) -> Option<String> {
         self.own.iter().find(|own| own.name == "root").map(|own| self.expand(own.arg(0)))
     }
 
@@ -584,9 +670,11 @@ impl<'a> Server<'a> {
         // Later effects replace earlier ones: the most specific location last.
         self.effects.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         self.actions.sort_by_key(|(rank, _)| *rank);
+        self.limits.sort_by_key(|(rank, _)| *rank);
         let effects = self.effects.into_iter().map(|(_, block)| block);
+        let limits = self.limits.into_iter().map(|(_, block)| block);
         let actions = self.actions.into_iter().map(|(_, block)| block);
-        self.site.rules = effects.chain(self.early).chain(actions).collect();
+        self.site.rules = effects.chain(self.early).chain(limits).chain(actions).collect();
         if self.site.php == Php::Off
             && let Some(at) = self.site.settings.0.iter().position(|(key, _)| key == "front_controller")
         {
@@ -596,6 +684,11 @@ impl<'a> Server<'a> {
         }
         self.site
     }
+}
+
+/// The directives of these names.
+fn named(directives: &[Directive], names: &[&str]) -> Vec<Directive> {
+    directives.iter().filter(|inner| names.contains(&inner.name.as_str())).cloned().collect()
 }
 
 fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive> {

@@ -61,6 +61,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("log_not_found", "a missing file is no error in the log"),
     ("log_format", "`log.access_format` is combined or json"),
     ("open_log_file_cache", "log files stay open"),
+    ("limit_req_log_level", "refused requests are in the access log"),
     ("log_subrequest", "there are no subrequests"),
     ("rewrite_log", "no such log"),
     ("uninitialized_variable_warn", "no variables"),
@@ -134,14 +135,9 @@ pub const NEEDLESS: &[(&str, &str)] = &[
 
 /// As [`NEEDLESS`]; why the result lacks it, and what to do instead.
 pub const LOST: &[(&str, &str)] = &[
-    (
-        "limit_req*",
-        "a rule with `limit` and `burst`: docs/rules.md; requests beyond it are refused, not delayed",
-    ),
     ("limit_conn*", "`server.connections_per_address` limits the connections of an address"),
     ("limit_rate*", "responses are not slowed down"),
     ("autoindex*", "Millrace lists no folders: add an index.html"),
-    ("auth_request_set", "there are no variables"),
     ("limit_except", "a rule with `method` and `deny`: docs/rules.md"),
     ("auth_delay", "wrong passwords are not delayed"),
     ("sub_filter*", "responses are not changed: change them where they are made"),
