@@ -231,27 +231,25 @@ def fpm_queue(folder):
 def nginx_connections(folder):
     """More visitors than nginx may have connections."""
     found = first("nginx-connections", "worker_connections 64; (now 32)", f"{folder}/nginx.conf, line 9", "millrace tune --server nginx")
-    with Site(folder, connections=32) as site:
-        with site.visitors(SLOW_VISITORS, 40):
-            why = site.examine(both(found, named("nginx-log-limit")))
-        if why:
-            return why
-        site.reload(connections=256)
-        with site.visitors(SLOW_VISITORS, 40):
-            return site.examine(gone("nginx-connections", "nginx-log-limit"))
+    return beyond(folder, 40, found, "nginx-connections", {"connections": 32}, {"connections": 256})
 
 
 def nginx_descriptors(folder):
     """More visitors than nginx may have descriptors."""
     found = first("nginx-descriptors", "worker_rlimit_nofile 80; (now 40)")
-    with Site(folder, descriptors=40) as site:
-        with site.visitors(SLOW_VISITORS, 50):
+    return beyond(folder, 50, found, "nginx-descriptors", {"descriptors": 40}, {"descriptors": 1024})
+
+
+def beyond(folder, visitors, found, name, limit, cure):
+    """More slow visitors than a limit of nginx, and the same with the cure."""
+    with Site(folder, **limit) as site:
+        with site.visitors(SLOW_VISITORS, visitors):
             why = site.examine(both(found, named("nginx-log-limit")))
         if why:
             return why
-        site.reload(descriptors=1024)
-        with site.visitors(SLOW_VISITORS, 50):
-            return site.examine(gone("nginx-descriptors", "nginx-log-limit"))
+        site.reload(**cure)
+        with site.visitors(SLOW_VISITORS, visitors):
+            return site.examine(gone(name, "nginx-log-limit"))
 
 
 def web_healthy(folder):

@@ -20,7 +20,7 @@ pub struct Scope {
     realm: Option<String>,
     /// `auth_basic off`.
     is_open: bool,
-    /// It says by itself who may see it: by address, by password, by a script.
+    /// It has a check of its own: addresses, a password, a script.
     own_access: bool,
     own_password: bool,
     own_request: bool,

@@ -22,14 +22,14 @@ pub struct Server<'a> {
     /// Whether an earlier location runs some of the scripts that a later one refuses.
     pub has_chosen_scripts: bool,
     effects: Vec<(Precedence, Block)>,
-    /// Before what lets requests pass: nginx counts a request before it asks who may see the page.
+    /// Before what lets requests pass: nginx counts a request before it checks access.
     limits: Vec<(Precedence, Block)>,
     /// Before locations are looked for: redirects and rewrites of the server.
     pub early: Vec<Block>,
     actions: Vec<(Precedence, Block)>,
 }
 
-/// Directives about who may see what.
+/// Directives that control access.
 const REFUSING: &[&str] =
     &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
 
@@ -403,7 +403,7 @@ impl<'a> Server<'a> {
         self.actions.extend(rules.into_iter().map(|block| (rank, block)));
     }
 
-    /// The rules about who may see what the location has.
+    /// The rules that control access to the location.
     fn access(&mut self, scope: &mut Scope, location: &Location<'a>) -> Vec<Block> {
         let Some(front) = limit::front_controller_of(self, Some(location)) else {
             return scope.access(self, Some(location), &location.guarded());

@@ -3,23 +3,8 @@
 use super::{Certainty, Check, Measured, Rank, Scope, both, double, error, measure, one, tuned, warning};
 use crate::facts::{Blind, Span, percent};
 
-macro_rules! row {
-    ($id:literal, $title:literal, $signal:literal, $at:expr, $source:literal, $cure:literal, $cost:literal, $certainty:ident, $rank:ident, $measure:ident) => {
-        Check {
-            id: $id,
-            title: $title,
-            signal: $signal,
-            at: $at,
-            source: $source,
-            cure: $cure,
-            cost: $cost,
-            certainty: Certainty::$certainty,
-            rank: Rank::$rank,
-            scope: Scope::Site,
-            measure: $measure,
-        }
-    };
-}
+/// What the rows are about.
+const SCOPE: Scope = Scope::Site;
 
 /// Rows that statements read one after the other for each join without an index, at least: fewer are tables so small that an index is of no use.
 const ROWS_OF_A_JOIN: f64 = 1_000.0;

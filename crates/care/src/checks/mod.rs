@@ -4,6 +4,25 @@
 //! not. Whether a measure is a finding, and of which severity, is decided here by the row's thresholds, so that the
 //! reference page and the program cannot differ.
 
+/// A check of a file whose checks all have the same `SCOPE`.
+macro_rules! row {
+    ($id:literal, $title:literal, $signal:literal, $at:expr, $source:literal, $cure:literal, $cost:literal, $certainty:ident, $rank:ident, $measure:ident) => {
+        Check {
+            id: $id,
+            title: $title,
+            signal: $signal,
+            at: $at,
+            source: $source,
+            cure: $cure,
+            cost: $cost,
+            certainty: Certainty::$certainty,
+            rank: Rank::$rank,
+            scope: SCOPE,
+            measure: $measure,
+        }
+    };
+}
+
 mod database;
 mod disks;
 mod kernel_log;

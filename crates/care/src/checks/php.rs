@@ -3,23 +3,8 @@
 use super::{Certainty, Check, Measure, Measured, Rank, Scope, both, bytes, measure, note, warning};
 use crate::facts::{Blind, Facts, Span, percent};
 
-macro_rules! row {
-    ($id:literal, $title:literal, $signal:literal, $at:expr, $source:literal, $cure:literal, $cost:literal, $certainty:ident, $rank:ident, $measure:ident) => {
-        Check {
-            id: $id,
-            title: $title,
-            signal: $signal,
-            at: $at,
-            source: $source,
-            cure: $cure,
-            cost: $cost,
-            certainty: Certainty::$certainty,
-            rank: Rank::$rank,
-            scope: Scope::Machine,
-            measure: $measure,
-        }
-    };
-}
+/// What the rows are about.
+const SCOPE: Scope = Scope::Machine;
 
 pub(super) const CHECKS: &[Check] = &[
     row!(

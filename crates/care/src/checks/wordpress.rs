@@ -3,23 +3,8 @@
 use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, note, one, warning};
 use crate::facts::Span;
 
-macro_rules! row {
-    ($id:literal, $title:literal, $signal:literal, $at:expr, $source:literal, $cure:literal, $cost:literal, $certainty:ident, $rank:ident, $measure:ident) => {
-        Check {
-            id: $id,
-            title: $title,
-            signal: $signal,
-            at: $at,
-            source: $source,
-            cure: $cure,
-            cost: $cost,
-            certainty: Certainty::$certainty,
-            rank: Rank::$rank,
-            scope: Scope::Site,
-            measure: $measure,
-        }
-    };
-}
+/// What the rows are about.
+const SCOPE: Scope = Scope::Site;
 
 pub(super) const CHECKS: &[Check] = &[
     row!(
