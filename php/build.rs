@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 39] = [
+const SOURCES: [&str; 40] = [
     "main.c",
     "host.c",
     "check.c",
@@ -28,6 +28,7 @@ const SOURCES: [&str; 39] = [
     "notes.c",
     "origin.c",
     "visitor.c",
+    "noticed.c",
     "early.c",
     "status.c",
     "watch.c",

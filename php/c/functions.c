@@ -137,6 +137,12 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_visitor, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, details, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_notice_reads, 0, 3, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, object, IS_OBJECT, 0)
+	ZEND_ARG_TYPE_INFO(0, properties, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO(0, reads, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -161,6 +167,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_purge, arginfo_purge)
 	ZEND_FE(millrace_early_hints, arginfo_early_hints)
 	ZEND_FE(millrace_visitor, arginfo_visitor)
+	ZEND_FE(millrace_notice_reads, arginfo_notice_reads)
 	ZEND_FE_END
 };
 
@@ -215,6 +222,7 @@ static PHP_RSHUTDOWN_FUNCTION(millrace)
 {
 	(void)type, (void)module_number;
 	visitor_look();
+	noticed_end();
 	return SUCCESS;
 }
 

@@ -257,6 +257,10 @@ PHP_FUNCTION(millrace_cache_control);
 PHP_FUNCTION(millrace_tag);
 PHP_FUNCTION(millrace_purge);
 
+/* noticed.c: which code reads an object */
+PHP_FUNCTION(millrace_notice_reads);
+void noticed_end(void);
+
 /* visitor.c: what a script finds out about its visitor */
 PHP_FUNCTION(millrace_visitor);
 void visitor_startup(void);

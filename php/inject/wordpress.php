@@ -11,7 +11,8 @@
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
  * - Page: may this page be kept, and for how long; Rest: the same for answers of the REST API;
  * - Shown: what it shows, as tags; Tags: how tags are called;
- * - Cart: which pages visitors with a cart may have from the cache;
+ * - Kind: what a page is composed of; Cart: which pages visitors with a cart may have from the cache; Member: which ones members with the
+ *   same rights may share;
  * - Location: pages that differ by the visitor's address;
  * - Posts, People, Site, Options, Shop, Network: what changes, as purges; Changes: how they are said;
  * - Written: what PHP has written; Sql: what has changed without that;
@@ -38,12 +39,17 @@ require __DIR__ . '/wordpress/options.php';
 require __DIR__ . '/wordpress/shop.php';
 require __DIR__ . '/wordpress/written.php';
 require __DIR__ . '/wordpress/sql.php';
+require __DIR__ . '/wordpress/kind.php';
 require __DIR__ . '/wordpress/cart.php';
 require __DIR__ . '/wordpress/location.php';
 require __DIR__ . '/wordpress/network.php';
 require __DIR__ . '/wordpress/bar.php';
 require __DIR__ . '/wordpress/others.php';
 require __DIR__ . '/wordpress/visitor.php';
+if (isset($_SERVER['MILLRACE_MEMBERS'])) {
+    unset($_SERVER['MILLRACE_MEMBERS']);
+    require __DIR__ . '/wordpress/member.php';
+}
 if (Sql::begin()) {
     // The server's own request: nothing of it is a page.
     return;

@@ -23,7 +23,7 @@ use crate::key::LONGEST_KEY;
 use crate::own_script;
 use crate::place::Place;
 use crate::rules::{Mode, Patterns, Rules};
-use crate::visitors::CartHold;
+use crate::visitors::{CartHold, MemberHold};
 
 /// The parts of a request that concern the cache.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,8 @@ pub enum Bypass<'a> {
     },
     /// The visitor has a proven cart, and must get this page from PHP.
     Cart(CartHold),
+    /// The visitor is logged in, and must get this page from PHP.
+    Member(MemberHold),
     /// The page differs by country, and that of the client is unknown.
     Country,
     /// A field outside of the key could change the page; its name in lower case.
@@ -117,7 +119,7 @@ pub enum Bypass<'a> {
 
 impl Bypass<'_> {
     /// All words that [`Bypass::word`] returns.
-    pub const WORDS: [&'static str; 12] = [
+    pub const WORDS: [&'static str; 13] = [
         "off",
         "method",
         "content",
@@ -130,6 +132,7 @@ impl Bypass<'_> {
         "key-too-long",
         "cart",
         "country",
+        "member",
     ];
 
     /// A word for `Cache-Status` and counters. Stable.
@@ -147,6 +150,7 @@ impl Bypass<'_> {
             Bypass::KeyTooLong => 9,
             Bypass::Cart(_) => 10,
             Bypass::Country => 11,
+            Bypass::Member(_) => 12,
         };
         Self::WORDS[at]
     }
@@ -157,14 +161,16 @@ impl Bypass<'_> {
             Bypass::Path(what) | Bypass::Argument(what) | Bypass::Field(what) => Some(what),
             Bypass::Cookie { name, .. } => std::str::from_utf8(name).ok(),
             Bypass::Cart(why) => Some(why.word()),
+            Bypass::Member(why) => Some(why.word()),
             _ => None,
         }
     }
 
-    /// A word for `Cache-Status`: as [`Bypass::word`], and for a cart the exact reason. Stable.
+    /// A word for `Cache-Status`: as [`Bypass::word`], and for a cart or a member the exact reason. Stable.
     pub fn detail(&self) -> &'static str {
         match self {
             Bypass::Cart(why) => why.word(),
+            Bypass::Member(why) => why.word(),
             other => other.word(),
         }
     }
@@ -230,6 +236,11 @@ fn write_place<I>(rules: &Rules, asked: &Asked<'_, I>, key: &mut Vec<u8>) -> boo
         item(key, b'r', asked.rules);
     }
     reduced
+}
+
+/// Appends to the key of a public page what makes it that of the page for members with these rights.
+pub fn write_role(key: &mut Vec<u8>, role: &[u8]) {
+    item(key, b'm', role);
 }
 
 /// Appends an item to the extra part of a key.

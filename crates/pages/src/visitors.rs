@@ -22,24 +22,30 @@
 //! - *Serving a cached page to a visitor who has just put something into the cart*: a run's `Anonymous` counts only
 //!   if no run that changes something ([`Visitors::begin`]) had the same cookie at the same time, and no other run
 //!   found something meanwhile; and it is suspended while a run that changes something is in progress.
+//! - *Getting a page of other rights*: a member's pass holds for the one cookie that PHP has verified, and ends with the
+//!   beginning of whatever may change the user ([`member`]).
 //! - *Priority by an expired cookie*: [`ReportNote::Forget`] removes all that is proven for a user, including what
 //!   runs that have already begun will still report. Other keys of the site (salts in wp-config.php) clear the table.
 //! - *Learning something*: the table contains only keyed hashes; the key is random in each process.
 
 mod cookies;
+pub mod member;
 pub mod pass;
 mod report;
 mod shelf;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use cookies::{ConcernedCookies, Cookie, Cookies, Print, PrintKey};
-pub use pass::{CartHold, CartPage, CartState, Pass};
+pub use member::{MemberHold, MemberPage, MemberPass, MemberState, SharedPage};
+pub use pass::{CartHold, CartPage, CartState, Pass, PassState};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};
+use times::UserTimes;
 
 use crate::Millis;
 
@@ -94,6 +100,8 @@ pub struct Limits {
     pub anonymous: Millis,
     /// How long a visitor with a cart gets public pages until PHP looks at the cart again; 0: never.
     pub cart: Millis,
+    /// How long a member gets pages that were made for others until PHP looks at the user again; 0: never.
+    pub member: Millis,
 }
 
 /// Figures of a table.
@@ -143,10 +151,10 @@ pub struct Visitors {
     running: HashMap<Print, Running>,
     /// Numbers runs and changes.
     sequence: u64,
-    /// Users whose logins were lately forgotten, with the time.
-    forgotten: Vec<(u64, u64)>,
-    /// Login proofs of runs that began before this are ignored, for all users.
-    floor: u64,
+    /// When the logins of users were forgotten: login proofs of runs that began before are ignored.
+    forgotten: UserTimes,
+    /// When the rows of users were written: runs that began before give no pass.
+    voided: UserTimes,
     /// When products last changed: runs that began before give no pass.
     changed: u64,
     /// Installations of the application that have reported.
@@ -157,10 +165,6 @@ pub struct Visitors {
 
 /// Maximum number of installations of an application in a site.
 const MOST_INSTALLS: usize = 16;
-
-/// Maximum number of users whose forgotten logins are remembered. This many others must log in or out during a run
-/// before its proof is lost.
-const MOST_FORGOTTEN: usize = 256;
 
 impl Visitors {
     /// An empty table.
@@ -173,8 +177,8 @@ impl Visitors {
             others: shelf(),
             running: HashMap::new(),
             sequence: 0,
-            forgotten: Vec::new(),
-            floor: 0,
+            forgotten: UserTimes::default(),
+            voided: UserTimes::default(),
             changed: 0,
             installs: Vec::new(),
             elsewhere: false,
@@ -186,6 +190,10 @@ impl Visitors {
         if limits.most != self.limits.most {
             self.clear();
             self.shelves().into_iter().for_each(|shelf| *shelf = Shelf::new(limits.most));
+        }
+        if limits.member == 0 || self.limits.member == 0 {
+            // While there are no passes, nothing is heard of what would end them.
+            self.void(0);
         }
         self.limits = limits;
     }
@@ -282,6 +290,7 @@ impl Visitors {
                 running.touched = number;
                 running.written = number;
                 self.carts.set_cart(cookie.print, CartState::Held(CartHold::Changing));
+                self.logins.set_member(cookie.print, MemberState::Held(MemberHold::Changing));
             }
         }
         Run { number, sworn: number, is_write, begun: now }
@@ -292,16 +301,11 @@ impl Visitors {
     pub fn forget(&mut self, user: u64, run: &mut Run) {
         self.sequence += 1;
         run.sworn = self.sequence;
-        if user == 0 {
-            self.floor = self.sequence;
-            return self.logins.clear();
+        self.forgotten.set(user, self.sequence);
+        match user {
+            0 => self.logins.clear(),
+            _ => self.logins.remove_tagged(user),
         }
-        self.logins.remove_tagged(user);
-        self.forgotten.retain(|(known, _)| *known != user);
-        if self.forgotten.len() == MOST_FORGOTTEN {
-            self.floor = self.forgotten.remove(0).1;
-        }
-        self.forgotten.push((user, self.sequence));
     }
 
     /// These products have changed, or all (`*`): visitors with one of them in the cart have no pass until PHP has
@@ -317,14 +321,23 @@ impl Visitors {
         });
     }
 
-    /// A run is over, and has reported this; `None` if it died.
-    pub fn end(&mut self, cookies: &Cookies, run: &Run, report: Option<&Report>, key: &PrintKey) {
+    /// A run is over, and has reported this; `None` if it died. Returns what it has reported about a member.
+    pub fn end(
+        &mut self,
+        cookies: &Cookies,
+        run: &Run,
+        report: Option<&Report>,
+        key: &PrintKey,
+    ) -> Option<MemberState> {
         if let Some(report) = report {
             self.learn(report);
         }
         let cart = report.map_or(CartState::Held(CartHold::Unknown), |report| {
             report.cart(key, run.begun, self.limits.cart)
         });
+        let member = report.and_then(|report| report.member(key, run.begun, self.limits.member));
+        let user = report.map_or(0, |report| report.user(key));
+        let mut granted = None;
         for cookie in cookies.iter() {
             let found = match report {
                 // If there are several cookies with one name, PHP has seen only one of them.
@@ -338,8 +351,14 @@ impl Visitors {
             } else {
                 CartState::Held(CartHold::Unknown)
             };
-            self.settle(cookie.print, run, found, confirmed, report.map_or(0, |report| report.user(key)));
+            self.settle(cookie.print, run, found, confirmed, user);
             self.carts.set_cart(cookie.print, cart);
+            let is_login = found == Some(CookieState::Proven(Proof::LoggedIn));
+            if let Some(member) = member.as_ref().filter(|_| is_login) {
+                let member = self.granted_member(cookie.print, run, member, user);
+                self.logins.set_member(cookie.print, member.clone());
+                granted = Some(member);
+            }
             self.leave(cookie.print, run);
         }
         if let Some((report, (print, proof))) = report.and_then(|report| Some((report, report.issued(key)?)))
@@ -350,6 +369,7 @@ impl Visitors {
                 self.carts.set_cart(print, cart);
             }
         }
+        granted
     }
 
     /// What a run that is over may say about its visitor's cart: only if it is certain that it has seen the latest.
@@ -461,16 +481,19 @@ impl Visitors {
 
     fn put(&mut self, print: Print, run: &Run, state: CookieState, user: u64) {
         let is_login = state == CookieState::Proven(Proof::LoggedIn);
-        if is_login && run.sworn < self.forgotten_at(user) {
+        if is_login && run.sworn < self.forgotten.of(user) {
             return;
         }
         let time =
             if matches!(state, CookieState::Proven(_)) { self.limits.proven } else { self.limits.anonymous };
+        // A run that says nothing about the member changes nothing of what is known.
+        let known = self.logins.peek(print).filter(|known| is_login && known.tag == user);
         let entry = CookieEntry {
             state,
             until: run.begun.saturating_add(time),
             tag: if is_login { user } else { 0 },
             cart: CartState::Held(CartHold::Unknown),
+            member: known.map_or(MemberState::Held(MemberHold::Unknown), |known| known.member.clone()),
         };
         self.remove(print);
         match state {
@@ -480,16 +503,10 @@ impl Visitors {
         }
     }
 
-    /// When the logins of a user were last forgotten.
-    fn forgotten_at(&self, user: u64) -> u64 {
-        let own = self.forgotten.iter().find(|(known, _)| *known == user).map_or(0, |(_, when)| *when);
-        own.max(self.floor)
-    }
-
     /// Forgets all results, including those of current runs.
     fn clear(&mut self) {
         self.sequence += 1;
-        self.floor = self.sequence;
+        self.forgotten.set(0, self.sequence);
         self.shelves().into_iter().for_each(Shelf::clear);
         self.installs.clear();
         self.running.values_mut().for_each(|running| running.touched = self.sequence);

@@ -535,6 +535,10 @@ pub struct SiteCache {
     pub anonymous_time: Duration,
     /// How long a visitor with a cart gets public pages until PHP looks at the cart again; zero: never.
     pub cart_time: Duration,
+    /// Which pages members - logged-in visitors - may get from the page cache.
+    pub members: Members,
+    /// How long a member gets pages from the page cache until PHP looks at the user again.
+    pub member_time: Duration,
     /// How often to look for changes by plain SQL; zero: never.
     pub sql_interval: Duration,
 }
@@ -548,6 +552,15 @@ pub enum CacheMode {
     Standard,
     /// Nothing is cached.
     Off,
+}
+
+/// Which pages logged-in visitors may get from the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// None.
+    Off,
+    /// Those that PHP has made for others with the same rights.
+    Roles,
 }
 
 /// Lifetimes by kind of response, if it sets none; zero: not cached.

@@ -13,7 +13,7 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, Http, Https, Level, Log, Multisite, Network, NetworkSet, OpenBasedir, Php, PhpPool, Plan,
+    Files, Folder, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet, OpenBasedir, Php, PhpPool, Plan,
     Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule,
     Symlinks, Ttl, Variables, WorkerScript, Www,
 };
@@ -205,6 +205,11 @@ fn site_cache(view: &View<'_>) -> SiteCache {
         visitor_time: view.duration("cache.visitor_time"),
         anonymous_time: view.duration("cache.anonymous_time"),
         cart_time: view.duration("cache.cart_time"),
+        members: match view.choice("cache.members") {
+            "roles" => Members::Roles,
+            _ => Members::Off,
+        },
+        member_time: view.duration("cache.member_time"),
         sql_interval: view.duration("cache.sql_interval"),
     }
 }

@@ -19,10 +19,6 @@ final class Cart
 {
     public const HOOKS = [
         'template_redirect' => ['begin', 0, \PHP_INT_MIN + 2],
-        'template_include' => ['template', 1, \PHP_INT_MAX],
-        'pre_do_shortcode_tag' => ['shortcode', 2, \PHP_INT_MAX],
-        'pre_render_block' => ['block', 2, \PHP_INT_MAX],
-        'dynamic_sidebar' => ['widget', 1, \PHP_INT_MAX],
         'woocommerce_add_success' => ['notice', 1, \PHP_INT_MAX],
         'woocommerce_add_error' => ['notice', 1, \PHP_INT_MAX],
         'woocommerce_add_notice' => ['notice', 1, \PHP_INT_MAX],
@@ -37,9 +33,8 @@ final class Cart
     private const INNER = '/^(chosen_shipping_methods|chosen_payment_method|order_awaiting_payment|store_api_draft_order|wc_notices)$/';
     private const MOST_ITEMS = 100;
 
-    /** What the page is composed of, as keys; null: it is none that is watched. */
-    private static ?array $parts = null;
-    private static bool $templated = false;
+    /** The page is watched. */
+    private static bool $watched = false;
     /** Something on the page is for this visitor alone: a notice, a nonce that belongs to his session. */
     private static bool $own = false;
     private static ?string $kind = null;
@@ -51,37 +46,10 @@ final class Cart
         if (!function_exists('WC') || !Page::$watched) {
             return;
         }
-        self::$parts = [];
+        self::$watched = true;
+        Kind::begin();
         $session = WC()->session ?? null;
         self::$own = is_object($session) && is_callable([$session, 'get']) && (bool) $session->get('wc_notices');
-    }
-
-    public static function template($template)
-    {
-        self::$templated = true;
-        self::part('template', is_string($template) ? $template : '');
-        return $template;
-    }
-
-    public static function shortcode($output, $tag = '')
-    {
-        self::part('shortcode', (string) $tag);
-        return $output;
-    }
-
-    /** Blocks of plugins; WordPress's own know no cart. */
-    public static function block($output, $block = [])
-    {
-        $name = is_array($block) ? (string) ($block['blockName'] ?? '') : '';
-        if ($name !== '' && strncmp($name, 'core/', 5) !== 0) {
-            self::part('block', $name);
-        }
-        return $output;
-    }
-
-    public static function widget($widget): void
-    {
-        self::part('widget', preg_replace('/-\d+$/D', '', is_array($widget) ? (string) ($widget['id'] ?? '') : ''));
     }
 
     public static function notice($text)
@@ -96,14 +64,14 @@ final class Cart
      */
     public static function nonce($user, $action = '')
     {
-        self::$own = self::$own || ($user && self::$parts !== null && self::$templated);
+        self::$own = self::$own || ($user && self::$watched && Kind::is_templated());
         return $user;
     }
 
     /** Related products, in an order that is the same for a day. */
     public static function related($ids, $product = 0)
     {
-        if (!is_array($ids) || self::$parts === null) {
+        if (!is_array($ids) || !self::$watched) {
             return $ids;
         }
         $rank = static fn ($id) => hash_hmac('sha256', "$id $product " . gmdate('Y-m-d'), wp_salt('nonce'));
@@ -113,12 +81,12 @@ final class Cart
 
     public static function shuffle($random)
     {
-        return self::$parts === null ? $random : false;
+        return !self::$watched ? $random : false;
     }
 
     public static function sorted($arguments)
     {
-        if (self::$parts !== null && is_array($arguments) && ($arguments['orderby'] ?? 'rand') === 'rand') {
+        if (self::$watched && is_array($arguments) && ($arguments['orderby'] ?? 'rand') === 'rand') {
             $arguments['orderby'] = 'id';
         }
         return $arguments;
@@ -126,7 +94,7 @@ final class Cart
 
     public static function upsells($order)
     {
-        return self::$parts !== null && $order === 'rand' ? 'id' : $order;
+        return self::$watched && $order === 'rand' ? 'id' : $order;
     }
 
     /** The kind of the public page, as a tag; none if it is no page of a shop. */
@@ -162,7 +130,7 @@ final class Cart
         }
         $kind = self::$own ? null : self::kind();
         // With another kind than the public page's, or none, the pages differ.
-        if ($kind === null && (self::$own || self::$parts === null)) {
+        if ($kind === null && (self::$own || !self::$watched)) {
             return $said;
         }
         return [...$said, 'kind=' . ($kind ?? 'none'), ...(self::$blanks ? ['blank=' . implode(',', array_map('rawurlencode', self::$blanks))] : [])];
@@ -227,28 +195,15 @@ final class Cart
         return count($tags) > self::MOST_ITEMS ? [] : Tags::names(array_keys($tags));
     }
 
-    private static function part(string $kind, string $name): void
-    {
-        if (self::$parts !== null) {
-            self::$parts["$kind $name"] = true;
-        }
-    }
-
     /** The kind of this page, when it is complete; null: it is none that WordPress's templates have made. */
     private static function kind(): ?string
     {
-        if (self::$kind === null && self::$parts !== null && self::$templated) {
+        if (self::$kind === null && self::$watched && Kind::is_templated()) {
             self::$blanks = self::fragments();
             $post = is_singular() ? (int) get_queried_object_id() : 0;
             $is_product = $post && get_post_type($post) === 'product' && class_exists('WC_Product_Factory');
-            $parts = array_keys(self::$parts);
-            sort($parts);
-            $all = [
-                $parts, self::$blanks, get_stylesheet(), get_template(), wp_get_theme()->get('Version'), get_option('active_plugins'),
-                get_bloginfo('version'), WC()->version ?? '', get_locale(), $GLOBALS['_wp_current_template_id'] ?? '',
-                $post ? get_post_type($post) : '', $is_product ? \WC_Product_Factory::get_product_type($post) : '', is_front_page(),
-            ];
-            self::$kind = Tags::names(['cart-kind-' . substr(hash('sha256', serialize($all)), 0, 16)])[0];
+            $digest = Kind::digest([self::$blanks, WC()->version ?? '', $is_product ? \WC_Product_Factory::get_product_type($post) : '']);
+            self::$kind = Tags::names(["cart-kind-$digest"])[0];
         }
         return self::$kind;
     }

@@ -6,7 +6,7 @@ final class Hooks
 {
     /** Classes with a constant HOOKS: hook => [method, number of arguments, priority]. */
     private const OF = [
-        Page::class, Rest::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Cart::class, Location::class, Network::class, Bar::class,
+        Page::class, Rest::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Kind::class, Cart::class, Location::class, Network::class, Bar::class,
     ];
 
     /** Before WordPress is loaded: into $wp_filter. */
@@ -16,7 +16,8 @@ final class Hooks
         $filters = ['got_url_rewrite' => [10 => [['function' => '__return_true', 'accepted_args' => 0]]]];
         $filters['plugins_loaded'][\PHP_INT_MIN][] = ['function' => self::class . '::yield', 'accepted_args' => 0];
         $rewind = class_exists(Rewind::class, false) ? [Rewind::class, RewoundShop::class] : [];
-        self::put([...self::OF, Written::class, Visitor::class, Others::class, ...$rewind], $filters);
+        $members = class_exists(Member::class, false) ? [Member::class] : [];
+        self::put([...self::OF, Written::class, Visitor::class, ...$members, Others::class, ...$rewind], $filters);
     }
 
     /** Before WordPress is loaded: the tables of these classes, beside other filters. */

@@ -31,6 +31,8 @@ final class Page
 
     /** It is a GET by an anonymous visitor, of what is no part of the administration. */
     public static bool $watched = false;
+    /** It is a GET by a member, for whose page others may be of use (Member). */
+    private static bool $for_member = false;
     /** Seconds that it may be kept; null: nothing is known that could be kept. */
     private static ?int $seconds = null;
     private static bool $refused = false;
@@ -51,6 +53,8 @@ final class Page
         $why = is_user_logged_in() ? 'logged in' : (wp_doing_ajax() ? 'AJAX' : (is_customize_preview() ? 'preview' : ''));
         if ($why !== '') {
             self::refuse($why);
+            self::$for_member = is_user_logged_in() && class_exists(Member::class, false) && Member::is_watched();
+            self::$for_member && Hooks::add(Shown::class, Shown::HOOKS);
             return;
         }
         self::$watched = true;
@@ -63,7 +67,7 @@ final class Page
     /** The main query is done, nothing is printed yet. */
     public static function judge(): void
     {
-        if (!self::$watched) {
+        if (!self::$watched && !self::$for_member) {
             return;
         }
         $why = self::private();
@@ -72,7 +76,7 @@ final class Page
             return;
         }
         Shown::main();
-        if (is_404() && !headers_sent()) {
+        if (self::$watched && is_404() && !headers_sent()) {
             // WordPress forbids browsers to keep any page that does not exist; this is for us alone, and goes before it.
             header('Millrace-Cache-Control: public, max-age=' . self::MISSING);
         }
@@ -115,6 +119,7 @@ final class Page
     /** The page differs for telephones. */
     public static function device($mobile)
     {
+        self::$for_member && Member::mark('differs for telephones');
         if (self::$watched) {
             headers_sent() ? self::refuse('differs for telephones') : header('Vary: User-Agent', false);
         }
@@ -147,9 +152,24 @@ final class Page
         }
     }
 
+    /** A page for a member that others may have: seconds, and its tags; none if it must not be kept. */
+    public static function of_member(): array
+    {
+        self::$overrules = true;
+        $status = http_response_code();
+        if (!self::$for_member || $status !== 200 || is_404() || self::$country !== null || self::forbidden($status) !== '') {
+            return [0, []];
+        }
+        $control = apply_filters('millrace_cache_control', 'public, max-age=' . self::until_due(self::$seconds));
+        $tags = apply_filters('millrace_tags', Shown::tags());
+        $is_kept = is_string($control) && preg_match('/^public, max-age=(\d+)$/D', $control, $found) && is_array($tags);
+        return $is_kept ? [(int) $found[1], Tags::names(array_values(array_filter($tags, 'is_string')))] : [0, []];
+    }
+
     /** It must not be kept; why, for `millrace cache explain`: no comma in it. `$words`: more directives. */
     public static function refuse(string $why, string $words = ''): void
     {
+        self::$for_member && Member::mark($why);
         self::$refused = true;
         millrace_cache_control("no-store$words, because=$why", true);
     }

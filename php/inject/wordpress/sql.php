@@ -5,8 +5,8 @@ namespace Millrace\WordPress;
  * Changes that no PHP has reported: of a plain SQL client, phpMyAdmin, another machine. The server runs wp-load.php for its own
  * request with the variable MILLRACE_SQL:
  *
- * - `look TABLE=TIME;...`: WordPress is loaded as far as its database (SHORTINIT). Printed are digests of the rows that pages show, of
- *   those parts whose tables have changed since these times; the server compares them with those of its last look (crates/server/src/serve/sql).
+ * - `look TABLE=TIME;...[;members=ID,ID]`: WordPress is loaded as far as its database (SHORTINIT). Printed are digests of the rows that pages show, of
+ *   those parts whose tables have changed since these times, and of the rows of these members; the server compares them with those of its last look (crates/server/src/serve/sql).
  * - `purge CHANGE;...`: WordPress is loaded whole; each of these rows purges what it would purge if an administrator had changed it.
  *
  * Times are those of information_schema. An update of one second may be followed by another in the same second: until that is over,
@@ -95,8 +95,12 @@ final class Sql
         foreach ($times as $table => $time) {
             echo "time $table ", rawurlencode($time), "\n";
         }
+        $is_same = static fn ($table) => isset($times[$table]) && $times[$table] !== '-' && $times[$table] === ($known[$table] ?? null);
+        if (isset($known['members']) && class_exists(Member::class, false) && !($is_same('users') && $is_same('usermeta') && $is_same('options'))) {
+            $rows = Member::rows($wpdb, explode(',', $known['members']));
+            echo 'members ', implode(',', array_map(static fn ($id, $digest) => "$id:$digest", array_keys($rows), $rows)) ?: '-', "\n";
+        }
         foreach (self::parts($wpdb) as $part => [$tables, $query]) {
-            $is_same = static fn ($table) => isset($times[$table]) && $times[$table] !== '-' && $times[$table] === ($known[$table] ?? null);
             if (array_filter($tables, $is_same) !== $tables) {
                 echo "part $part\n";
                 self::rows($wpdb, $query);

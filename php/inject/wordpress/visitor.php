@@ -120,7 +120,8 @@ final class Visitor
         foreach ($schemes as $name => $scheme) {
             $user = self::user($_COOKIE[$name] ?? '', $scheme);
             if ($user) {
-                return ['login', "by=$name", "user=$user"];
+                $more = $name === LOGGED_IN_COOKIE && class_exists(Member::class, false) ? Member::said($user) : [];
+                return ['login', "by=$name", "user=$user", ...$more];
             }
         }
         // By another way, of a plugin.

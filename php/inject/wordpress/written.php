@@ -37,6 +37,7 @@ final class Written
         'delete_user_meta' => ['user_field', 2, \PHP_INT_MAX],
         // After.
         'clean_post_cache' => ['post', 1, 0],
+        'save_post' => ['owned', 2, 0],
         'added_post_meta' => ['post_field', 2, 0],
         'updated_post_meta' => ['post_field', 2, 0],
         'deleted_post_meta' => ['post_field', 2, 0],
@@ -76,6 +77,12 @@ final class Written
         self::say('post', (int) $id);
     }
 
+    /** A private post: its author sees it in lists, and others don't (Member). */
+    public static function owned($id, $post = null): void
+    {
+        is_object($post) && $post->post_status === 'private' && self::say('user', (int) $post->post_author);
+    }
+
     public static function post_field($meta, $id): void
     {
         self::say('post', (int) $id);
@@ -95,7 +102,9 @@ final class Written
 
     public static function option($name): void
     {
-        Options::is_noise((string) $name) || self::say('option', rawurlencode((string) $name));
+        // Roles are on no page, but they decide what members see (Member).
+        $is_seen = !Options::is_noise((string) $name) || str_ends_with((string) $name, 'user_roles');
+        $is_seen && self::say('option', rawurlencode((string) $name));
     }
 
     public static function terms($ids): void
@@ -119,6 +128,10 @@ final class Written
     {
         $comment = is_object($comment) ? $comment : get_comment($id);
         self::say('comments', (int) ($comment->comment_post_ID ?? 0));
+        // One that waits is seen by who has written it.
+        if ((int) ($comment->user_id ?? 0) && (string) $comment->comment_approved === '0') {
+            self::say('user', (int) $comment->user_id);
+        }
     }
 
     /** Filters the columns of a comment that is about to change. */

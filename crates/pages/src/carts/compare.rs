@@ -18,6 +18,18 @@ pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> bool 
     blanked(public, &selectors, now) == blanked(own, &selectors, now)
 }
 
+/// Whether two pages for members are the same, but for what differs by itself: ids made of the time, the number of Gravatar's host. A
+/// nonce is a difference: it belongs to one member.
+pub fn is_same_for_members(one: &[u8], other: &[u8], now: u64) -> bool {
+    let blanked = |page: &[u8]| {
+        let mut page = page.to_vec();
+        blank_times(&mut page, now);
+        blank_gravatars(&mut page);
+        page
+    };
+    one == other || one.len() == other.len() && blanked(one) == blanked(other)
+}
+
 /// One compound selector: a tag's name, an id, classes.
 #[derive(Debug, PartialEq, Eq)]
 struct Selector<'a> {
@@ -364,6 +376,14 @@ mod tests {
             !same("nonce 0123456789, 1234567890", "nonce 0123456789, 2234567890", &[]),
             "the second number"
         );
+    }
+
+    #[test]
+    fn a_nonce_of_a_member_is_a_difference() {
+        let same = |one: &str, other: &str| is_same_for_members(one.as_bytes(), other.as_bytes(), NOW);
+        assert!(same("id=6b04fbf39cec1 //0.gravatar.com/a", "id=6b04fbf6b9554 //2.gravatar.com/a"));
+        assert!(!same("\"nonce\":\"0123456789\"", "\"nonce\":\"abcdef0123\""));
+        assert!(!same("a", "ab"));
     }
 
     #[test]

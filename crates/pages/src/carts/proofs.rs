@@ -27,10 +27,12 @@ pub enum PageProof {
     Differs,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct KindRecord {
     /// Comparisons without a difference since the last one with.
     agreed: u32,
+    /// The members for whom these pages were made: each counts once.
+    members: Vec<u64>,
     differences: u32,
     /// Until when it goes to PHP.
     doubted: Millis,
@@ -61,6 +63,19 @@ impl Proofs {
         }
     }
 
+    /// A comparison of pages for members, the second one made for this member: the same for one member again and again says nothing about
+    /// others.
+    pub fn add_of_member(&mut self, kind: Tag, member: u64, same: bool, now: Millis) {
+        let known = self.kinds.get(&(kind, false));
+        if same && known.is_some_and(|kind| now >= kind.doubted && kind.members.contains(&member)) {
+            return;
+        }
+        self.add(kind, false, same, now);
+        if let Some(kind) = self.kinds.get_mut(&(kind, false)).filter(|kind| kind.agreed > 0) {
+            kind.members.push(member);
+        }
+    }
+
     /// A comparison: `same` if there was no difference.
     pub fn add(&mut self, kind: Tag, shows_item: bool, same: bool, now: Millis) {
         if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, shows_item)) {
@@ -75,6 +90,7 @@ impl Proofs {
         let doubt = DOUBT.saturating_mul(1 << kind.differences.min(10)).min(LONGEST_DOUBT);
         *kind = KindRecord {
             agreed: 0,
+            members: Vec::new(),
             differences: kind.differences.saturating_add(1),
             doubted: now.saturating_add(doubt),
         };
@@ -119,6 +135,25 @@ mod tests {
         (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
         proofs.add_other_kind(&[Tag(1), KIND], false, 0);
         assert_eq!(proofs.of(&[KIND], false, 0), PageProof::Differs);
+    }
+
+    #[test]
+    fn each_member_counts_once() {
+        let mut proofs = Proofs::default();
+        let of = |proofs: &Proofs, now| proofs.of(&[KIND], false, now);
+        (0..9).for_each(|_| proofs.add_of_member(KIND, 5, true, 0));
+        proofs.add_of_member(KIND, 6, true, 0);
+        (0..9).for_each(|_| proofs.add_of_member(KIND, 5, true, 0));
+        assert_eq!(of(&proofs, 0), PageProof::Unproven, "two members");
+        proofs.add_of_member(KIND, 7, true, 0);
+        assert_eq!(of(&proofs, 0), PageProof::Proven);
+        proofs.add_of_member(KIND, 5, false, 0);
+        (5..9).for_each(|member| proofs.add_of_member(KIND, member, true, 1));
+        assert_eq!(of(&proofs, 1), PageProof::Differs);
+        (5..7).for_each(|member| proofs.add_of_member(KIND, member, true, DOUBT));
+        assert_eq!(of(&proofs, DOUBT), PageProof::Unproven);
+        proofs.add_of_member(KIND, 7, true, DOUBT);
+        assert_eq!(of(&proofs, DOUBT), PageProof::Proven);
     }
 
     #[test]

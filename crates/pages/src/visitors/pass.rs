@@ -85,14 +85,17 @@ impl CartHold {
     }
 }
 
-/// What is known of a visitor with a proven cart.
+/// What is known of a visitor with a proven cart or login: `P` is a pass, `H` why there is none.
 #[derive(Clone, Debug)]
-pub enum CartState {
-    /// Gets public pages.
-    Passes(Arc<Pass>),
+pub enum PassState<P, H> {
+    /// Gets pages from the cache.
+    Passes(Arc<P>),
     /// Gets pages from PHP.
-    Held(CartHold),
+    Held(H),
 }
+
+/// What is known of a visitor with a proven cart.
+pub type CartState = PassState<Pass, CartHold>;
 
 impl CartState {
     /// Whether both say the same, but for the time.

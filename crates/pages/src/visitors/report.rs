@@ -22,13 +22,23 @@
 //! items=TAG,TAG                   products in the cart, as tags of their pages
 //! [kind=TAG [blank=SEL,SEL]]      this page's kind, and the elements that the browser fills, percent-encoded selectors
 //! ```
+//!
+//! `login` may say whether the member may have pages that were made for others with the same rights ([`super::member`]): `held=WORD`, or
+//!
+//! ```text
+//! pass=SECONDS role=KEY rows=DIGEST values=VALUE,VALUE   what pages depend on, and what is filled into them, percent-encoded
+//! kind=none                                              this page is the member's own
+//! kind=TAG page=SECONDS                                  others may have it, too, for so long; a note `tags TAG,TAG` comes first
+//! ```
 
 use std::sync::Arc;
 
 use super::cookies::{Cookie, Print, PrintKey};
+use super::member::{MemberHold, MemberPage, MemberPass, MemberState, SharedPage};
 use super::pass::{CartHold, CartPage, CartState, Pass};
 use super::{CookieState, Proof};
 use crate::Millis;
+use crate::members::{MOST_VALUES, Values};
 
 /// What a run of PHP has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +51,9 @@ pub struct Report {
     only_profile: bool,
     except: Vec<Box<[u8]>>,
     session: Option<(Box<[u8]>, Session)>,
-    cart: CartNote,
+    pass: PassNote,
+    /// Tags of the page.
+    tags: Vec<u8>,
     /// Sessions are stored where a worker can't look them up.
     pub elsewhere: bool,
 }
@@ -49,21 +61,29 @@ pub struct Report {
 /// Name and value of a cookie.
 type NamedValue = (Box<[u8]>, Box<[u8]>);
 
-/// What a report says about the visitor's cart, as written.
+/// What a report says about the pass of a visitor with a cart, or of a member, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct CartNote {
+struct PassNote {
     held: Option<Box<[u8]>>,
     seconds: Option<u64>,
     with: Vec<NamedValue>,
     items: Vec<Box<[u8]>>,
     kind: Option<Box<[u8]>>,
     blanks: Vec<String>,
+    role: Option<Box<[u8]>>,
+    rows: Option<Box<[u8]>>,
+    values: Vec<String>,
+    page: Option<u64>,
 }
 
 /// Carts with more products get no pass.
 const MOST_ITEMS: usize = 100;
 /// A pass can't have more companions.
 const MOST_COMPANIONS: usize = 8;
+/// A member with longer ones gets no pass, bytes: role, digest and values are kept for each member.
+const MOST_OF_PASS: usize = 2048;
+/// A page with longer tags is not shared, bytes.
+const MOST_TAGS: usize = 64 << 10;
 
 /// An installation of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,10 +157,14 @@ impl Report {
                 return items.map_or(ReportNote::More, ReportNote::Changed);
             }
             b"end" => return self.hear_end(parts),
+            b"tags" => {
+                self.tags = parts.next().unwrap_or_default().into();
+                return ReportNote::More;
+            }
             _ => VisitorStatement::Unsure,
         };
-        let session = self.session.take();
-        *self = Report { word: Some(word), session, elsewhere: self.elsewhere, ..Report::default() };
+        let (session, tags) = (self.session.take(), std::mem::take(&mut self.tags));
+        *self = Report { word: Some(word), session, tags, elsewhere: self.elsewhere, ..Report::default() };
         for part in parts {
             let end = memchr::memchr(b'=', part).unwrap_or(part.len());
             let value = part.get(end + 1..).unwrap_or_default();
@@ -155,7 +179,7 @@ impl Report {
                 }
                 b"profile" => self.only_profile = true,
                 b"except" => self.except = value.split(|byte| *byte == b',').map(Box::from).collect(),
-                name => self.cart.hear(name, value),
+                name => self.pass.hear(name, value),
             }
         }
         ReportNote::More
@@ -248,7 +272,7 @@ impl Report {
     /// What it says about the cart that it proves, for a run that began at `begun`. `longest`: how long a pass is
     /// valid at most; 0: there are none.
     pub fn cart(&self, key: &PrintKey, begun: Millis, longest: Millis) -> CartState {
-        let note = &self.cart;
+        let note = &self.pass;
         let Some(seconds) = note.seconds.filter(|_| note.held.is_none()) else {
             return CartState::Held(note.held.as_deref().map_or(CartHold::Unknown, CartHold::of));
         };
@@ -268,11 +292,55 @@ impl Report {
 
     /// The page that the run has made, if its visitor is worth a pass.
     pub fn cart_page(&self) -> Option<CartPage> {
-        let note = &self.cart;
+        let note = &self.pass;
         let is_worth =
             note.seconds.is_some() && note.held.is_none() && self.word == Some(VisitorStatement::Cart);
         let kind = note.kind.clone().filter(|_| is_worth)?;
         Some(CartPage { kind, blanks: note.blanks.clone(), items: note.items.clone().into() })
+    }
+
+    /// What it says about the member whose login it proves, as for [`Report::cart`]. `None`: nothing, what was said before holds.
+    pub fn member(&self, key: &PrintKey, begun: Millis, longest: Millis) -> Option<MemberState> {
+        if self.word != Some(VisitorStatement::Login) || self.is_issued() {
+            return None;
+        }
+        if let Some(why) = &self.pass.held {
+            return Some(MemberState::Held(MemberHold::of(why)));
+        }
+        let time = self.pass.seconds?.saturating_mul(1000).min(longest);
+        Some(match self.member_pass(key, begun.saturating_add(time)) {
+            Some(pass) if time > 0 => MemberState::Passes(Arc::new(pass)),
+            Some(_) => MemberState::Held(MemberHold::Expired),
+            None => MemberState::Held(MemberHold::Unknown),
+        })
+    }
+
+    fn member_pass(&self, key: &PrintKey, until: Millis) -> Option<MemberPass> {
+        let note = &self.pass;
+        let (id, role, rows) = (self.user.clone()?, note.role.clone()?, note.rows.clone()?);
+        let values: Values = note.values.iter().map(|value| value.as_bytes().into()).collect();
+        let bytes =
+            id.len() + role.len() + rows.len() + values.iter().map(|value| value.len()).sum::<usize>();
+        let is_fit = !id.is_empty()
+            && !role.is_empty()
+            && !rows.is_empty()
+            && bytes <= MOST_OF_PASS
+            && values.len() <= MOST_VALUES;
+        is_fit.then(|| MemberPass { until, user: key.tag(&id), id, role, rows, values })
+    }
+
+    /// The page that the run has made for the member who gets this pass.
+    pub fn member_page(&self, state: &MemberState) -> Option<MemberPage> {
+        let MemberState::Passes(pass) = state else { return None };
+        let note = &self.pass;
+        let kind = note.kind.clone()?;
+        let shared = note.page.filter(|_| *kind != *b"none" && self.tags.len() <= MOST_TAGS);
+        let tags = self.tags.split(|byte| *byte == b',').filter_map(decoded).collect::<Vec<_>>();
+        let tags: Box<[u8]> = tags.join(",").into_bytes().into();
+        Some(MemberPage {
+            pass: pass.clone(),
+            shared: shared.map(|seconds| SharedPage { kind, seconds, tags }),
+        })
     }
 
     /// Whether the cookie that proves the visitor is one that the response sets, not one of the request.
@@ -286,16 +354,22 @@ impl Report {
     }
 }
 
-impl CartNote {
+impl PassNote {
     fn hear(&mut self, name: &[u8], value: &[u8]) {
         let list = || value.split(|byte| *byte == b',').filter(|item| !item.is_empty());
+        let number = || std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         match name {
             b"held" => self.held = Some(value.into()),
-            b"pass" => self.seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()),
+            b"pass" => self.seconds = number(),
             b"with" => self.with = list().filter_map(first_pair).collect(),
             b"items" => self.items = list().map(Box::from).collect(),
             b"kind" => self.kind = Some(value.into()),
             b"blank" => self.blanks = list().filter_map(decoded).collect(),
+            b"role" => self.role = Some(value.into()),
+            b"rows" => self.rows = Some(value.into()),
+            b"page" => self.page = number(),
+            // An empty one is a value, too.
+            b"values" => self.values = value.split(|byte| *byte == b',').filter_map(decoded).collect(),
             _ => {}
         }
     }

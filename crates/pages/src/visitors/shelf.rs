@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::member::MemberState;
 use super::pass::CartState;
 use super::{CookieState, Print};
 use crate::Millis;
@@ -17,6 +18,8 @@ pub struct CookieEntry {
     pub tag: u64,
     /// Of a proven cart.
     pub cart: CartState,
+    /// Of a proven login.
+    pub member: MemberState,
 }
 
 #[derive(Debug)]
@@ -72,6 +75,18 @@ impl Shelf {
         for slot in self.slots.iter_mut().flatten().filter(|slot| is_meant(&slot.entry.cart)) {
             slot.entry.cart = cart.clone();
         }
+    }
+
+    /// Replaces what is stored about a proven login.
+    pub fn set_member(&mut self, print: Print, member: MemberState) {
+        if let Some(slot) = self.places.get(&print).and_then(|at| self.slots[*at as usize].as_mut()) {
+            slot.entry.member = member;
+        }
+    }
+
+    /// All entries.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut CookieEntry> {
+        self.slots.iter_mut().flatten().map(|slot| &mut slot.entry)
     }
 
     /// Stores an entry, replacing another one if necessary.

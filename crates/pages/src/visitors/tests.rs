@@ -1,18 +1,18 @@
 use super::*;
 
-const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000, cart: 300_000 };
+pub(super) const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000, cart: 300_000, member: 300_000 };
 const WORDPRESS: &[&str] =
     &["wordpress_logged_in_*", "comment_author_*", "woocommerce_items_in_cart", "wp_woocommerce_session_*"];
 
 /// A site: its table and its patterns.
-struct Site {
-    table: Visitors,
+pub(super) struct Site {
+    pub(super) table: Visitors,
     concern: ConcernedCookies,
-    key: PrintKey,
+    pub(super) key: PrintKey,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub(super) fn new() -> Site {
         Site {
             table: Visitors::new(LIMITS),
             concern: ConcernedCookies::new(WORDPRESS, &["member".to_owned()]),
@@ -20,7 +20,7 @@ impl Site {
         }
     }
 
-    fn cookies(&self, text: &str) -> Cookies {
+    pub(super) fn cookies(&self, text: &str) -> Cookies {
         self.concern.read([("Cookie", text.as_bytes())].into_iter(), &self.key)
     }
 
@@ -33,12 +33,12 @@ impl Site {
         self.table.look(&cookies, now)
     }
 
-    fn begin(&mut self, cookies: &str, is_write: bool) -> Run {
+    pub(super) fn begin(&mut self, cookies: &str, is_write: bool) -> Run {
         let cookies = self.cookies(cookies);
         self.table.begin(&cookies, is_write, 0)
     }
 
-    fn end(&mut self, cookies: &str, mut run: Run, notes: &[&str]) {
+    pub(super) fn end(&mut self, cookies: &str, mut run: Run, notes: &[&str]) {
         let cookies = self.cookies(cookies);
         let mut report = Report::default();
         let mut heard = ReportNote::More;
@@ -53,13 +53,13 @@ impl Site {
     }
 
     /// A GET, or a request that changes something if `is_write`, from its start to its end.
-    fn run(&mut self, cookies: &str, is_write: bool, notes: &[&str]) {
+    pub(super) fn run(&mut self, cookies: &str, is_write: bool, notes: &[&str]) {
         let run = self.begin(cookies, is_write);
         self.end(cookies, run, notes);
     }
 }
 
-const MEMBER: &str = "_ga=1; wordpress_logged_in_5f=anna";
+pub(super) const MEMBER: &str = "_ga=1; wordpress_logged_in_5f=anna";
 const IS_ANNA: &[&str] = &["login by=wordpress_logged_in_5f user=7 site=5f:k1 profile", "end"];
 const IS_NONE: &[&str] = &["none site=5f:k1 profile", "end"];
 const FORGED: &str = "wordpress_logged_in_x=1; woocommerce_items_in_cart=1";

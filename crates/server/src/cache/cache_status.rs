@@ -9,11 +9,15 @@ use crate::message::reply::Reply;
 
 /// Why a response comes from PHP.
 #[derive(Clone, Copy, Debug)]
-pub struct CacheStatus(Option<Status<'static>>);
+pub struct CacheStatus {
+    status: Option<Status<'static>>,
+    /// Number of purges that had begun before a script ran for a visitor with cookies of its own.
+    orders: u64,
+}
 
 impl CacheStatus {
     /// The cache is off: it adds nothing.
-    pub const NOTHING: CacheStatus = CacheStatus(None);
+    pub const NOTHING: CacheStatus = CacheStatus { status: None, orders: 0 };
     /// There was no page.
     pub const MISS: CacheStatus = CacheStatus::because(Forward::UriMiss, None);
     /// There was no page for this variant, but there are others for the same URL.
@@ -39,35 +43,48 @@ impl CacheStatus {
     }
 
     const fn because(why: Forward, detail: Option<&'static str>) -> CacheStatus {
-        CacheStatus(Some(Status {
+        let status = Status {
             forward: Some(why),
             forward_status: None,
             ttl: None,
             stored: false,
             collapsed: false,
             detail,
-        }))
+        };
+        CacheStatus { status: Some(status), orders: 0 }
+    }
+
+    /// The same after so many purges have begun.
+    pub fn after(self, orders: u64) -> CacheStatus {
+        CacheStatus { orders, ..self }
+    }
+
+    /// Number of purges that had begun before.
+    pub fn orders(self) -> u64 {
+        self.orders
     }
 
     /// The same for a request that waits for a fill which another one has started.
     pub fn collapsed(self) -> CacheStatus {
-        CacheStatus(self.0.map(|status| Status { collapsed: true, ..status }))
+        CacheStatus { status: self.status.map(|status| Status { collapsed: true, ..status }), ..self }
     }
 
     /// Whether a script was run because there was no page.
     pub fn is_miss(self) -> bool {
         let misses = [Forward::UriMiss, Forward::VaryMiss, Forward::Stale, Forward::Request];
-        self.0.is_some_and(|status| status.forward.is_some_and(|forward| misses.contains(&forward)))
+        self.status.is_some_and(|status| status.forward.is_some_and(|forward| misses.contains(&forward)))
     }
 
     /// Whether a script was run because cookies identify the visitor.
     pub fn is_for_own_cookies(self) -> bool {
-        let detail = self.0.and_then(|status| status.detail);
-        detail.is_some_and(|detail| detail == "cookie" || detail.starts_with("cart-"))
+        let detail = self.status.and_then(|status| status.detail);
+        detail.is_some_and(|detail| {
+            detail == "cookie" || detail.starts_with("cart-") || detail.starts_with("member-")
+        })
     }
 
     fn with(self, change: impl FnOnce(&mut Status<'static>)) -> Status<'static> {
-        let mut status = self.0.unwrap_or_default();
+        let mut status = self.status.unwrap_or_default();
         change(&mut status);
         status
     }
@@ -81,6 +98,11 @@ pub fn hit(reply: &mut Reply, hit: &Hit) {
 /// From a stored page, for a visitor with a cart: the response is for this visitor alone.
 pub fn hit_with_cart(reply: &mut Reply, hit: &Hit) {
     stored(reply, hit, Status { detail: Some("cart"), ..Status::hit(hit.ttl_left) });
+}
+
+/// From a page that was made for another member.
+pub fn hit_of_member(reply: &mut Reply, hit: &Hit) {
+    stored(reply, hit, Status { detail: Some("member"), ..Status::hit(hit.ttl_left) });
 }
 
 /// From a stale page, because PHP failed with this status, or did not respond in time.
@@ -152,7 +174,7 @@ pub fn refused(reply: &mut Reply, cache_status: CacheStatus, why: Refusal) {
 
 /// A response that bypassed the cache.
 pub fn alone(reply: &mut Reply, cache_status: CacheStatus) {
-    if let Some(status) = cache_status.0 {
+    if let Some(status) = cache_status.status {
         status_and_word(reply.fields.own_mut(), &status);
     }
 }

@@ -16,7 +16,7 @@ use super::cache_status::{self, CacheStatus};
 use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
-use super::{CacheThread, PageMaker, cart, settle};
+use super::{CacheThread, PageMaker, cart, member, settle};
 use crate::context::stats::{Counter, UNCACHEABLE};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
@@ -105,6 +105,11 @@ fn consult_by(
                 result = cart::look(thread, site, rules, &stripped, path, &pass).map(Consulted::Hit);
             }
             CachePermit::Held(why) => result = Err(Bypass::Cart(why)),
+            CachePermit::Member(pass) => {
+                stripped = site.visitors.without_cookies(request);
+                result = member::look(thread, site, rules, &stripped, path, &pass).map(Consulted::Hit);
+            }
+            CachePermit::HeldMember(why) => result = Err(Bypass::Member(why)),
             CachePermit::None => {}
         }
     }
@@ -130,7 +135,7 @@ fn ruled_out<'a, I>(
         write_page_key(rules, asked, key);
         thread.cache.lately.bypassed(key, bypass, thread.cache.now(thread));
     });
-    Consulted::Run(CacheStatus::ruled_out(bypass))
+    Consulted::Run(CacheStatus::ruled_out(bypass).after(thread.cache.orders_begun()))
 }
 
 /// A request for a page that is known to be uncacheable.

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
-//! - [`cart`]: public pages for visitors with a cart;
+//! - [`cart`]: public pages for visitors with a cart; [`member`]: pages for logged-in visitors with the same rights; [`watch`]: what PHP
+//!   makes for them is compared;
 //! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
@@ -30,6 +31,7 @@ mod fill;
 mod growing;
 mod lately;
 mod make;
+mod member;
 mod outlive;
 mod passed;
 mod preview;
@@ -38,6 +40,7 @@ mod serve;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod written;
 
 use std::collections::HashMap;
@@ -70,6 +73,7 @@ use written::Written;
 use crate::context::Context;
 use crate::message::{Reply, Request};
 use crate::site::Site;
+use crate::site::visitors::MemberRows;
 
 /// Runs PHP for a request.
 pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;
@@ -126,6 +130,8 @@ type Shard = Pages<Arc<Fill>>;
 struct KnownSite {
     rules: Arc<Rules>,
     origin: u64,
+    /// Hears which users PHP writes.
+    members: Option<MemberRows>,
 }
 
 impl fmt::Debug for PageCache {
@@ -191,6 +197,11 @@ impl PageCache {
         self.orders.clone()
     }
 
+    /// Number of purges that have begun.
+    fn orders_begun(&self) -> u64 {
+        self.orders.load(Ordering::Acquire)
+    }
+
     /// Number of purges that are complete in all shards.
     fn purges(&self) -> u64 {
         self.purges.load(Ordering::Acquire)
@@ -201,6 +212,15 @@ impl PageCache {
     pub fn purge_as_told(&self, site: &str, host: &str, text: &[u8]) -> usize {
         let Some(rules) = self.rules_of(site) else { return 0 };
         self.purge(&noted(&rules, &Place { site, host, path: b"/", query: None }, text))
+    }
+
+    /// Takes a script's report of what it writes to the database; false if it is something else.
+    pub fn hear_written(&self, site: &str, text: &[u8]) -> bool {
+        let Some(items) = self.written.hear(site, text) else { return false };
+        if let Some(members) = self.known(site).and_then(|known| known.members) {
+            members.written(items);
+        }
+        true
     }
 
     /// The rules of a site by its name; the empty name is the site without one.
@@ -226,7 +246,8 @@ impl PageCache {
         }
         let known = sites.filter_map(|site| {
             let rules = site.cache.clone()?;
-            Some((site.name().unwrap_or("").into(), KnownSite { rules, origin: site.origin }))
+            let known = KnownSite { rules, origin: site.origin, members: site.visitors.member_rows() };
+            Some((site.name().unwrap_or("").into(), known))
         });
         let known: HashMap<Box<str>, KnownSite> = known.collect();
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,6 +318,11 @@ impl PageCache {
             return;
         }
         self.write(site, key, page, begun);
+        self.compress_later(key, page);
+    }
+
+    /// The other forms of a stored page are made when the machine is idle.
+    fn compress_later(self: &Arc<Self>, key: &[u8], page: &Arc<Page>) {
         if !make::lacks_any(page) {
             return;
         }

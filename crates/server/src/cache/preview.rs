@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use millrace_pages::ask::write_role;
 use millrace_pages::carts::PageProof;
 use millrace_pages::vary::select;
-use millrace_pages::visitors::{CartHold, Pass};
+use millrace_pages::visitors::{CartHold, MemberHold, MemberPass, Pass};
 use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
 
 use super::lately::PageHistory;
-use super::{CacheThread, cart, settle};
+use super::{CacheThread, cart, member, settle};
 use crate::message::Request;
 use crate::site::Site;
 use crate::site::visitors::CachePermit;
@@ -38,6 +39,8 @@ pub enum Decision {
     LookupAsAnonymous,
     /// The public page counts, although the visitor has a cart.
     LookupWithCart,
+    /// The page for members with the visitor's rights counts.
+    LookupAsMember,
     /// The request bypasses the cache.
     Bypass {
         /// As in `Cache-Status`.
@@ -62,7 +65,7 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
             match asked.map_err(|why| bypass(&why)) {
                 Err(other) => (other, Some(page_only(rules, site, request, path, &mut key))),
                 Ok(_) => {
-                    let decision = by_permit(thread, site, rules, &stripped, &key, request, &why);
+                    let decision = by_permit(thread, site, rules, &stripped, &mut key, request, &why);
                     (decision, Some(stripped))
                 }
             }
@@ -90,13 +93,14 @@ fn page_only(rules: &Rules, site: &Site, request: &Request, path: &[u8], key: &m
     request.derived(request.head.path_query(), |_| false, &[])
 }
 
-/// The decision for a request whose cookies identify a visitor; `key` is that of the public page.
+/// The decision for a request whose cookies identify a visitor; `key` is that of the public page, and becomes that of the page for members
+/// if this is what counts.
 fn by_permit(
     thread: &CacheThread,
     site: &Site,
     rules: &Rules,
     stripped: &Request,
-    key: &[u8],
+    key: &mut Vec<u8>,
     request: &Request,
     why: &Bypass<'_>,
 ) -> Decision {
@@ -104,7 +108,34 @@ fn by_permit(
         CachePermit::Anonymous => Decision::LookupAsAnonymous,
         CachePermit::Cart(pass) => with_cart(thread, site, rules, stripped, key, &pass),
         CachePermit::Held(hold) => bypass(&Bypass::Cart(hold)),
+        CachePermit::Member(pass) => as_member(thread, site, rules, stripped, key, &pass),
+        CachePermit::HeldMember(hold) => bypass(&Bypass::Member(hold)),
         CachePermit::None => bypass(why),
+    }
+}
+
+fn as_member(
+    thread: &CacheThread,
+    site: &Site,
+    rules: &Rules,
+    stripped: &Request,
+    key: &mut Vec<u8>,
+    pass: &MemberPass,
+) -> Decision {
+    let mut own = key.clone();
+    write_role(&mut own, &pass.role);
+    let found = match peek(thread, rules, stripped, &own).entry {
+        PeekEntry::Page(PeekPage { page, terms, grace: None, .. }) => {
+            member::may_have(thread, site, &own, page.stored, &terms)
+        }
+        _ => Err(MemberHold::Page),
+    };
+    match found {
+        Ok(()) => {
+            *key = own;
+            Decision::LookupAsMember
+        }
+        Err(why) => bypass(&Bypass::Member(why)),
     }
 }
 
@@ -137,7 +168,7 @@ fn bypass(why: &Bypass<'_>) -> Decision {
         _ => "",
     };
     // Of a path the rule is known, not the path.
-    let name = why.what().filter(|_| !matches!(why, Bypass::Cart(_))).unwrap_or_default();
+    let name = why.what().filter(|_| !matches!(why, Bypass::Cart(_) | Bypass::Member(_))).unwrap_or_default();
     Decision::Bypass { word: why.detail(), name: name.to_owned(), pattern: pattern.to_owned() }
 }
 

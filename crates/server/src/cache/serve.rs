@@ -122,11 +122,29 @@ const PUBLIC: [&str; 6] = ["age", "cache-groups", "etag", "expires", "last-modif
 /// store it, nor may the browser show it again later, when the cart is another one. Conditions and ranges do not
 /// count. `None`: the page can't be sent so.
 pub fn answer_privately(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
+    let form = asked.accept.by_preference().filter_map(|coding| page.form(coding)).next();
+    let form = with_content(page, form.unwrap_or(page.identity()))?;
+    let (bytes, head) = form.shared();
+    let body = Body::Shared { bytes: bytes.clone(), start: head, end: bytes.len() };
+    Some(privately(page, &form)?.body(body))
+}
+
+/// The same with other content, made of the page's uncoded one.
+pub fn answer_filled(page: &Page, fill: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Option<Reply> {
+    let form = with_content(page, page.identity())?;
+    Some(privately(page, &form)?.body(Body::Bytes(fill(form.body())?)))
+}
+
+/// Whether a field says how others may store a page, or identifies it.
+pub fn is_public_field(name: &str) -> bool {
+    PUBLIC.into_iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The head of a response for one visitor.
+fn privately(page: &Page, form: &Form) -> Option<Reply> {
     if page.status != 200 {
         return None;
     }
-    let form = asked.accept.by_preference().filter_map(|coding| page.form(coding)).next();
-    let form = with_content(page, form.unwrap_or(page.identity()))?;
     let mut reply = Reply::new(200);
     reply.reason = page.reason.clone();
     for (name, value) in lines(form.head()) {
@@ -134,14 +152,13 @@ pub fn answer_privately(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
             return None;
         }
         let is_control = name.len() >= 13 && name[name.len() - 13..].eq_ignore_ascii_case("cache-control");
-        if !is_control && !PUBLIC.into_iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        if !is_control && !is_public_field(name) {
             reply.fields.push(name, value);
         }
     }
     reply.fields.push("Cache-Control", b"private, no-store");
     reply.dated = page.is_dated();
-    let (bytes, head) = form.shared();
-    Some(reply.body(Body::Shared { bytes: bytes.clone(), start: head, end: bytes.len() }))
+    Some(reply)
 }
 
 fn not_modified(form: &Form) -> Reply {

@@ -15,9 +15,9 @@ use millrace_wire::path;
 
 use super::CacheThread;
 use super::cache_status::{self, CacheStatus};
-use super::cart;
 use super::fill::answer;
 use super::purge::note;
+use super::watch::watch;
 use crate::message::Request;
 use crate::message::host_of;
 use crate::message::reply::{Aside, Reply};
@@ -32,7 +32,7 @@ pub fn settle(
     cache_status: CacheStatus,
 ) {
     let Some(rules) = &site.cache else { return };
-    cart::watch(thread, site, request, reply, cache_status);
+    watch(thread, site, request, reply, cache_status);
     let method = request.head.method();
     let is_told =
         method == "HEAD" && cache_status.is_miss() && tell_as_get(thread, site, request, reply, cache_status);

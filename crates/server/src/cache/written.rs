@@ -30,9 +30,9 @@ struct Reports {
 }
 
 impl Written {
-    /// Takes a report of a script of a site; false if it is something else.
-    pub fn hear(&self, site: &str, text: &[u8]) -> bool {
-        let Some(items) = text.strip_prefix(WROTE) else { return false };
+    /// Takes a report of a script of a site; returns the rows. `None`: it is something else.
+    pub fn hear<'a>(&self, site: &str, text: &'a [u8]) -> Option<&'a [u8]> {
+        let items = text.strip_prefix(WROTE)?;
         if let Some(reports) = self.lock().get_mut(site) {
             reports.all.1 |= reports.since.len() >= MOST;
             if !reports.all.1 {
@@ -40,7 +40,7 @@ impl Written {
                 reports.since.extend(items.split(',').map(|item| Box::from(item.trim())));
             }
         }
-        true
+        Some(items)
     }
 
     /// A look at the site's database begins. From the first one on, its reports are kept.
@@ -94,10 +94,12 @@ mod tests {
     #[test]
     fn a_report_counts_for_the_look_that_sees_the_write() {
         let written = Written::default();
-        assert!(written.hear("a", b"wrote, post-1") && !written.hear("a", b"soft, post-1"));
+        assert_eq!(written.hear("a", b"wrote, post-1"), Some(&b" post-1"[..]));
+        assert_eq!(written.hear("a", b"soft, post-1"), None);
         written.begin("a");
         assert_eq!(foreign(&written, &[("post", "1")]), 1, "the site was not watched yet");
-        assert!(written.hear("a", b"wrote, post-2, option-a%20b") && written.hear("b", b"wrote, post-1"));
+        written.hear("a", b"wrote, post-2, option-a%20b");
+        written.hear("b", b"wrote, post-1");
         let rows = [("post", "1"), ("post", "2"), ("option", "a%20b"), ("option", "2")];
         assert_eq!(foreign(&written, &rows), 2, "reported after the look began");
         written.judged("a");

@@ -54,6 +54,9 @@ pub fn write<'b>(
             // For the hooks: the response is no visitor's own.
             frame.variable(b"MILLRACE_SHARED", b"1");
         }
+        if site.visitors.serves_members() {
+            frame.variable(b"MILLRACE_MEMBERS", b"1");
+        }
         if let Some(order) = request.run.as_ref().and_then(|run| run.sql.as_deref()) {
             frame.variable(b"MILLRACE_SQL", order.as_bytes());
         }

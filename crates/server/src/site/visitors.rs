@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!  cache::consult -- a cookie keeps it from the cache --> permit: anonymous? then it is asked once more, without such
-//!                    cookies; with a cart? then it may have a public page that is proven to be the same
+//!                    cookies; with a cart? then it may have a public page that is proven to be the same; a member?
+//!                    then one that was made for others with the same rights
 //!  php::run       -- begin: what is known of the visitor decides pool and rank; a Visit begins
 //!  php's frames   -- NOTE visitor --> Visit::hear; the last one of a run ends the visit
 //! ```
@@ -20,10 +21,11 @@ use std::time::Instant;
 
 use millrace_pages::ask::bypass_argument;
 use millrace_pages::carts::{PageProof, Proofs};
+use millrace_pages::members::{Comparison, MadePages};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
-    CartHold, CartPage, ConcernedCookies, CookieState, Cookies, Limits, Pass, PrintKey, Report, ReportNote,
-    Run, Standing, VisitorUsage, Visitors as Known,
+    CartHold, ConcernedCookies, CookieState, Cookies, Limits, MemberHold, MemberPass, Pass, PrintKey, Report,
+    ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
 };
 use millrace_pages::{Millis, Rules, Tag};
 use millrace_settings::plan;
@@ -31,7 +33,7 @@ use millrace_settings::plan;
 use crate::context::Context;
 use crate::context::stats::Counter;
 use crate::message::Request;
-use crate::message::request::Visit;
+use crate::message::request::{Visit, VisitorPage};
 
 /// The visitors of a site.
 #[derive(Debug)]
@@ -50,6 +52,10 @@ pub enum CachePermit {
     Cart(Arc<Pass>),
     /// The visitor has a cart, and gets pages from PHP.
     Held(CartHold),
+    /// The visitor is logged in, and may have pages that were made for others with the same rights.
+    Member(Arc<MemberPass>),
+    /// The visitor is logged in, and gets pages from PHP.
+    HeldMember(MemberHold),
     /// The cookies may mean something.
     None,
 }
@@ -61,8 +67,10 @@ struct VisitorTable {
     /// Start of its times.
     epoch: OnceLock<Instant>,
     known: Mutex<Known>,
-    /// Which pages are the same for visitors with a cart.
+    /// Which kinds of pages are the same for visitors with a cart, and for members with the same rights.
     proofs: Mutex<Proofs>,
+    /// For whom the stored pages for members were made.
+    made: Mutex<MadePages>,
     /// In which countries addresses are.
     places: Mutex<Places>,
 }
@@ -74,6 +82,10 @@ impl VisitorTable {
 
     fn proofs(&self) -> MutexGuard<'_, Proofs> {
         self.proofs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn made(&self) -> MutexGuard<'_, MadePages> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -99,6 +111,7 @@ impl Visitors {
             proven: time(plan.visitor_time),
             anonymous: time(plan.anonymous_time),
             cart: time(plan.cart_time),
+            member: if plan.members == plan::Members::Off { 0 } else { time(plan.member_time) },
         };
         Visitors {
             concern: ConcernedCookies::new(application, &plan.bypass_cookies),
@@ -110,8 +123,14 @@ impl Visitors {
     fn table(&self) -> &Arc<VisitorTable> {
         self.table.get_or_init(|| {
             let known = Mutex::new(Known::new(self.limits));
-            let (key, proofs, places) = (PrintKey::default(), Mutex::default(), Mutex::default());
-            Arc::new(VisitorTable { key, epoch: OnceLock::new(), known, proofs, places })
+            Arc::new(VisitorTable {
+                key: PrintKey::default(),
+                epoch: OnceLock::new(),
+                known,
+                proofs: Mutex::default(),
+                made: Mutex::default(),
+                places: Mutex::default(),
+            })
         })
     }
 
@@ -151,10 +170,12 @@ impl Visitors {
         let (mut known, now) = (table.lock(), table.now(context));
         match known.look(&cookies, now) {
             Standing::Anonymous => CachePermit::Anonymous,
-            _ => match known.cart(&cookies, now) {
-                None => CachePermit::None,
-                Some(Ok(pass)) => CachePermit::Cart(pass),
-                Some(Err(why)) => CachePermit::Held(why),
+            _ => match (known.cart(&cookies, now), known.member(&cookies, now)) {
+                (Some(Ok(pass)), _) => CachePermit::Cart(pass),
+                (Some(Err(why)), _) => CachePermit::Held(why),
+                (None, Some(Ok(pass))) => CachePermit::Member(pass),
+                (None, Some(Err(why))) => CachePermit::HeldMember(why),
+                (None, None) => CachePermit::None,
             },
         }
     }
@@ -190,6 +211,64 @@ impl Visitors {
             true => proofs.add(kind, shows_item, same, now),
             false => proofs.add_other_kind(tags, shows_item, now),
         }
+    }
+
+    /// Whether members may get pages from the cache.
+    pub fn serves_members(&self) -> bool {
+        self.limits.member > 0
+    }
+
+    /// Whether PHP has made this stored page for two members; `key`: the hash of its key.
+    pub fn is_confirmed(&self, key: u64, stored: Millis) -> bool {
+        self.table().made().is_confirmed(key, stored)
+    }
+
+    /// A page was stored that PHP has made for this member.
+    pub fn has_made(&self, key: u64, stored: Millis, by: Arc<MemberPass>) {
+        self.table().made().add(key, stored, by);
+    }
+
+    /// PHP has made a page for a member that is stored already, with these tags: whether they are the same.
+    pub fn compare_for_member(
+        &self,
+        context: &Context,
+        (key, stored): (u64, Millis),
+        (tags, kind): (&[Tag], Tag),
+        member: &MemberPass,
+        is_same: bool,
+    ) -> Comparison {
+        let table = self.table();
+        let found = table.made().compare(key, stored, member, is_same);
+        let (mut proofs, now) = (table.proofs(), table.now(context));
+        match found {
+            Comparison::Same => proofs.add_of_member(kind, member.user, true, now),
+            Comparison::Differs if tags.contains(&kind) => {
+                proofs.add_of_member(kind, member.user, false, now);
+            }
+            Comparison::Differs => proofs.add_other_kind(tags, false, now),
+            Comparison::Own | Comparison::Unknown => {}
+        }
+        found
+    }
+
+    /// Members with a pass: their numbers in the database, and the digests of their rows.
+    pub fn members(&self, context: &Context) -> Vec<(Box<[u8]>, Box<[u8]>)> {
+        if !self.serves_members() {
+            return Vec::new();
+        }
+        let table = self.table();
+        table.lock().members(MOST_MEMBERS, table.now(context))
+    }
+
+    /// The rows of a member have this digest now; `None`: there are none.
+    pub fn check_member(&self, id: &[u8], rows: Option<&[u8]>) {
+        let table = self.table();
+        table.lock().check(table.key.tag(id), rows);
+    }
+
+    /// The part that must hear what PHP writes to the database; `None`: nothing depends on it.
+    pub fn member_rows(&self) -> Option<MemberRows> {
+        self.serves_members().then(|| MemberRows(self.table().clone()))
     }
 
     /// The country that a request comes from, as WooCommerce sees it: by a field of a trusted proxy, otherwise by what PHP has found for
@@ -256,6 +335,26 @@ impl Visitors {
     }
 }
 
+/// Members whose rows the site's PHP looks at: there are no more passes than that.
+const MOST_MEMBERS: usize = 2000;
+
+/// Hears what PHP writes to a site's database, and ends passes of members.
+#[derive(Clone, Debug)]
+pub struct MemberRows(Arc<VisitorTable>);
+
+impl MemberRows {
+    /// Rows are being written, or were: `user-5`, `user-*`, `option-NAME`, separated by commas (`php/inject/wordpress/written.php`).
+    pub fn written(&self, items: &[u8]) {
+        for item in items.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if let Some(user) = item.strip_prefix(b"user-") {
+                self.0.lock().void(self.0.key.tag(user));
+            } else if item == b"option-*" || item.starts_with(b"option-") && item.ends_with(b"user_roles") {
+                self.0.lock().void(0);
+            }
+        }
+    }
+}
+
 /// Whether a request's method changes nothing (RFC 9110 section 9.2.1).
 fn is_safe(request: &Request) -> bool {
     matches!(request.head.method(), "GET" | "HEAD" | "OPTIONS")
@@ -283,8 +382,8 @@ enum VisitStage {
     /// it has issued a login, or that others are void.
     Silent(u64),
     Running(Run, Box<Report>),
-    /// The page of a visitor with a cart, if it may be compared with the public one.
-    Over(Option<CartPage>),
+    /// The page, if there is more to do with it.
+    Over(Option<VisitorPage>),
 }
 
 impl SiteVisit {
@@ -317,8 +416,10 @@ impl Visit for SiteVisit {
             ReportNote::Changed(items) => self.table.lock().changed(items),
             note @ (ReportNote::End | ReportNote::Failed) => {
                 let report = Some(&**report).filter(|_| note == ReportNote::End);
-                self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                *stage = VisitStage::Over(report.and_then(Report::cart_page));
+                let member = self.table.lock().end(&self.cookies, run, report, &self.table.key);
+                let cart = || report.and_then(Report::cart_page).map(VisitorPage::Cart);
+                let member = member.and_then(|member| report?.member_page(&member)).map(VisitorPage::Member);
+                *stage = VisitStage::Over(member.or_else(cart));
             }
         }
     }
@@ -331,7 +432,7 @@ impl Visit for SiteVisit {
         }
     }
 
-    fn cart_page(&self, now: Instant) -> Option<(CartPage, Millis)> {
+    fn page(&self, now: Instant) -> Option<(VisitorPage, Millis)> {
         let VisitStage::Over(page) = &*self.stage() else { return None };
         let age = now.saturating_duration_since(self.begun).as_millis();
         Some((page.clone()?, u64::try_from(age).unwrap_or(u64::MAX)))

@@ -28,6 +28,9 @@ pub fn prediction(preview: &Preview) -> Prediction {
         Decision::LookupWithCart => {
             "the page is proven to be the same with a cart, which the browser shows on it"
         }
+        Decision::LookupAsMember => {
+            "the page is proven to be the same for members with these rights, but for name and nonces"
+        }
         _ => "",
     };
     let (word, text, why) = by_store(preview);
@@ -101,7 +104,27 @@ pub fn bypass(word: &str, name: &str, pattern: &str, chosen: &ChosenRules) -> St
                 .to_owned()
         }
         "key-too-long" => "its URL and cookies are too long for a key".to_owned(),
+        member if member.starts_with("member-") => {
+            format!("the visitor is logged in: {} ({member})", member_in_words(member))
+        }
         cart => format!("the visitor has a cart: {} ({cart})", cart_in_words(cart)),
+    }
+}
+
+fn member_in_words(word: &str) -> &'static str {
+    match word {
+        "member-unproven" => "too few pages of this kind, or this page for too few members, were compared",
+        "member-differs" => "pages of this kind differ between members with the same rights",
+        "member-page" => "no fresh page for these rights is in the cache; PHP may call it personal",
+        "member-changing" => "a request may be changing the user",
+        "member-changed" => "the user or the roles have changed",
+        "member-expired" => "PHP has not looked at the user for a while",
+        "member-bar" => "WordPress shows the admin bar",
+        "member-rights" => "the user may edit something, or has written posts",
+        "member-name" => "the user's name has other characters than letters, digits, spaces, dots and hyphens",
+        "member-cookie" => "another cookie identifies the visitor, too",
+        "member-range" => "the request asks for a part of the page",
+        _ => "PHP has said nothing about the user lately",
     }
 }
 
@@ -158,6 +181,7 @@ pub fn part_of_key(part: &str) -> (String, String) {
         'c' => "cookie",
         'j' => return ("accepts".to_owned(), "JSON".to_owned()),
         'd' => "device",
+        'm' => "role",
         's' => {
             return (
                 "scheme behind a proxy".to_owned(),
@@ -177,7 +201,7 @@ mod tests {
     #[test]
     fn every_reason_has_its_words() {
         let chosen = ChosenRules { cookies: vec!["member_*".to_owned()], ..ChosenRules::default() };
-        for word in Bypass::WORDS.iter().filter(|word| !matches!(**word, "off" | "cart")) {
+        for word in Bypass::WORDS.iter().filter(|word| !matches!(**word, "off" | "cart" | "member")) {
             let text = bypass(word, "x", "y", &chosen);
             assert!(!text.contains("cart"), "{word}: {text}");
         }

@@ -165,7 +165,7 @@ impl LeftOrders {
             |(other, folder): &(usize, &Folder)| *other == at || (here.is_some() && file(folder) == here);
         for (_, folder) in self.folders.iter().enumerate().filter(same) {
             for site in &folder.sites {
-                for order in orders().filter(|order| !self.cache.written.hear(site, order)) {
+                for order in orders().filter(|order| !self.cache.hear_written(site, order)) {
                     let pages = self.cache.purge_as_told(site, site, order);
                     let host = if site.is_empty() { "any host" } else { site };
                     let sender = format_args!("a PHP process outside of Millrace ({host})");

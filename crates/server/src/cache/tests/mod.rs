@@ -4,6 +4,7 @@ mod carts;
 mod countries;
 mod fills;
 mod hits;
+mod members;
 mod outlive;
 
 use std::cell::RefCell;

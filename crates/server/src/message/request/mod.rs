@@ -22,7 +22,7 @@ use millrace_settings::plan::NetworkSet;
 use millrace_wire::head::Head;
 pub use run::{AsRun, RunEnd};
 pub use uploads::{Listed, Upload, Uploads};
-pub use visit::Visit;
+pub use visit::{Visit, VisitorPage};
 
 /// Whether the client's side is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,16 @@ use std::fmt;
 use std::time::Instant;
 
 use millrace_pages::Millis;
-use millrace_pages::visitors::CartPage;
+use millrace_pages::visitors::{CartPage, MemberPage};
+
+/// A page that PHP has made for a visitor whom the page cache may serve, too.
+#[derive(Clone, Debug)]
+pub enum VisitorPage {
+    /// For a visitor with a cart: it may be compared with the public one.
+    Cart(CartPage),
+    /// For a member: it may be compared with one that was made for another, or stored.
+    Member(MemberPage),
+}
 
 /// A run of PHP for a request, as far as its visitor is concerned. Dropping it ends it.
 pub trait Visit: fmt::Debug + Send + Sync {
@@ -14,7 +23,6 @@ pub trait Visit: fmt::Debug + Send + Sync {
     /// No PHP runs for it any more, and it has reported nothing.
     fn is_over(&self);
 
-    /// The page that it has made for a visitor with a cart, if that may be compared with the public one, and the
-    /// milliseconds since it began.
-    fn cart_page(&self, now: Instant) -> Option<(CartPage, Millis)>;
+    /// The page that it has made, if there is more to do with it, and the milliseconds since it began.
+    fn page(&self, now: Instant) -> Option<(VisitorPage, Millis)>;
 }

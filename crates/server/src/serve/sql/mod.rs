@@ -169,7 +169,9 @@ impl WatchedSite {
         let began = thread.clock.ticks();
         written.begin(name);
         let times = self.state.borrow().rows.times();
-        let look = Look::read(&self.ask(thread, format!("look {times}")).await?)?;
+        let members = self.site.visitors.members(thread);
+        let look = Look::read(&self.ask(thread, format!("look {times}{}", named(&members))).await?)?;
+        self.check(&members, &look);
         thread.stats.add(Counter::SqlLooks, 1);
         thread.clock.read();
         let took = thread.clock.ticks() - began;
@@ -187,6 +189,15 @@ impl WatchedSite {
             self.purge(thread, due).await?;
         }
         Ok((SHARE * took).min(TROUBLE))
+    }
+
+    /// Members whose rows are other ones now have no pass any more.
+    fn check(&self, members: &[(Box<[u8]>, Box<[u8]>)], look: &Look) {
+        let Some(found) = &look.members else { return };
+        for (id, _) in members {
+            let rows = std::str::from_utf8(id).ok().and_then(|id| found.get(id));
+            self.site.visitors.check_member(id, rows.map(|rows| rows.as_bytes()));
+        }
     }
 
     async fn purge(&self, thread: &Rc<ServeThread>, changes: Vec<RowChange>) -> Result<(), LookProblem> {
@@ -262,6 +273,12 @@ impl WatchedSite {
         }
         state.problem = problem;
     }
+}
+
+/// Members, as PHP reads them.
+fn named(members: &[(Box<[u8]>, Box<[u8]>)]) -> String {
+    let ids: Vec<_> = members.iter().filter_map(|(id, _)| std::str::from_utf8(id).ok()).collect();
+    if ids.is_empty() { String::new() } else { format!(";members={}", ids.join(",")) }
 }
 
 /// Nothing waits for the end of such a run.

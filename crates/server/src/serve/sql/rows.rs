@@ -109,6 +109,8 @@ pub struct Look {
     times: BTreeMap<String, String>,
     /// The rows of each kind that was looked at.
     kinds: HashMap<Box<str>, Digests>,
+    /// Digests of the rows of the members that were asked for; `None`: their tables have not changed.
+    pub members: Option<HashMap<Box<str>, Box<str>>>,
 }
 
 impl Look {
@@ -130,6 +132,10 @@ impl Look {
                 "time" => {
                     let time = words.next().ok_or_else(incomplete)?;
                     look.times.insert(second.to_owned(), time.to_owned());
+                }
+                "members" => {
+                    let pairs = second.split(',').filter_map(|member| member.split_once(':'));
+                    look.members = Some(pairs.map(|(id, rows)| (id.into(), rows.into())).collect());
                 }
                 "part" => {
                     part = second.split('+').collect();
@@ -248,6 +254,15 @@ mod tests {
         assert_eq!(shown(&rows.take(look("part option\n= a%20b 6\n"))), ["~ option a%20b"]);
         assert_eq!(shown(&rows.take(look("part option\n"))), ["- option a%20b"]);
         assert!(!look("time posts 3\n").has_rows() && look("part option\n").has_rows());
+    }
+
+    #[test]
+    fn the_rows_of_members() {
+        let members = |text: &str| look(text).members;
+        assert_eq!(members("time users 1\n"), None, "nothing has changed");
+        assert_eq!(members("members -\n").unwrap().len(), 0, "there are none of them");
+        let found = members("members 5:ab,17:cd\n").unwrap();
+        assert_eq!((&*found["5"], &*found["17"], found.len()), ("ab", "cd", 2));
     }
 
     #[test]

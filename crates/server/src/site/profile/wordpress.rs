@@ -203,6 +203,7 @@ pub(super) static PROFILE: Profile = Profile {
             tag: "cart-kind-*",
             words: "nothing: it names the kind of page, for visitors with a cart",
         },
+        TagWords { tag: "member-kind-*", words: "nothing: it names the kind of page, for members" },
     ],
     ..NONE
 };

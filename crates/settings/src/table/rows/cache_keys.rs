@@ -165,4 +165,30 @@ static ROWS: &[Setting] = &[
         elsewhere: &["fastcgi_cache_bypass", "wc_cart_vary"],
         ..BOTH
     },
+    Setting {
+        key: "cache.members",
+        kind: Kind::Choice(&[
+            ("off", "none"),
+            ("roles", "those that PHP has made for others with the same rights, with the visitor's own name and nonces filled in"),
+        ]),
+        default: Default::Fixed("off"),
+        line: "Which pages logged-in visitors of a WordPress get from the page cache.",
+        reason: "It helps on sites whose members read the same pages and see no admin bar. PHP watches what a page reads of its \
+                 user, and only pages that several members got alike are sent. What plugins do with each view of a page, like \
+                 marking it as read, does not happen when the page comes from the cache.",
+        example: "\"roles\"",
+        elsewhere: &["cache_logged_in", "cache-priv", "cache_user", "fastcgi_no_cache"],
+        ..BOTH
+    },
+    Setting {
+        key: "cache.member_time",
+        kind: duration(S, H),
+        default: Default::Fixed("5m"),
+        line: "With `cache.members`: how long a member gets pages from the cache before PHP looks at the user again.",
+        reason: "A form that the visitor uses, and whatever PHP or SQL changes of the user or the roles, ends it at once; this \
+                 time limits it for changes that the server doesn't see, such as those by SQL in an SQLite database.",
+        example: "\"1m\"",
+        elsewhere: &["cache_ttl_priv"],
+        ..BOTH
+    },
 ];
