@@ -49,8 +49,11 @@ fn reads_are_noticed_and_say_who_reads() {
 
 #[test]
 fn what_is_not_allowed_gets_the_value_and_nothing_is_noticed_any_more() {
-    let said = run("$may = false; says(reads($user)); says(reads($user), $user->name, $user->exists()); $may = true; says($notice($user)); says(reads($user));");
-    let expected = "[5,[\"ID:reads:page.php\"]]\n[5,\"Anna\",true,[]]\n[true,[]]\n[5,[\"ID:reads:page.php\"]]\n";
+    let said = run(
+        "$may = false; says(reads($user)); says(reads($user), $user->name, $user->exists()); $may = true; says($notice($user)); says(reads($user));",
+    );
+    let expected =
+        "[5,[\"ID:reads:page.php\"]]\n[5,\"Anna\",true,[]]\n[true,[]]\n[5,[\"ID:reads:page.php\"]]\n";
     assert_eq!(said, expected);
 }
 
@@ -59,12 +62,18 @@ fn what_is_not_allowed_gets_the_value_and_nothing_is_noticed_any_more() {
 fn anything_but_a_read_ends_it() {
     for (code, value) in [
         ("array_keys((array) $user)", "[\"data\",\"ID\",\"roles\"]"),
-        ("json_encode($user)", "\"{\\\"data\\\":{\\\"name\\\":\\\"Anna\\\"},\\\"ID\\\":5,\\\"roles\\\":[\\\"a\\\"]}\""),
+        (
+            "json_encode($user)",
+            "\"{\\\"data\\\":{\\\"name\\\":\\\"Anna\\\"},\\\"ID\\\":5,\\\"roles\\\":[\\\"a\\\"]}\"",
+        ),
         ("count(get_object_vars($user))", "3"),
         ("(clone $user)->ID", "5"),
         ("$user == new User(5)", "true"),
         ("strlen(serialize($user)) > 40", "true"),
-        ("(function () use ($user) { foreach ($user as $key => $value) $all[] = $key; return $all; })()", "[\"data\",\"ID\",\"roles\"]"),
+        (
+            "(function () use ($user) { foreach ($user as $key => $value) $all[] = $key; return $all; })()",
+            "[\"data\",\"ID\",\"roles\"]",
+        ),
         ("$user->ID = 6", "6"),
         ("++$user->ID", "6"),
         ("(function () use ($user) { $user->data->name = 'Bert'; return $user->name; })()", "\"Bert\""),
@@ -72,7 +81,9 @@ fn anything_but_a_read_ends_it() {
         ("(function () use ($user) { unset($user->ID); return $user->roles; })()", "[\"a\"]"),
         ("(function () use ($user) { $id = &$user->ID; $id = 7; return $user->ID; })()", "7"),
     ] {
-        let said = run(&format!("$value = {code}; $noticed = count(array_filter($seen, fn ($one) => $one[0] === '*')); $seen = []; $user->roles; says($value, $noticed); reads($user); says();"));
+        let said = run(&format!(
+            "$value = {code}; $noticed = count(array_filter($seen, fn ($one) => $one[0] === '*')); $seen = []; $user->roles; says($value, $noticed); reads($user); says();"
+        ));
         assert_eq!(said, format!("[{value},1,[]]\n[[]]\n"), "{code}");
     }
 }

@@ -59,7 +59,8 @@ class Club(contextlib.ExitStack):
 
     def install(self):
         """Pages; once there is a server."""
-        self.do("install", pages=json.dumps(SHARED | OWN))
+        text = self.do("install", pages=json.dumps(SHARED | OWN))
+        self.talk, self.talk_path = re.search(r"number (\d+) https?://[^/]+/(\S*?)/?$", text).groups()
         # WordPress has something to do in the first requests of its life.
         for name in SHARED:
             check(rig.wait_for(lambda name=name: how(shop.Client(self.port).ask(f"/{name}/")) == "hit", 20, 0.1), f"/{name}/ is not cached")

@@ -16,5 +16,5 @@
 mod compare;
 mod proofs;
 
-pub use compare::{is_same, is_same_for_members};
+pub use compare::{is_same, without_times};
 pub use proofs::{AGREED, DOUBT, PageProof, Proofs};

@@ -9,19 +9,22 @@
 //!    (`php/inject/wordpress/member.php`). A page is shared only if nothing was read but what the role contains, and the *values* below.
 //! 4. **Values are filled in.** The member's name and nonces are cut out where they stand as a word of their own ([`blanked`]), and each
 //!    member gets his own ([`filled`]). A shared page contains no value of the member for whom it was made.
-//! 5. **Two members agree.** A page is sent only if PHP has made it for two members with different values and initials, and the rest was
-//!    the same ([`MadePages`]). So a value that was not cut out, or a word that was cut out by mistake, is found.
+//! 5. **Two members agree.** A page is sent only if PHP has made it for two members with different values and initials, and what is sent
+//!    is exactly what both got ([`MadePages`], [`common`]). So a value that was not cut out, or a word that was cut out by mistake, is found. Members whose names are
+//!    longer or shorter than theirs get it from PHP first: it may cut a long name short.
 //! 6. **Its kind is proven**, as for carts ([`crate::carts`]): pages of this kind were the same for three members with this role other than
 //!    those for whom they were made first; one difference, or one page that PHP calls personal, closes the kind for an hour.
 //! 7. **Nothing is stale.** Pages for members are purged by the same tags as public ones, are never used when stale, and are not stored if
 //!    anything was purged while they were made. They are not written to disk.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use memchr::memmem;
 
 use crate::Millis;
+use crate::carts::without_times;
 use crate::visitors::MemberPass;
 
 /// The values of a member that are filled into pages, each in its place; an empty one stands nowhere.
@@ -60,6 +63,57 @@ pub fn blanked(page: &[u8], values: &[Box<[u8]>]) -> Option<Vec<u8>> {
     }
     out.extend_from_slice(&page[from..]);
     Some(out)
+}
+
+/// A page that PHP has made for two members, without the values of either: `other`'s, with marks where each has the own value. What is
+/// the same on both stays, even if it is a value of one: the name of who has written a comment. `None`: they differ.
+pub fn common(one: &MadeFor<'_>, other: &MadeFor<'_>) -> Option<Vec<u8>> {
+    let (mut out, mut at, mut from) = (Vec::with_capacity(other.page.len()), 0, 0);
+    for place in places(&other.same, other.values) {
+        if place.start < from {
+            continue;
+        }
+        let before = &other.same[from..place.start];
+        let rest = one.same.get(at..)?.strip_prefix(before)?;
+        at += before.len();
+        out.extend_from_slice(&other.page[from..place.start]);
+        let (its, own) = (one.values.get(place.value)?, &other.values[place.value]);
+        if !its.is_empty() && its != own && rest.starts_with(its) {
+            out.extend_from_slice(&[0, place.value as u8 + 1, 0]);
+            at += its.len();
+        } else {
+            rest.strip_prefix(&**own)?;
+            out.extend_from_slice(&other.page[place.start..place.end]);
+            at += own.len();
+        }
+        from = place.end;
+    }
+    out.extend_from_slice(&other.page[from..]);
+    (one.same.get(at..)? == &other.same[from..] && memchr::memchr(0, &other.page).is_none()).then_some(out)
+}
+
+/// A page, and the values of the member for whom PHP has made it.
+#[derive(Debug)]
+pub struct MadeFor<'a> {
+    /// The page.
+    pub page: Cow<'a, [u8]>,
+    /// As long as the page, and without what differs by itself.
+    same: Vec<u8>,
+    values: &'a [Box<[u8]>],
+}
+
+impl<'a> MadeFor<'a> {
+    /// A page that PHP has made for the member with these values. `now`: seconds since 1970.
+    pub fn new(page: impl Into<Cow<'a, [u8]>>, values: &'a [Box<[u8]>], now: u64) -> MadeFor<'a> {
+        let page = page.into();
+        let same = without_times(&page, now);
+        MadeFor { page, same, values }
+    }
+
+    /// Whether it is the same as what would be sent to the member.
+    pub fn is(&self, sent: &[u8], now: u64) -> bool {
+        self.page.len() == sent.len() && self.same == without_times(sent, now)
+    }
 }
 
 /// A value in a page.
@@ -131,6 +185,8 @@ struct MadePage {
     stored: Millis,
     by: Arc<MemberPass>,
     is_confirmed: bool,
+    /// The shortest and the longest value of each kind of those for whom it was the same: a page may cut a long name short.
+    lengths: Vec<(usize, usize)>,
 }
 
 /// What another member's page says about a stored one.
@@ -152,22 +208,28 @@ impl MadePages {
         if self.0.len() >= MOST_PAGES && !self.0.contains_key(&key) {
             self.0.clear();
         }
-        self.0.insert(key, MadePage { stored, by, is_confirmed: false });
+        let lengths = by.values.iter().map(|value| (value.len(), value.len())).collect();
+        self.0.insert(key, MadePage { stored, by, is_confirmed: false, lengths });
     }
 
-    /// Whether PHP has made this page for two members.
-    pub fn is_confirmed(&self, key: u64, stored: Millis) -> bool {
-        self.0.get(&key).is_some_and(|made| made.stored == stored && made.is_confirmed)
+    /// Whether PHP has made this page for two members, and this one's values are neither shorter nor longer than theirs.
+    pub fn is_confirmed(&self, key: u64, stored: Millis, member: &MemberPass) -> bool {
+        let fits = |made: &MadePage| {
+            let mut pairs = made.lengths.iter().zip(&member.values);
+            made.lengths.len() == member.values.len()
+                && pairs.all(|((least, most), value)| (*least..=*most).contains(&value.len()))
+        };
+        self.0.get(&key).is_some_and(|made| made.stored == stored && made.is_confirmed && fits(made))
+    }
+
+    /// For whom this page was made first, and whether it is confirmed.
+    pub fn maker(&self, key: u64, stored: Millis) -> Option<(Arc<MemberPass>, bool)> {
+        let made = self.0.get(&key).filter(|made| made.stored == stored)?;
+        Some((made.by.clone(), made.is_confirmed))
     }
 
     /// PHP has made this page for another member: `is_same` as the stored one, without the values of each.
-    pub fn compare(
-        &mut self,
-        key: u64,
-        stored: Millis,
-        member: &MemberPass,
-        is_same: bool,
-    ) -> Comparison {
+    pub fn compare(&mut self, key: u64, stored: Millis, member: &MemberPass, is_same: bool) -> Comparison {
         let Some(made) = self.0.get_mut(&key).filter(|made| made.stored == stored) else {
             return Comparison::Unknown;
         };
@@ -179,6 +241,9 @@ impl MadePages {
             return Comparison::Own;
         }
         made.is_confirmed = true;
+        for ((least, most), value) in made.lengths.iter_mut().zip(&member.values) {
+            (*least, *most) = ((*least).min(value.len()), (*most).max(value.len()));
+        }
         Comparison::Same
     }
 }
@@ -211,6 +276,39 @@ mod tests {
     }
 
     #[test]
+    fn what_two_pages_have_in_common() {
+        let (anna, bert) = (values(&["Anna Alt", "0aaa"]), values(&["Bert Box", "1bbb"]));
+        let common = |one: &str, other: &str| {
+            let one = MadeFor::new(one.as_bytes(), &anna, 0);
+            let other = MadeFor::new(other.as_bytes(), &bert, 0);
+            super::common(&one, &other).map(|page| String::from_utf8(page).unwrap())
+        };
+        let page = |name: &str, nonce: &str| {
+            format!("<i>Hello {name}</i><a>?n={nonce}</a><p>Anna Alt said</p><p>Bert Box said: 1bbb</p>")
+        };
+        let found = common(&page("Anna Alt", "0aaa"), &page("Bert Box", "1bbb")).unwrap();
+        assert_eq!(found, page("\0\x01\0", "\0\x02\0"), "who has written stays");
+        for (name, nonce) in
+            [("Bert Bix", "1bbb"), ("Anna", "1bbb"), ("Bert Box", "1bb"), ("BERT BOX", "1bbb")]
+        {
+            assert_eq!(common(&page("Anna Alt", "0aaa"), &page(name, nonce)), None, "{name} {nonce}");
+        }
+        assert_eq!(common("a", "a").as_deref(), Some("a"));
+        for (one, other) in [
+            ("a", "ab"),
+            ("ab", "a"),
+            ("", "Bert Box"),
+            ("Anna Alt", ""),
+            ("Anna Alt", "Bert Box!"),
+            ("a\0", "a\0"),
+        ] {
+            assert_eq!(common(one, other), None, "{one} {other}");
+        }
+        // One member's own value at a place where the other has his is cut out, whatever else is there.
+        assert_eq!(common("Anna Alt, Bert Box", "Bert Box, Bert Box").as_deref(), Some("\0\x01\0, Bert Box"));
+    }
+
+    #[test]
     fn only_whole_words_are_values() {
         let ann = values(&["Ann", "no"]);
         for same in ["Announcement, Anna, bAnn", "Ann\u{e9}", "1Ann", "none"] {
@@ -240,23 +338,51 @@ mod tests {
     #[test]
     fn another_member_with_other_values_confirms_a_page() {
         let mut made = MadePages::default();
-        made.add(1, 10, pass(5, &["Anna", ""]));
+        let (anna, bert) = (pass(5, &["Anna", ""]), pass(7, &["Bert", ""]));
+        made.add(1, 10, anna.clone());
         let mut compare = |member: &MemberPass, is_same| {
             let found = made.compare(1, 10, member, is_same);
-            (found, made.is_confirmed(1, 10))
+            (found, made.is_confirmed(1, 10, &anna))
         };
-        assert_eq!(compare(&pass(5, &["Anna", ""]), true), (Comparison::Own, false));
+        assert_eq!(compare(&anna, true), (Comparison::Own, false));
         for like in ["Anna", "Alf", "anton"] {
             assert_eq!(compare(&pass(6, &[like, ""]), true), (Comparison::Own, false), "{like}");
         }
         assert_eq!(compare(&pass(6, &["Bert"]), true), (Comparison::Own, false), "fewer values");
         assert!(are_told_apart(&values(&["a012345678"]), &values(&["a012345679"])), "nonces");
         assert!(!are_told_apart(&values(&["a012345678"]), &values(&["a012345678"])));
-        assert_eq!(compare(&pass(7, &["Bert", ""]), true), (Comparison::Same, true));
-        assert_eq!(compare(&pass(5, &["Anna", ""]), false), (Comparison::Differs, false));
-        assert_eq!(made.compare(1, 11, &pass(7, &["Bert", ""]), true), Comparison::Unknown);
-        made.add(1, 11, pass(5, &["Anna", ""]));
-        assert!(!made.is_confirmed(1, 10) && !made.is_confirmed(1, 11) && !made.is_confirmed(2, 10));
+        assert_eq!(compare(&bert, true), (Comparison::Same, true));
+        assert_eq!(compare(&anna, false), (Comparison::Differs, false));
+        assert_eq!(made.compare(1, 11, &bert, true), Comparison::Unknown);
+        made.add(1, 11, anna.clone());
+        let is_confirmed = |key, stored| made.is_confirmed(key, stored, &anna);
+        assert!(!is_confirmed(1, 10) && !is_confirmed(1, 11) && !is_confirmed(2, 10));
+    }
+
+    #[test]
+    fn a_page_is_for_names_as_long_as_those_for_whom_it_was_the_same() {
+        let mut made = MadePages::default();
+        let named = |name: &str| pass(1, &[name]);
+        made.add(1, 10, pass(5, &["Anna"]));
+        made.compare(1, 10, &pass(6, &["Berta"]), true);
+        let may =
+            |made: &MadePages, names: [&str; 4]| names.map(|name| made.is_confirmed(1, 10, &named(name)));
+        let names = ["Eva", "Emil", "Edgar", "Eduard"];
+        assert_eq!(may(&made, names), [false, true, true, false]);
+        made.compare(1, 10, &pass(7, &["Christopher"]), true);
+        assert_eq!(may(&made, names), [false, true, true, true]);
+        assert!(!made.is_confirmed(1, 10, &pass(1, &[])));
+    }
+
+    #[test]
+    fn who_has_made_a_page() {
+        let mut made = MadePages::default();
+        made.add(1, 10, pass(5, &["Anna"]));
+        assert_eq!(made.maker(1, 10).map(|(by, is_confirmed)| (by.user, is_confirmed)), Some((5, false)));
+        made.compare(1, 10, &pass(6, &["Bert"]), true);
+        assert!(made.maker(1, 10).unwrap().1 && made.maker(1, 11).is_none() && made.maker(2, 10).is_none());
+        let page = MadeFor::new(&b"id=6b04fbf39cec1"[..], &[], 0x6b04_fbf3);
+        assert!(page.is(b"id=6b04fbf6b9554", 0x6b04_fbf3) && !page.is(b"id=6b04fbf6b955", 0x6b04_fbf3));
     }
 
     #[test]

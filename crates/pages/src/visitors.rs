@@ -41,7 +41,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use cookies::{ConcernedCookies, Cookie, Cookies, Print, PrintKey};
-pub use member::{MemberHold, MemberPage, MemberPass, MemberState, SharedPage};
+pub use member::{MemberHold, MemberPage, MemberPass, MemberRow, MemberState, SharedPage};
 pub use pass::{CartHold, CartPage, CartState, Pass, PassState};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};

@@ -13,9 +13,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet, OpenBasedir, Php, PhpPool, Plan,
-    Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache, SiteRule,
-    Symlinks, Ttl, Variables, WorkerScript, Www,
+    Files, Folder, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet, OpenBasedir, Php,
+    PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache,
+    SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;

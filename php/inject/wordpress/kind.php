@@ -17,6 +17,8 @@ final class Kind
     /** As keys; null: it is no page that is watched. */
     private static ?array $parts = null;
     private static bool $templated = false;
+    /** The template's path. */
+    public static string $template = '';
 
     /** From now on parts are noted. */
     public static function begin(): void
@@ -37,8 +39,8 @@ final class Kind
 
     public static function template($template)
     {
-        self::$templated = true;
-        self::part('template', is_string($template) ? $template : '');
+        [self::$templated, self::$template] = [true, is_string($template) ? $template : ''];
+        self::part('template', self::$template);
         return $template;
     }
 

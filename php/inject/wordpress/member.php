@@ -20,7 +20,11 @@ namespace Millrace\WordPress;
  */
 final class Member
 {
-    public const HOOKS = ['set_current_user' => ['identified', 0, \PHP_INT_MIN]];
+    public const HOOKS = [
+        'set_current_user' => ['identified', 0, \PHP_INT_MIN],
+        'determine_current_user' => ['determined', 1, \PHP_INT_MAX],
+        'auth_cookie_valid' => ['validated', 0, \PHP_INT_MIN],
+    ];
 
     /** Added when a member asks for a page. */
     private const WATCH = [
@@ -44,7 +48,7 @@ final class Member
     /** Functions of WordPress that read the number of the user, and do nothing with it that is not seen elsewhere. */
     private const READERS = ['wp_set_current_user', 'wp_create_nonce', 'get_user_option', 'get_user_by', 'setup_userdata', 'wp_default_scripts',
         'wp_default_packages_inline_scripts', 'WP_Query->get_posts', 'comments_template', 'wp_list_comments', 'get_page_of_comment',
-        'build_comment_query_vars_from_block', 'get_dashboard_url', 'get_edit_profile_url'];
+        'build_comment_query_vars_from_block', 'get_dashboard_url', 'get_edit_profile_url', 'get_edit_user_link', 'get_adjacent_post'];
     /** Nonces that are filled in: the link to log out, the one that scripts send to the REST API. */
     private const NONCES = ['log-out', 'wp_rest'];
     /** Filters of capabilities that are WordPress's own, or known to concern other pages. */
@@ -87,6 +91,26 @@ final class Member
         [self::$user, self::$object] = [$id, $user];
         if (get_class($user) !== 'WP_User' || !millrace_notice_reads($user, ['ID', 'data'], self::class . '::read')) {
             self::mark('user');
+        }
+    }
+
+    /** Somebody asks for the user's number, perhaps a plugin. */
+    public static function determined($user)
+    {
+        if (!in_array('_wp_get_current_user', array_column(debug_backtrace(\DEBUG_BACKTRACE_IGNORE_ARGS, 12), 'function'), true)) {
+            self::mark('determine_current_user');
+        }
+        return $user;
+    }
+
+    /** Somebody looks into a cookie for the user's number. */
+    public static function validated(): void
+    {
+        foreach (debug_backtrace(\DEBUG_BACKTRACE_IGNORE_ARGS, 12) as $frame) {
+            $is_own = self::$own || str_starts_with((string) ($frame['file'] ?? ''), __DIR__ . '/');
+            if ($frame['function'] === 'wp_validate_auth_cookie' && !$is_own && !self::is_wordpress((string) ($frame['file'] ?? ''))) {
+                self::mark('wp_validate_auth_cookie()');
+            }
         }
     }
 
@@ -196,7 +220,7 @@ final class Member
         global $wpdb;
         $id = self::$user;
         $known = [
-            "/\s+OR \(`?$wpdb->posts`?\.post_author = $id AND `?$wpdb->posts`?\.post_status = '\w+'\)/",
+            "/\s+OR \([\w`]+\.post_author = $id AND [\w`]+\.post_status = '\w+'\)/",
             "/\( ?user_id = $id AND comment_approved = '0' ?\)/",
             "/^SELECT user_id, meta_key, meta_value FROM $wpdb->usermeta WHERE user_id IN \($id\) ORDER BY umeta_id ASC$/D",
             "/^SELECT \* FROM $wpdb->users WHERE ID (= '$id' LIMIT 1|IN \($id\))$/D",
@@ -204,7 +228,7 @@ final class Member
         $rest = preg_replace($known, '', $query);
         $column = '(user|author|member|customer|owner|person|profile|account|student|subscriber|uid)\w*[`"]?\s*';
         if (preg_match("/$column(((=|<>|!=|<=>|LIKE)\s*['\"%]*$id\b)|((NOT\s+)?IN\s*\([^)]*\b$id\b))/i", $rest)) {
-            self::mark('asks the database');
+            self::mark('asks the database ' . substr((string) preg_replace('/\s+/', ' ', $query), 0, 300));
         }
         return $query;
     }
@@ -226,7 +250,7 @@ final class Member
             return $all;
         }
         // Of posts it depends on their author, too: the user has none.
-        if (count($arguments) > 2 && preg_match('/_users?$/D', $cap)) {
+        if (count($arguments) > 2 && preg_match('/_users?$/D', $cap) && !self::is_of_form($cap, (int) $arguments[2])) {
             self::mark("may $cap");
         }
         if (!self::$asked) {
@@ -234,6 +258,13 @@ final class Member
             self::look_at_filters();
         }
         return $all;
+    }
+
+    /** The comment form asks whether the user may edit himself: everybody may. */
+    private static function is_of_form(string $cap, int $whom): bool
+    {
+        $is_self = $cap === 'edit_user' && $whom === self::$user;
+        return $is_self && in_array('comment_form', array_column(debug_backtrace(\DEBUG_BACKTRACE_IGNORE_ARGS, 12), 'function'), true);
     }
 
     /** A plugin's filter of capabilities may look at the user. */
@@ -407,7 +438,7 @@ final class Member
     /** Why this page is personal, in the log of who looks for it. */
     private static function trace(): void
     {
-        if (defined('WP_DEBUG_LOG') && WP_DEBUG_LOG && defined('MILLRACE_MEMBERS_LOG') && MILLRACE_MEMBERS_LOG) {
+        if (defined('MILLRACE_MEMBERS_LOG') && MILLRACE_MEMBERS_LOG) {
             error_log('Millrace: ' . ($_SERVER['REQUEST_URI'] ?? '') . ' is personal: ' . (implode(', ', array_keys(self::$why)) ?: 'it must not be kept'));
         }
     }
@@ -415,7 +446,8 @@ final class Member
     /** Whether a file of this request uses variables that WordPress sets for who is logged in. Templates have them without asking. */
     private static function reads_globals(): bool
     {
-        $theme = [realpath(get_template_directory()) . '/', realpath(get_stylesheet_directory()) . '/'];
+        // The template itself may be a plugin's.
+        $theme = [realpath(get_template_directory()) . '/', realpath(get_stylesheet_directory()) . '/', (string) realpath(Kind::$template)];
         $wordpress = [realpath(ABSPATH . WPINC) . '/', realpath(ABSPATH . 'wp-admin') . '/', realpath(ABSPATH) . '/wp-', __DIR__ . '/', dirname(__DIR__) . '/'];
         $content = realpath(WP_CONTENT_DIR) . '/';
         $begins = static function (string $file, array $with): bool {
@@ -431,7 +463,8 @@ final class Member
                 continue;
             }
             $code = (string) file_get_contents($file);
-            $pattern = $begins($file, $theme) ? '/\$' . self::GLOBALS . '/' : '/\bglobal\b[^;]*\$' . self::GLOBALS . '/';
+            // load_template() gives each file that it loads this one.
+            $pattern = $begins($file, array_filter($theme)) ? '/\$' . self::GLOBALS . '/' : '/\$user_ID\b|\bglobal\b[^;]*\$' . self::GLOBALS . '/';
             if (preg_match($pattern, $code) || preg_match('/GLOBALS\s*\[\s*[\'"]' . self::GLOBALS . '/', $code)) {
                 return true;
             }

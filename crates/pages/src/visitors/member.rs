@@ -96,6 +96,9 @@ impl MemberHold {
     }
 }
 
+/// A member's number in the database, and a digest of his rows.
+pub type MemberRow = (Box<[u8]>, Box<[u8]>);
+
 /// What is known of a proven login.
 pub type MemberState = PassState<MemberPass, MemberHold>;
 
@@ -159,8 +162,8 @@ impl Visitors {
     }
 
     /// Members with a pass, at most `most`: their numbers in the database, and the digests of their rows.
-    pub fn members(&mut self, most: usize, now: Millis) -> Vec<(Box<[u8]>, Box<[u8]>)> {
-        let mut found: Vec<(Box<[u8]>, Box<[u8]>)> = Vec::new();
+    pub fn members(&mut self, most: usize, now: Millis) -> Vec<MemberRow> {
+        let mut found: Vec<MemberRow> = Vec::new();
         for entry in self.logins.entries_mut() {
             let MemberState::Passes(pass) = &entry.member else { continue };
             if now < pass.until && found.len() < most {
@@ -185,7 +188,13 @@ impl Visitors {
     }
 
     /// What a run that is over may say about the member whose login this cookie proves: only if nothing of it has changed since it began.
-    pub(super) fn granted_member(&self, print: Print, run: &Run, member: &MemberState, user: u64) -> MemberState {
+    pub(super) fn granted_member(
+        &self,
+        print: Print,
+        run: &Run,
+        member: &MemberState,
+        user: u64,
+    ) -> MemberState {
         let own = u32::from(run.is_write);
         let is_newest = self
             .running
@@ -209,7 +218,8 @@ mod tests {
 
     const OTHER: &str = "wordpress_logged_in_5f=bert";
     const PASS: &str = "login by=wordpress_logged_in_5f user=7 pass=9000 role=gold rows=ab values=Anna%20Alt,,00aa kind=none";
-    const BERTS: &str = "login by=wordpress_logged_in_5f user=8 pass=9000 role=gold rows=cd values=Bert,,11bb kind=none";
+    const BERTS: &str =
+        "login by=wordpress_logged_in_5f user=8 pass=9000 role=gold rows=cd values=Bert,,11bb kind=none";
     const SILENT: &str = "login by=wordpress_logged_in_5f user=7";
 
     /// The member's pass, or why there is none; `None`: no login, or no passes at all.
@@ -233,9 +243,14 @@ mod tests {
         site.run(MEMBER, false, &[PASS, "end"]);
         let found = pass(&mut site, MEMBER, 0).unwrap().unwrap();
         assert_eq!((&*found.role, &*found.rows, &*found.id), (&b"gold"[..], &b"ab"[..], &b"7"[..]));
-        assert_eq!(found.values.iter().map(|value| &**value).collect::<Vec<_>>(), [&b"Anna Alt"[..], b"", b"00aa"]);
+        assert_eq!(
+            found.values.iter().map(|value| &**value).collect::<Vec<_>>(),
+            [&b"Anna Alt"[..], b"", b"00aa"]
+        );
         assert_eq!(found.user, site.key.tag(b"7"));
-        for other in [OTHER, "wordpress_logged_in_x=anna", "wordpress_logged_in_5f=anna; wordpress_logged_in_5f=x"] {
+        for other in
+            [OTHER, "wordpress_logged_in_x=anna", "wordpress_logged_in_5f=anna; wordpress_logged_in_5f=x"]
+        {
             assert_eq!(pass(&mut site, other, 0), None, "{other}");
         }
         let more = format!("{MEMBER}; comment_author_5f=x");
@@ -259,7 +274,8 @@ mod tests {
             site.run(MEMBER, false, &[&note, "end"]);
             held(&mut site, MEMBER)
         };
-        for (part, with) in [("role=gold", ""), ("rows=ab", "rows="), ("user=7", ""), ("pass=9000", "pass=x")] {
+        for (part, with) in [("role=gold", ""), ("rows=ab", "rows="), ("user=7", ""), ("pass=9000", "pass=x")]
+        {
             assert_eq!(none(PASS.replace(part, with)), MemberHold::Unknown, "{part}");
         }
         assert_eq!(none(PASS.replace("pass=9000", "pass=0")), MemberHold::Expired);
@@ -365,7 +381,10 @@ mod tests {
         assert_eq!(page(&[PASS]).unwrap().shared, None);
         let kind = PASS.replace("kind=none", "kind=member-kind-1 page=60");
         let shared = page(&["tags post-1,a%20b", &kind]).unwrap().shared.unwrap();
-        assert_eq!((&*shared.kind, shared.seconds, &*shared.tags), (&b"member-kind-1"[..], 60, &b"post-1,a b"[..]));
+        assert_eq!(
+            (&*shared.kind, shared.seconds, &*shared.tags),
+            (&b"member-kind-1"[..], 60, &b"post-1,a b"[..])
+        );
         assert_eq!(page(&[SILENT]), None);
         assert_eq!(page(&[&format!("{SILENT} held=bar")]), None);
         assert_eq!(page(&[&kind.replace("user=7", "user=7 issued=x")]), None, "a log-in");

@@ -1,6 +1,7 @@
 use super::*;
 
-pub(super) const LIMITS: Limits = Limits { most: 4, proven: 3_600_000, anonymous: 60_000, cart: 300_000, member: 300_000 };
+pub(super) const LIMITS: Limits =
+    Limits { most: 4, proven: 3_600_000, anonymous: 60_000, cart: 300_000, member: 300_000 };
 const WORDPRESS: &[&str] =
     &["wordpress_logged_in_*", "comment_author_*", "woocommerce_items_in_cart", "wp_woocommerce_session_*"];
 

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use millrace_pages::ask::write_role;
-use millrace_pages::carts::{PageProof, is_same_for_members};
+use millrace_pages::carts::PageProof;
 use millrace_pages::judge::Keep;
-use millrace_pages::members::{self, Comparison};
+use millrace_pages::members::{self, Comparison, MadeFor};
 use millrace_pages::visitors::{MemberHold, MemberPage, MemberPass, SharedPage};
 use millrace_pages::{
     Answer, Asking, Bypass, Key, Millis, Notes, Page, Rules, StoreOutcome, Tag, Terms, Verdict, ask, judge,
@@ -48,9 +48,9 @@ pub fn look<'a>(
         return Err(Bypass::Member(MemberHold::Range));
     }
     write_role(&mut key, &pass.role);
-    let (hit, terms) = cart::stored(thread, site, rules, request, &asking, &key)
-        .ok_or(Bypass::Member(MemberHold::Page))?;
-    may_have(thread, site, &key, hit.page.stored, &terms).map_err(Bypass::Member)?;
+    let (hit, terms) =
+        cart::stored(thread, site, rules, request, &asking, &key).ok_or(Bypass::Member(MemberHold::Page))?;
+    may_have(thread, site, (&key, hit.page.stored), &terms, pass).map_err(Bypass::Member)?;
     let mut reply = answer(&hit.page, &asked, pass).ok_or(Bypass::Member(MemberHold::Page))?;
     cache_status::hit_of_member(&mut reply, &hit);
     if site.plan.compress_php {
@@ -63,17 +63,17 @@ pub fn look<'a>(
     Ok(reply)
 }
 
-/// Whether members may have a page that was stored at this time; `key`: with the role.
+/// Whether a member may have a page that was stored at this time; `key`: with the role.
 pub fn may_have(
     thread: &CacheThread,
     site: &Site,
-    key: &[u8],
-    stored: Millis,
+    (key, stored): (&[u8], Millis),
     terms: &Terms,
+    pass: &MemberPass,
 ) -> Result<(), MemberHold> {
     match site.visitors.proof(thread, &terms.tags, false) {
         PageProof::Differs => Err(MemberHold::Differs),
-        PageProof::Proven if site.visitors.is_confirmed(Key::new(key).hash, stored) => Ok(()),
+        PageProof::Proven if site.visitors.is_confirmed(Key::new(key).hash, stored, pass) => Ok(()),
         _ => Err(MemberHold::Unproven),
     }
 }
@@ -106,32 +106,64 @@ pub fn take(
     if thread.cache.orders_begun() != watched.orders {
         return None;
     }
-    let page = made.shared.as_ref().and_then(|shared| Made::of(watched, content, aside, made, shared, &asking));
-    if let Some((hit, terms)) = cart::stored(thread, site, rules, request, &asking, &key) {
-        // One that was made after this run had begun may show a later state.
-        if hit.page.stored > begun {
-            return None;
-        }
-        let form = uncoded(&hit.page)?;
-        let is_same = page.as_ref().is_some_and(|made| {
-            *made.page.fields == *hit.page.fields
-                && terms.tags.contains(&made.kind)
-                && is_same_for_members(form.body(), made.page.identity().body(), thread.cache.now(thread) / 1000)
-        });
-        let kind = page.as_ref().map_or(Tag(0), |made| made.kind);
-        let stored = (Key::new(&key).hash, hit.page.stored);
-        let found =
-            site.visitors.compare_for_member(thread, stored, (&terms.tags, kind), &made.pass, is_same);
-        match found {
-            Comparison::Same => thread.stats.add(Counter::MemberPagesSame, 1),
-            Comparison::Differs => thread.stats.add(Counter::MemberPagesDiffer, 1),
-            Comparison::Own | Comparison::Unknown => {}
-        }
-        if matches!(found, Comparison::Same | Comparison::Own) {
-            return Some(());
-        }
+    let shared = made.shared.as_ref();
+    let page = |template| Made::of(watched, template, aside, made, shared?, &asking);
+    let own = members::blanked(content, &made.pass.values).and_then(page);
+    let place = StorePlace { thread, site, rules, request, key: &key, orders: watched.orders };
+    let Some((hit, terms)) = cart::stored(thread, site, rules, request, &asking, &key) else {
+        own?.store(&place, &made.pass);
+        return Some(());
+    };
+    // One that was made after this run had begun may show a later state.
+    if hit.page.stored > begun {
+        return None;
     }
-    page?.store(thread, site, rules, request, &key, &made.pass)
+    let fits = |own: &&Made| *own.page.fields == *hit.page.fields && terms.tags.contains(&own.kind);
+    let known = site.visitors.maker(Key::new(&key).hash, hit.page.stored);
+    let form = uncoded(&hit.page)?;
+    let common = known.as_ref().zip(own.as_ref().filter(fits)).and_then(|((maker, is_confirmed), _)| {
+        let now = thread.cache.now(thread) / 1000;
+        let own = MadeFor::new(content, &made.pass.values, now);
+        if *is_confirmed {
+            let sent = members::filled(form.body(), &made.pass.values)?;
+            return own.is(&sent, now).then(|| form.body().to_vec());
+        }
+        let first = members::filled(form.body(), &maker.values)?;
+        members::common(&MadeFor::new(first, &maker.values, now), &own)
+    });
+    let kind = own.as_ref().map_or(Tag(0), |own| own.kind);
+    let stored = (Key::new(&key).hash, hit.page.stored);
+    let found =
+        site.visitors.compare_for_member(thread, stored, (&terms.tags, kind), &made.pass, common.is_some());
+    match found {
+        Comparison::Same => {
+            thread.stats.add(Counter::MemberPagesSame, 1);
+            let common = common.filter(|common| **common != *form.body());
+            if let (Some(better), Some((maker, _))) = (common.and_then(page), known) {
+                // The first one had a word cut out that was no value of its member.
+                let stored = better.store(&place, &made.pass)?;
+                site.visitors.confirm(stored, &maker);
+            }
+        }
+        Comparison::Differs => {
+            thread.stats.add(Counter::MemberPagesDiffer, 1);
+            own?.store(&place, &made.pass);
+        }
+        Comparison::Unknown => drop(own?.store(&place, &made.pass)),
+        Comparison::Own => {}
+    }
+    Some(())
+}
+
+/// Where a page for members is stored.
+struct StorePlace<'a> {
+    thread: &'a Rc<CacheThread>,
+    site: &'a Site,
+    rules: &'a Rules,
+    request: &'a Request,
+    key: &'a [u8],
+    /// Number of purges that had begun when PHP began to make it.
+    orders: u64,
 }
 
 /// A page without the values of its member.
@@ -146,7 +178,7 @@ impl Made {
     /// `None`: it must not be stored.
     fn of(
         watched: &WatchedPage,
-        content: &[u8],
+        template: Vec<u8>,
         aside: Option<&Aside>,
         made: &MemberPage,
         shared: &SharedPage,
@@ -156,7 +188,6 @@ impl Made {
         if watched.status != 200 || !watched.is_silent || !aside.is_none_or(is_silent) {
             return None;
         }
-        let template = members::blanked(content, &made.pass.values)?;
         let fields = kept_fields(&watched.fields, &made.pass)?;
         let notes = Notes {
             control: format!("public, max-age={}", shared.seconds).into_bytes(),
@@ -186,28 +217,27 @@ impl Made {
         Some(Made { page, terms, kind: Tag::named(site.name().unwrap_or(""), &shared.kind) })
     }
 
-    /// Stores it in memory; it is not written to disk.
-    fn store(
-        self,
-        thread: &Rc<CacheThread>,
-        site: &Site,
-        rules: &Rules,
-        request: &Request,
-        key: &[u8],
-        pass: &Arc<MemberPass>,
-    ) -> Option<()> {
+    /// Stores it in memory, unless something was purged meanwhile; it is not written to disk. Returns the hash of its key, and the time.
+    fn store(self, place: &StorePlace<'_>, pass: &Arc<MemberPass>) -> Option<(u64, Millis)> {
+        let StorePlace { thread, site, rules, request, key, orders } = *place;
         let (key, cache) = (Key::new(key), &thread.cache);
-        let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
+        let mut select =
+            |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
         let stored = {
             let mut shard = cache.lock(cache.shard_of(key));
+            // A purge that begins from here on comes to this shard when the page is there.
+            if cache.orders_begun() != orders {
+                return None;
+            }
             let ticket = shard.lead(key, &mut select, Arc::new(Fill::new(thread.clock.now())));
             shard.store(ticket, &mut select, self.page.clone(), self.terms, cache.now(thread))
         };
-        if stored == StoreOutcome::Fresh {
-            site.visitors.has_made(key.hash, self.page.stored, pass.clone());
-            cache.compress_later(key.bytes, &self.page);
+        if stored != StoreOutcome::Fresh {
+            return None;
         }
-        Some(())
+        site.visitors.has_made(key.hash, self.page.stored, pass.clone());
+        cache.compress_later(key.bytes, &self.page);
+        Some((key.hash, self.page.stored))
     }
 }
 

@@ -126,7 +126,7 @@ fn as_member(
     write_role(&mut own, &pass.role);
     let found = match peek(thread, rules, stripped, &own).entry {
         PeekEntry::Page(PeekPage { page, terms, grace: None, .. }) => {
-            member::may_have(thread, site, &own, page.stored, &terms)
+            member::may_have(thread, site, (&own, page.stored), &terms, pass)
         }
         _ => Err(MemberHold::Page),
     };

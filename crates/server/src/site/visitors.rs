@@ -24,8 +24,8 @@ use millrace_pages::carts::{PageProof, Proofs};
 use millrace_pages::members::{Comparison, MadePages};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
-    CartHold, ConcernedCookies, CookieState, Cookies, Limits, MemberHold, MemberPass, Pass, PrintKey, Report,
-    ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
+    CartHold, ConcernedCookies, CookieState, Cookies, Limits, MemberHold, MemberPass, MemberRow, Pass,
+    PrintKey, Report, ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
 };
 use millrace_pages::{Millis, Rules, Tag};
 use millrace_settings::plan;
@@ -218,14 +218,24 @@ impl Visitors {
         self.limits.member > 0
     }
 
-    /// Whether PHP has made this stored page for two members; `key`: the hash of its key.
-    pub fn is_confirmed(&self, key: u64, stored: Millis) -> bool {
-        self.table().made().is_confirmed(key, stored)
+    /// Whether PHP has made this stored page for two members like this one; `key`: the hash of its key.
+    pub fn is_confirmed(&self, key: u64, stored: Millis, member: &MemberPass) -> bool {
+        self.table().made().is_confirmed(key, stored, member)
+    }
+
+    /// For whom a stored page was made first, and whether it is confirmed.
+    pub fn maker(&self, key: u64, stored: Millis) -> Option<(Arc<MemberPass>, bool)> {
+        self.table().made().maker(key, stored)
     }
 
     /// A page was stored that PHP has made for this member.
     pub fn has_made(&self, key: u64, stored: Millis, by: Arc<MemberPass>) {
         self.table().made().add(key, stored, by);
+    }
+
+    /// A stored page is what PHP has made for this member, too.
+    pub fn confirm(&self, (key, stored): (u64, Millis), member: &MemberPass) {
+        self.table().made().compare(key, stored, member, true);
     }
 
     /// PHP has made a page for a member that is stored already, with these tags: whether they are the same.
@@ -252,7 +262,7 @@ impl Visitors {
     }
 
     /// Members with a pass: their numbers in the database, and the digests of their rows.
-    pub fn members(&self, context: &Context) -> Vec<(Box<[u8]>, Box<[u8]>)> {
+    pub fn members(&self, context: &Context) -> Vec<MemberRow> {
         if !self.serves_members() {
             return Vec::new();
         }

@@ -121,7 +121,9 @@ fn member_in_words(word: &str) -> &'static str {
         "member-expired" => "PHP has not looked at the user for a while",
         "member-bar" => "WordPress shows the admin bar",
         "member-rights" => "the user may edit something, or has written posts",
-        "member-name" => "the user's name has other characters than letters, digits, spaces, dots and hyphens",
+        "member-name" => {
+            "the user's name has other characters than letters, digits, spaces, dots and hyphens"
+        }
         "member-cookie" => "another cookie identifies the visitor, too",
         "member-range" => "the request asks for a part of the page",
         _ => "PHP has said nothing about the user lately",

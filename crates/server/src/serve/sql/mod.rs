@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_pages::visitors::MemberRow;
 use millrace_settings::plan::{CacheMode, Level, Profile};
 use millrace_wire::frames::EndFrame;
 use millrace_wire::head::{Head, Limits};
@@ -192,7 +193,7 @@ impl WatchedSite {
     }
 
     /// Members whose rows are other ones now have no pass any more.
-    fn check(&self, members: &[(Box<[u8]>, Box<[u8]>)], look: &Look) {
+    fn check(&self, members: &[MemberRow], look: &Look) {
         let Some(found) = &look.members else { return };
         for (id, _) in members {
             let rows = std::str::from_utf8(id).ok().and_then(|id| found.get(id));
@@ -276,7 +277,7 @@ impl WatchedSite {
 }
 
 /// Members, as PHP reads them.
-fn named(members: &[(Box<[u8]>, Box<[u8]>)]) -> String {
+fn named(members: &[MemberRow]) -> String {
     let ids: Vec<_> = members.iter().filter_map(|(id, _)| std::str::from_utf8(id).ok()).collect();
     if ids.is_empty() { String::new() } else { format!(";members={}", ids.join(",")) }
 }

@@ -169,7 +169,10 @@ static ROWS: &[Setting] = &[
         key: "cache.members",
         kind: Kind::Choice(&[
             ("off", "none"),
-            ("roles", "those that PHP has made for others with the same rights, with the visitor's own name and nonces filled in"),
+            (
+                "roles",
+                "those that PHP has made for others with the same rights, with the visitor's own name and nonces filled in",
+            ),
         ]),
         default: Default::Fixed("off"),
         line: "Which pages logged-in visitors of a WordPress get from the page cache.",
