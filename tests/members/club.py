@@ -3,6 +3,7 @@
 import contextlib
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -37,7 +38,9 @@ class Club(contextlib.ExitStack):
         self.database = self.enter_context(mariadb.Server(folder / "db"))
         self.ini = rig.php_ini(folder / "php.ini", shop.INI)
         url = f"http://127.0.0.1:{self.port}"
-        new_wordpress(self.root, self.database, "--url", url, "--admin", ADMIN, "--password", PASSWORD, constants=constants)
+        source = os.environ.get("WORDPRESS_FROM")
+        options = ["--url", url, "--admin", ADMIN, "--password", PASSWORD, *(["--from", source] if source else [])]
+        new_wordpress(self.root, self.database, *options, constants=constants)
         plugins = self.root / "wp-content" / "mu-plugins"
         shutil.copy(HERE / "club.php", plugins)
         (plugins / "club").mkdir()
