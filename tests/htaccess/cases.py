@@ -105,6 +105,7 @@ case("flag-e", ON + "RewriteRule ^(.*)$ - [E=XPATH:$1,E=XEMPTY:,E=XNAME]\nRewrit
 case("flag-co", ON + "RewriteRule ^a - [CO=n:v:.example.test]\nRewriteRule ^b - [CO=n:v:example.test:0:/x:secure:httponly]\n"
      "RewriteRule ^show - [CO=;m;a:b;example.test;0;/;false;false;Lax]", "a.html", "show.php")  # fmt: skip
 case("flag-t", ON + "RewriteRule \\.txt$ - [T=text/x-note]\nRewriteRule ^n$ a.txt [T=text/x-n]", "a.txt", "n", "a.html")
+case("flag-t-script", ON + "RewriteRule ^(show\\.php|n)$ show.php [T=text/x-note]", "show.php", "n", "show.php?fields=1")
 case("flag-h", ON + "RewriteRule ^show - [H=default-handler]", "show.php", "index.php")
 case("flag-pt-dpi", ON + "RewriteRule ^x$ a.html [PT]\nRewriteRule ^show2\\.php(/.*)?$ show.php [DPI]\nRewriteRule ^s(/.*)$ show.php$1", "x", "show2.php/a/b", "s/i")
 case("flag-p", ON + "RewriteRule ^x$ http://127.0.0.1:1/ [P]", "x")
@@ -195,6 +196,9 @@ case("require-method", "Require method GET", "a.html", ("a.html", {}, "HEAD"), (
 case("require-env", "SetEnvIf User-Agent good ok\nRequire env ok", ("a.html", agent("good")), ("a.html", agent("x")))
 case("require-expr", "Require expr %{HTTP_USER_AGENT} =~ /good/", ("a.html", agent("good")), ("a.html", agent("x")))
 case("require-none", "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire ip 10.0.0.1\nRequire env none\n</RequireNone>\n</RequireAll>", "a.html")
+case("require-not-beside", "Require all granted\nRequire not ip 10.0.0.1", "a.html")
+case("require-none-beside", "Require all granted\n<RequireNone>\nRequire ip 10.0.0.1\n</RequireNone>", "a.html")
+case("require-all-negative", "<RequireAny>\nRequire all granted\n<RequireAll>\nRequire not ip 10.0.0.1\nRequire not env X\n</RequireAll>\n</RequireAny>", "a.html")
 case("require-nested", "<RequireAny>\n<RequireAll>\nRequire ip 10\nRequire method GET\n</RequireAll>\n<RequireAll>\nRequire ip 127\nRequire method POST\n</RequireAll>\n"
      "</RequireAny>", "show.php", ("show.php", {}, "POST"))
 case("require-invalid", "Require", "a.html")
@@ -268,6 +272,11 @@ case("header-always", "Header always set X-A always\nHeader onsuccess set X-B su
 case("header-script", "Header set X-From-Script rule\nHeader unset X-Script-Only\nHeader edit Set-Cookie ^(.*)$ $1;Secure\nHeader append X-List b", "show.php?fields=1")
 case("header-env", "SetEnvIf User-Agent phone XP\nHeader set X-A phone env=XP\nHeader set X-B desk env=!XP\nHeader set X-C e \"expr=%{QUERY_STRING} == 'q'\"",
      ("a.html", agent("phone")), ("a.html", agent("x")), "a.html?q")
+case("header-response", "Header set X-A \"missing\" \"expr=%{REQUEST_STATUS} == 404\"\nHeader always set X-B page \"expr=%{CONTENT_TYPE} =~ m#text/html#\"\n"
+     "Header set X-C \"expr=%{resp:Content-Type} %{tolower:ABC}\"", "a.html", "a.css", "none.html", "show.php?status=404", "show.php?fields=1")  # fmt: skip
+case("header-value-expr", "Header set X-A \"expr=%{REQUEST_URI}?%{QUERY_STRING}\"\nHeader set X-B \"expr=%{base64:%{QUERY_STRING}} %{unbase64:YWI=} %{unescape:a%20b}\"\n"
+     "Header append X-C \"expr=%{md5:a}\"\nHeader merge X-C \"expr=%{sha1:a}\"\nHeader edit X-From-Script ^(.)cript \"$1%{XE}e\"\nSetEnvIf Request_URI php XE=e", "a.html?x=1", "show.php?fields=1")  # fmt: skip
+case("header-echo", "Header echo ^X-Te\nHeader always echo X-Other\nHeader note X-A noted", ("a.html", {"X-Test": "1", "X-Tea": "2", "X-Other": "3"}), ("none", {"X-Test": "1", "X-Other": "3"}))
 case("header-invalid", "Header paint X-A red", "a.html")
 case("header-early", "Header set X-A red early", "a.html")
 case("header-type", "Header set Content-Type text/x-a", "a.html", "show.php")

@@ -213,9 +213,9 @@ impl Requirement {
         })
     }
 
-    /// Whether it can grant anything: a list of negations alone can't, and Apache refuses it.
-    pub fn can_grant(&self) -> bool {
-        !matches!(self, Requirement::Not(_) | Requirement::None(_))
+    /// Whether it is a negation, which grants nothing by itself.
+    fn is_negation(&self) -> bool {
+        matches!(self, Requirement::Not(_) | Requirement::None(_))
     }
 
     /// Whether a part of it is for this method: if none is, everybody has access.
@@ -228,6 +228,19 @@ impl Requirement {
             }
         }
     }
+}
+
+/// Whether there is a negation where it has no effect: in a list of which one is enough, or, in one of which all must hold
+/// (`needs_all`), without anything that grants (mod_authz_core.c, `add_authz_provider` and `add_authz_section`).
+pub fn has_idle_negation(list: &[Requirement], needs_all: bool) -> bool {
+    let mut negations = list.iter().map(Requirement::is_negation);
+    let is_idle = if needs_all { !list.is_empty() && negations.all(|is| is) } else { negations.any(|is| is) };
+    is_idle
+        || list.iter().any(|inner| match inner {
+            Requirement::All(list) => has_idle_negation(list, true),
+            Requirement::Any(list) | Requirement::None(list) => has_idle_negation(list, false),
+            Requirement::Single(..) | Requirement::Not(_) => false,
+        })
 }
 
 /// No grant comes from a negation.

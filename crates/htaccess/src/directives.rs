@@ -65,7 +65,7 @@ const NO_LISTING: &str = "nothing: Millrace lists no folders";
 pub const DIRECTIVES: &[Directive] = &[
     row("RewriteEngine", "turns the folder's rewrite rules on or off", rewrite_engine),
     row("RewriteBase", "the URL path that stands for the folder in relative substitutions", rewrite_base),
-    row("RewriteOptions", "`Inherit`, `InheritBefore`, `AllowNoSlash`", rewrite_options),
+    row("RewriteOptions", "`Inherit`, `InheritBefore`, `AllowNoSlash`, `MergeBase`", rewrite_options),
     row("RewriteCond", "a condition of the next RewriteRule", rewrite_condition),
     row("RewriteRule", "rewrites, redirects or refuses what matches", rewrite_rule),
     row("Redirect", "redirects a path and what is below it, or gives it another status", redirect),
@@ -172,6 +172,7 @@ pub const DIRECTIVES: &[Directive] = &[
     row("FilterProvider", "nothing: Millrace compresses by itself", nothing),
     row("FilterChain", "nothing: Millrace compresses by itself", nothing),
     row("FilterProtocol", "nothing: Millrace compresses by itself", nothing),
+    row("AcceptPathInfo", "whether a path may go on behind a file: `On` for all, `Off` for none, `Default` for scripts", path_info),
     row("ServerSignature", "nothing: error pages name no version", nothing),
     row("DefaultType", "nothing, as in Apache 2.4", nothing),
     row("EnableSendfile", "nothing", nothing),
@@ -261,10 +262,22 @@ fn rewrite_options(reader: &mut Reader<'_>) -> Read {
             "inherit" => rewrite(reader).inherit = Some(Inherit::After),
             "inheritbefore" => rewrite(reader).inherit = Some(Inherit::Before),
             "allownoslash" => rewrite(reader).allows_no_slash = true,
-            "allowanyuri" | "mergebase" | "legacyprefixdocroot" | "longuri" | "ignoreinherit" => {}
+            "mergebase" => rewrite(reader).merges_base = true,
+            "allowanyuri" | "legacyprefixdocroot" | "longurloptimization" | "ignorecontextinfo"
+            | "ignoreinherit" | "unsafeprefixstat" => {}
             _ => return unsupported(format!("RewriteOptions {word} is not supported")),
         }
     }
+    Ok(())
+}
+
+fn path_info(reader: &mut Reader<'_>) -> Read {
+    reader.rules.path_info = Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("on") => Some(true),
+        Some("off") => Some(false),
+        Some("default") => None,
+        _ => return invalid("AcceptPathInfo takes On, Off or Default"),
+    });
     Ok(())
 }
 

@@ -109,6 +109,11 @@ impl Applied {
     pub(crate) fn rules(&self) -> &Rules {
         &self.folder.layers[self.layer].rules
     }
+
+    /// Whether its directives stand in `<Files>`, `<If>` or the like.
+    pub(crate) fn is_section(&self) -> bool {
+        !self.folder.layers[self.layer].conditions.is_empty()
+    }
 }
 
 /// One evaluation.
@@ -130,10 +135,12 @@ pub(crate) struct Pass<'a, W> {
     pub(crate) php_off: bool,
     pub(crate) cache: CacheWord,
     /// It looks for an index file.
-    is_inner: bool,
+    pub(crate) is_inner: bool,
     /// A rule with END has matched.
     pub(crate) ended: bool,
     redirected_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The request's fields as the passes before have left them, and the names that they have changed.
+    fields_before: Option<(Vec<(String, Vec<u8>)>, Vec<String>)>,
     /// It is for a page that is sent instead of this request's response.
     failed: Option<&'a Verdict>,
     passes: usize,
@@ -145,6 +152,8 @@ pub(crate) struct Scoped<'a, W> {
     pub(crate) moment: Moment<'a>,
     pub(crate) world: &'a W,
     pub(crate) groups_file: Option<&'a str>,
+    /// Fields of the request that `RequestHeader` has changed.
+    pub(crate) changed: &'a [(String, Option<Vec<u8>>)],
 }
 
 impl<W: World> Values for Scoped<'_, W> {
@@ -172,6 +181,15 @@ impl<W: World> Scope for Scoped<'_, W> {
 
     fn remote(&self) -> Option<IpAddr> {
         self.moment.request.remote.get()
+    }
+
+    fn request_fields(&self) -> Vec<(String, Vec<u8>)> {
+        let changed = |name: &str| self.changed.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let all = self.moment.request.fields.all().iter();
+        let kept = all.filter(|(name, _)| changed(name).is_none());
+        let kept = kept.map(|(name, value)| ((*name).to_owned(), value.to_vec()));
+        let set = self.changed.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        kept.chain(set).collect()
     }
 }
 
@@ -227,6 +245,7 @@ impl<'a, W: World> Pass<'a, W> {
             is_inner: false,
             ended: false,
             redirected_from: None,
+            fields_before: None,
             failed: None,
             passes: 0,
         }
@@ -286,8 +305,9 @@ impl<'a, W: World> Pass<'a, W> {
             environment: &self.environment,
             user: &self.user,
             is_inner: self.is_inner,
+            response: None,
         };
-        Scoped { moment, world: self.world, groups_file: None }
+        Scoped { moment, world: self.world, groups_file: None, changed: &[] }
     }
 
     /// One pass; true: another one follows.
@@ -302,9 +322,11 @@ impl<'a, W: World> Pass<'a, W> {
         self.set_environment()?;
         if let Rewritten::To(path) = rewritten {
             self.add_slash()?;
+            self.fields_before = self.changed_fields()?;
             self.redirected(path)?;
             return Ok(true);
         }
+        self.accept_path_info()?;
         self.find_index()
     }
 
@@ -436,16 +458,17 @@ impl<'a, W: World> Pass<'a, W> {
             // The page for an error of the same folder: Apache checks access once for the same directives.
             return Ok(());
         }
-        let compat = self.layers.iter().rev().find_map(|layer| layer.rules().compat.as_ref());
-        let by_address = match compat {
+        // The directives of mod_access_compat replace those of outer folders together, Satisfy among them.
+        let has_own = |layer: &&Applied| layer.rules().compat.is_some() || layer.rules().satisfy.is_some();
+        let own = self.layers.iter().rev().find(has_own).map(Applied::rules);
+        let by_address = match own.and_then(|rules| rules.compat.as_ref()) {
             Some(compat) => compat.allows(&self.scope())?,
             None => true,
         };
-        let satisfy = self.layers.iter().rev().find_map(|layer| layer.rules().satisfy).unwrap_or_default();
-        match (satisfy, by_address) {
+        match (own.and_then(|rules| rules.satisfy).unwrap_or_default(), by_address) {
             (Satisfy::All, false) => return refuse(403),
-            (Satisfy::Any, true) if compat.is_some() => return Ok(()),
-            _ => {}
+            (Satisfy::Any, true) => return Ok(()),
+            (Satisfy::All, true) | (Satisfy::Any, false) => {}
         }
         let own = self.layers.iter().rev().find(|layer| !layer.rules().require.is_empty());
         match own.map(|layer| layer.rules().require.clone()) {
@@ -560,6 +583,24 @@ impl<'a, W: World> Pass<'a, W> {
         Ok(())
     }
 
+    /// AcceptPathInfo: what follows a file in the path is dropped, or there is no such page.
+    fn accept_path_info(&mut self) -> Result<(), Halt> {
+        let accepts = self.layers.iter().rev().find_map(|layer| layer.rules().path_info).flatten();
+        let Some(accepts) = accepts.filter(|_| !self.path_info.is_empty()) else { return Ok(()) };
+        if !matches!(self.world.node(&self.filename), Some(Node::File { .. })) {
+            return Ok(());
+        }
+        if !accepts {
+            return refuse(404);
+        }
+        // Scripts get it.
+        if !self.filename.ends_with(b".php") {
+            self.path.truncate(self.path.len() - self.path_info.len());
+            self.path_info.clear();
+        }
+        Ok(())
+    }
+
     /// A folder without its slash is redirected although rules have rewritten it, with the query that they made.
     fn add_slash(&self) -> Result<(), Halt> {
         if self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
@@ -613,6 +654,7 @@ impl<'a, W: World> Pass<'a, W> {
         self.redirected_from = Some((from, query_before));
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());
+        self.media_type = None;
         self.begin();
         Ok(())
     }
@@ -662,30 +704,38 @@ impl<'a, W: World> Pass<'a, W> {
         if is_named { refuse(403) } else { Ok(false) }
     }
 
-    /// RequestHeader: the fields that it changes.
+    /// RequestHeader: the fields that it has changed in all passes.
     fn request_fields(&self) -> Result<ChangedFields, TooManySteps> {
-        let changes: Vec<_> = self.layers.iter().flat_map(|layer| &layer.rules().request_headers).collect();
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = self.request.fields.all().iter();
-        let mut fields: Vec<(String, Vec<u8>)> =
-            known.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
-        for change in &changes {
-            change.apply(&mut fields, &self.scope())?;
-        }
-        let mut changed: Vec<(String, Option<Vec<u8>>)> = Vec::new();
-        for change in changes {
-            effort::spend(changed.len() + fields.len())?;
-            if changed.iter().any(|(name, _)| name.eq_ignore_ascii_case(&change.name)) {
-                continue;
-            }
-            let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(&change.name));
+        let Some((fields, names)) = self.changed_fields()? else { return Ok(Vec::new()) };
+        let mut changed = Vec::new();
+        for name in names {
+            effort::spend(fields.len())?;
+            let values = fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(&name));
             let values: Vec<&[u8]> = values.map(|(_, value)| &value[..]).collect();
             let joined = (!values.is_empty()).then(|| values.join(&b", "[..]));
-            changed.push((change.name.clone(), joined));
+            changed.push((name, joined));
         }
         Ok(changed)
+    }
+
+    /// The request's fields behind this pass, and the names of those that RequestHeader has changed. `None`: it has changed none.
+    fn changed_fields(&self) -> Result<Option<(Vec<(String, Vec<u8>)>, Vec<String>)>, TooManySteps> {
+        let changes: Vec<_> = self.layers.iter().flat_map(|layer| &layer.rules().request_headers).collect();
+        if changes.is_empty() {
+            return Ok(self.fields_before.clone());
+        }
+        let (mut fields, mut names) = self.fields_before.clone().unwrap_or_else(|| {
+            let known = self.request.fields.all().iter();
+            (known.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect(), Vec::new())
+        });
+        for change in changes {
+            change.apply(&mut fields, &self.scope())?;
+            effort::spend(names.len())?;
+            if !names.iter().any(|known: &String| known.eq_ignore_ascii_case(&change.name)) {
+                names.push(change.name.clone());
+            }
+        }
+        Ok(Some((fields, names)))
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Rule {
 pub struct Flags {
     /// `R`: a redirect with this status; `F`, `G` and `R=404`: this status and nothing else.
     pub status: Option<u16>,
+    /// `R`, with any status: the rule says nothing about index files.
+    pub is_redirect: bool,
     /// `L`
     pub last: bool,
     /// `END`
@@ -55,6 +57,10 @@ pub struct Flags {
     pub last_question_mark: bool,
     /// `B`: bytes to escape; `Some(None)`: all but letters and digits.
     pub escapes: Option<Option<Vec<u8>>>,
+    /// `BNE`: bytes that `B` does not escape.
+    pub unescaped: Vec<u8>,
+    /// `BCTLS`: control characters and spaces are escaped.
+    pub escapes_controls: bool,
     /// `BNP`: a space becomes `%20`, not `+`.
     pub space_as_percent: bool,
     /// `UnsafeAllow3F`: a question mark may come from an escape in the URL.
@@ -300,7 +306,9 @@ impl Flags {
         match name {
             "B" => self.escapes = Some(Some(value.as_bytes().to_vec()).filter(|bytes| !bytes.is_empty())),
             "BNP" | "BACKREFNOPLUS" => self.space_as_percent = true,
-            "BNE" | "BCTLS" | "PT" | "PASSTHROUGH" => {}
+            "BNE" => self.unescaped = value.as_bytes().to_vec(),
+            "BCTLS" => self.escapes_controls = true,
+            "PT" | "PASSTHROUGH" => {}
             "C" | "CHAIN" => self.chained = true,
             "CO" | "COOKIE" => self.cookies.push(template(value)?),
             "DPI" | "DISCARDPATH" => self.drops_path_info = true,
@@ -318,7 +326,10 @@ impl Flags {
             "QSA" | "QSAPPEND" => self.appends_query = true,
             "QSD" | "QSDISCARD" => self.drops_query = true,
             "QSL" | "QSLAST" => self.last_question_mark = true,
-            "R" | "REDIRECT" => self.status = Some(status(value).ok_or_else(invalid)?),
+            "R" | "REDIRECT" => {
+                self.status = Some(status(value).ok_or_else(invalid)?);
+                self.is_redirect = true;
+            }
             "S" | "SKIP" => self.skip = value.parse().map_err(|_| invalid())?,
             "T" | "TYPE" => self.media_type = Some(template(value)?),
             "UNSAFEALLOW3F" => self.allows_question_mark = true,
@@ -335,12 +346,17 @@ impl Flags {
 
     /// The escaped form of a group.
     pub fn escaped(&self, group: &[u8]) -> Vec<u8> {
-        let Some(only) = &self.escapes else { return group.to_vec() };
+        if self.escapes.is_none() && !self.escapes_controls {
+            return group.to_vec();
+        }
         let mut out = Vec::with_capacity(group.len());
         for byte in group {
-            let is_plain = match only {
-                Some(only) => !only.contains(byte),
-                None => byte.is_ascii_alphanumeric() || *byte == b'_',
+            let is_control = *byte <= b' ' || *byte == 0x7f;
+            let is_plain = match &self.escapes {
+                _ if self.escapes_controls && is_control => false,
+                None => true,
+                Some(Some(only)) => !only.contains(byte),
+                Some(None) => byte.is_ascii_alphanumeric() || *byte == b'_' || self.unescaped.contains(byte),
             };
             match byte {
                 _ if is_plain => out.push(*byte),
@@ -392,6 +408,8 @@ pub struct Rewrite {
     pub engine: Option<bool>,
     /// RewriteBase.
     pub base: Option<String>,
+    /// RewriteOptions MergeBase: the base of the folder above counts if there is none here.
+    pub merges_base: bool,
     /// RewriteOptions Inherit (after the folder's own rules) or InheritBefore.
     pub inherit: Option<Inherit>,
     /// RewriteOptions AllowNoSlash.
