@@ -22,7 +22,7 @@ MATCHES = ["^$", ".", ".*", "^(.*)$", "^(.+)$", "^x$", "^x(/.*)?$", "^(.+)/$", "
 TARGETS = ["-", "-", "-", "a.html", "a.txt", "show.php", "show.php?u=$1", "show.php?q=%1", "show.php/$1", "sub/b.html", "sub/$1", "BASE/a.html", "BASE/show.php?v=$1&%{QUERY_STRING}", "BASE/index.php", "index.php",
            "none.html", "sub/", "$1", "x$1.html", "/%{REQUEST_URI}", "show.php?"]  # fmt: skip
 AWAY = ["BASE/new", "http://other.test/$1", "https://%{HTTP_HOST}%{REQUEST_URI}", "BASE/x?y=1", "/$1", "new/$1", "http://other.test/?u=%{REQUEST_URI}", "BASE/a b".replace(" ", "%20"), "sub/", "BASE/#part"]
-FLAGS = ["L", "L", "L", "END", "QSA", "QSA", "QSD", "NC", "NE", "B", "S=1", "S=2", "C", "E=XA:$1", "E=XB:%1", "E=!XA", "E=XC:y", "PT", "T=text/x-note", "DPI", "NS", "CO=n:v:example.test", "NV"]
+FLAGS = ["L", "L", "L", "END", "QSA", "QSA", "QSD", "NC", "NE", "B", "S=1", "S=2", "C", "E=XA:$1", "E=XB:%1", "E=!XA", "E=XC:y", "PT", "T=text/x-note", "NS", "NV"]
 # Without L, the next rules make something of the redirect's URL that nobody wants: Apache then sends 302 without a Location.
 REDIRECTS = [f"{redirect},L" for redirect in ("R", "R", "R=301", "R=302", "R=303", "R=307", "R=308", "R,QSA", "R=301,NE", "R,QSD", "R=302,NC,NE", "R=permanent", "END,R")]
 
@@ -67,7 +67,7 @@ class Dice(random.Random):
 
     def access(self):
         return self.choice([
-            "Require all granted", "Require all denied", "Require not ip 127.0.0.1", "Require ip 127.0.0.1", "Require ip 10.0.0.0/8", "Require host localhost", "Require local", "Require method GET", "Require env XA",
+            "Require all granted", "Require all denied", "Require not ip 127.0.0.1", "Require ip 127.0.0.1", "Require ip 10.0.0.0/8", "Require local", "Require method GET", "Require env XA",
             "Require expr %{QUERY_STRING} =~ /x/", "Require expr \"%{REQUEST_METHOD} == 'POST'\"", "<RequireAll>\nRequire all granted\nRequire not env XBAD\n</RequireAll>", "<RequireAny>\nRequire env XA\nRequire ip 127\n</RequireAny>", "<RequireNone>\nRequire env XBAD\n</RequireNone>",
             "Order allow,deny\nAllow from all", "Order deny,allow\nDeny from all", "Order allow,deny\nAllow from 127.0.0.1", "Order deny,allow\nDeny from all\nAllow from 127.", "Deny from env=XBAD", "Order allow,deny\nAllow from all\nDeny from env=XBAD",
             "Order deny,allow\nDeny from all\nAllow from env=XA\nRequire env XC\nSatisfy any", "Order allow,deny\nDeny from env=XBAD\nRequire all denied\nSatisfy any",
@@ -89,9 +89,9 @@ class Dice(random.Random):
         return "RequestHeader " + self.choice(["set X-Added yes", "unset Cookie", "set X-Env %{XA}e env=XA", "edit X-Test one two", "setifempty X-Test none"])
 
     def media(self):
-        return self.choice(["AddType text/x-note .txt", "ForceType text/plain", "RemoveType .css", "AddDefaultCharset utf-8", "AddDefaultCharset Off", "AddCharset iso-8859-1 .html", "DefaultLanguage de", "AddLanguage fr .html", "DirectoryIndex a.html", "DirectoryIndex none.html a.txt",
+        return self.choice(["AddType text/x-note .txt", "ForceType text/plain", "AddDefaultCharset utf-8", "AddDefaultCharset Off", "AddCharset iso-8859-1 .html", "DefaultLanguage de", "AddLanguage fr .html", "DirectoryIndex a.html", "DirectoryIndex none.html a.txt",
                             "DirectoryIndex disabled", "ErrorDocument 404 BASE/a.html", "ErrorDocument 404 BASE/show.php", "ErrorDocument 403 \"Keep out\"", "ErrorDocument 404 http://other.test/404", "ErrorDocument 410 BASE/a.txt", "ErrorDocument 403 BASE/none.html", "FileETag None", "Options -Indexes",
-                            "DirectorySlash Off", "ExpiresActive On\nExpiresDefault A60", "ExpiresActive On\nExpiresByType text/html \"access plus 1 hour\"\nExpiresByType text/css A5", "AcceptPathInfo Off", "AcceptPathInfo On"])  # fmt: skip
+                            "ExpiresActive On\nExpiresDefault A60", "ExpiresActive On\nExpiresByType text/html \"access plus 1 hour\"\nExpiresByType text/css A5", "AcceptPathInfo Off", "AcceptPathInfo On"])  # fmt: skip
 
     def simple(self):
         return self.choice([self.redirecting, self.access, self.environment, self.environment, self.header, self.header, self.request_header, self.media])()

@@ -138,6 +138,8 @@ pub(crate) struct Pass<'a, W> {
     pub(crate) is_inner: bool,
     /// A rule with END has matched.
     pub(crate) ended: bool,
+    /// Whether one had matched before an index file was looked for, for which the rules run again.
+    ended_outside: bool,
     redirected_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// The request's fields as the passes before have left them, and the names that they have changed.
     fields_before: Option<(Vec<(String, Vec<u8>)>, Vec<String>)>,
@@ -244,6 +246,7 @@ impl<'a, W: World> Pass<'a, W> {
             cache: CacheWord::default(),
             is_inner: false,
             ended: false,
+            ended_outside: false,
             redirected_from: None,
             fields_before: None,
             failed: None,
@@ -634,12 +637,17 @@ impl<'a, W: World> Pass<'a, W> {
 
     /// Begins an internal redirect.
     fn redirected(&mut self, path: Vec<u8>) -> Result<(), Halt> {
-        // What follows a question mark is the query, whatever made it.
+        // What follows a question mark is the query, whatever made it; what follows a number sign is for browsers.
+        let query_before = self.query.clone();
+        let without_fragment = |text: &[u8]| text.iter().position(|byte| *byte == b'#').unwrap_or(text.len());
+        let path = &path[..without_fragment(&path)];
+        if let Some(query) = &mut self.query {
+            query.truncate(without_fragment(query));
+        }
         let (path, more) = match path.iter().position(|byte| *byte == b'?') {
             Some(at) => (&path[..at], Some(&path[at + 1..])),
-            None => (&path[..], None),
+            None => (path, None),
         };
-        let query_before = self.query.clone();
         self.query = match (more, self.query.take()) {
             (Some(more), Some(query)) => Some([more, b"?", &query].concat()),
             (Some(more), None) => Some(more.to_vec()),
@@ -655,6 +663,9 @@ impl<'a, W: World> Pass<'a, W> {
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());
         self.media_type = None;
+        if std::mem::take(&mut self.is_inner) {
+            self.ended = self.ended_outside;
+        }
         self.begin();
         Ok(())
     }
@@ -695,7 +706,9 @@ impl<'a, W: World> Pass<'a, W> {
             };
             if matches!(self.world.node(&[self.request.root, &path].concat()), Some(Node::File { .. })) {
                 self.path = path;
-                self.is_inner = true;
+                if !std::mem::replace(&mut self.is_inner, true) {
+                    self.ended_outside = std::mem::take(&mut self.ended);
+                }
                 self.begin();
                 return Ok(true);
             }

@@ -1,7 +1,7 @@
 //! mod_rewrite in `.htaccess`: rules as values, and one run of a folder's rules. The order of steps is that of
 //! `hook_fixup` and `apply_rewrite_rule` in Apache's mod_rewrite.c.
 
-use crate::expression::Expression;
+use crate::expression::{Expression, number};
 use crate::lines::rewrite_arguments;
 use crate::pattern::{Captures, Pattern};
 use crate::template::Template;
@@ -102,9 +102,9 @@ pub enum ConditionTest {
     /// It matches.
     Pattern(Pattern),
     /// `=`, `<`, `>`, `<=`, `>=` as texts: the longer one is greater.
-    Text(Comparison, Template),
+    Text(Comparison, String),
     /// `-eq` and the like, as integers.
-    Number(Comparison, Template),
+    Number(Comparison, i64),
     /// `-f`, `-d` and the like.
     File(FileTest),
     /// `expr`
@@ -184,7 +184,7 @@ impl Condition {
             return Err(invalid("RewriteCond needs a test string and a pattern"));
         };
         let (mut ignores_case, mut or_next, mut no_vary) = (false, false, false);
-        for flag in flags.iter().flat_map(|flags| list(flags)) {
+        for flag in list(flags.first().copied().unwrap_or(""))? {
             match flag.to_ascii_uppercase().as_str() {
                 "NC" | "NOCASE" => ignores_case = true,
                 "OR" | "ORNEXT" => or_next = true,
@@ -222,7 +222,6 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
     if let Some(file) = file {
         return Ok((ConditionTest::File(file), negated));
     }
-    let template = |text: &str| Template::new(text).map_err(Unusable::Unsupported);
     let numbers = [
         ("-eq", Comparison::Equal),
         ("-ne", Comparison::NotEqual),
@@ -232,8 +231,8 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
         ("-ge", Comparison::AtLeast),
     ];
     for (name, comparison) in numbers {
-        if let Some(number) = pattern.strip_prefix(name) {
-            return Ok((ConditionTest::Number(comparison, template(number)?), negated));
+        if let Some(digits) = pattern.strip_prefix(name) {
+            return Ok((ConditionTest::Number(comparison, number(digits.as_bytes())), negated));
         }
     }
     let texts = [
@@ -244,9 +243,10 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
         ("=", Comparison::Equal),
     ];
     for (name, comparison) in texts {
-        if let Some(text) = pattern.strip_prefix(name) {
+        // One character alone is a regular expression.
+        if let Some(text) = pattern.strip_prefix(name).filter(|_| pattern.len() > 1) {
             let text = if text == "\"\"" { "" } else { text };
-            return Ok((ConditionTest::Text(comparison, template(text)?), negated));
+            return Ok((ConditionTest::Text(comparison, text.to_owned()), negated));
         }
     }
     let pattern = Pattern::new(pattern, ignores_case).map_err(Unusable::Unsupported)?;
@@ -293,7 +293,7 @@ impl Rule {
 impl Flags {
     fn new(text: &str) -> Result<Flags, Unusable> {
         let mut flags = Flags::default();
-        for flag in list(text) {
+        for flag in list(text)? {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             flags.add(flag, &name.to_ascii_uppercase(), value)?;
         }
@@ -378,10 +378,15 @@ fn status(value: &str) -> Option<u16> {
     }
 }
 
-/// The flags of a list in brackets. A comma in quotes or behind a backslash separates nothing.
-fn list(text: &str) -> Vec<&str> {
-    let text = text.trim().strip_prefix('[').unwrap_or(text);
-    let text = text.trim_end().strip_suffix(']').unwrap_or(text);
+/// The flags of a list in brackets. A comma in quotes separates nothing.
+fn list(text: &str) -> Result<Vec<&str>, Unusable> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(text) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else {
+        let why = "flags stand in brackets without a space between them, such as [R=301,L]";
+        return Err(Unusable::Invalid(format!("\"{text}\": {why}; a text with a space needs quotes")));
+    };
     let mut flags = Vec::new();
     let (mut start, mut quoted) = (0, false);
     for (at, byte) in text.bytes().enumerate().chain([(text.len(), b',')]) {
@@ -398,7 +403,7 @@ fn list(text: &str) -> Vec<&str> {
             _ => {}
         }
     }
-    flags
+    Ok(flags)
 }
 
 /// The rules of one folder.

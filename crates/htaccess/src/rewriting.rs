@@ -262,7 +262,7 @@ impl<W: World> Run<'_, '_, W> {
                 matches
             }
             ConditionTest::Text(comparison, text) => {
-                let (mut left, mut right) = (subject, self.expand(text, groups, &flags));
+                let (mut left, mut right) = (subject, text.clone().into_bytes());
                 if condition.ignores_case {
                     left.make_ascii_lowercase();
                     right.make_ascii_lowercase();
@@ -272,9 +272,7 @@ impl<W: World> Run<'_, '_, W> {
                     if condition.ignores_case { Ordering::Equal } else { left.len().cmp(&right.len()) };
                 comparison.holds(by_length.then_with(|| left.cmp(&right)))
             }
-            ConditionTest::Number(comparison, text) => {
-                comparison.holds(number(&subject).cmp(&number(&self.expand(text, groups, &flags))))
-            }
+            ConditionTest::Number(comparison, wanted) => comparison.holds(number(&subject).cmp(wanted)),
             ConditionTest::File(test) => {
                 effort::spend(ON_DISK)?;
                 scope.file(*test, &subject)
