@@ -75,7 +75,7 @@ class Dice(random.Random):
 
     def environment(self):
         return self.choice([
-            "SetEnv XA set", "SetEnvIf Request_URI \"\\.(txt|css)$\" XA", "SetEnvIfNoCase User-Agent bad XBAD=1", "BrowserMatch Mobile XA=phone", "SetEnvIf Referer other XBAD", "SetEnvIf X-Test (o)(n) XA=$2$1", "UnsetEnv XA",
+            "SetEnv XD set", "SetEnvIf Request_URI \"\\.(txt|css)$\" XA", "SetEnvIfNoCase User-Agent bad XBAD=1", "BrowserMatch Mobile XA=phone", "SetEnvIf Referer other XBAD", "SetEnvIf X-Test (o)(n) XA=$2$1", "UnsetEnv XD",
             "SetEnvIf Request_Method GET !XBAD XC=get", "SetEnvIf Query_String x XA", "SetEnvIf Remote_Addr ^(127) XB=$0$1",
         ])  # fmt: skip
 
@@ -113,8 +113,8 @@ class Dice(random.Random):
 
     def request(self):
         path, fields = self.choice(PATHS), self.choice(FIELDS)
-        # To a file or a folder, each server has its own answer to a POST.
-        return path, fields, self.choice(["GET"] * 8 + ["HEAD", "POST" if ".php" in path else "GET"])
+        # To a POST that rules send to a file or a folder, each server has its own answer.
+        return path, fields, self.choice(["GET"] * 9 + ["HEAD"])
 
     def case(self, number):
         files = {"sub/.htaccess": self.file()} if self.random() < 0.3 else {}

@@ -19,7 +19,45 @@ pub enum Methods {
     Except(Vec<String>),
 }
 
+/// The methods that `<Limit>` and `<LimitExcept>` may name in a `.htaccess` file (http_protocol.c).
+const KNOWN_METHODS: [&str; 26] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH",
+    "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "VERSION-CONTROL", "CHECKOUT", "UNCHECKOUT", "CHECKIN", "UPDATE",
+    "LABEL", "REPORT", "MKWORKSPACE", "MKACTIVITY", "BASELINE-CONTROL",
+];
+
 impl Methods {
+    /// Those of a `<Limit>`, or a `<LimitExcept>`, within `self`.
+    ///
+    /// # Errors
+    /// Apache refuses it: why.
+    pub fn limited(&self, words: &[String], is_except: bool) -> Result<Methods, String> {
+        let mut list = Vec::new();
+        for word in words {
+            if !KNOWN_METHODS.contains(&word.as_str()) && word != "MERGE" {
+                return Err(format!("\"{word}\" is no method: methods have capital letters"));
+            }
+            if word == "TRACE" && !is_except {
+                return Err("TRACE is not controlled here: leave it out".to_owned());
+            }
+            list.push(if word == "HEAD" { "GET" } else { word }.to_owned());
+        }
+        let inner = if is_except { Methods::Except(list) } else { Methods::Only(list) };
+        let Some(own) = self.names() else { return Ok(inner) };
+        let both: Vec<String> = own.iter().filter(|name| inner.include(name)).cloned().collect();
+        match both.len() {
+            0 => Err("no method is left of those of the section around it".to_owned()),
+            left if left == own.len() => Err("it names what the section around it excludes already".to_owned()),
+            _ => Ok(Methods::Only(both)),
+        }
+    }
+
+    /// The names of all known ones among them; `None`: all.
+    fn names(&self) -> Option<Vec<String>> {
+        let known = KNOWN_METHODS.iter().filter(|name| **name != "HEAD" && self.include(name));
+        (*self != Methods::All).then(|| known.map(|name| (*name).to_owned()).collect())
+    }
+
     /// Whether a method is among them.
     pub fn include(&self, method: &str) -> bool {
         let method = if method == "HEAD" { "GET" } else { method };

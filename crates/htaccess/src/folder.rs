@@ -261,7 +261,7 @@ impl Folder {
                     Err(text) => self.find(line.number, Effect::Broken, text),
                 }
             }
-            "limit" | "limitexcept" | "files" | "filesmatch" | "if" | "elseif" | "else" if *methods != Methods::All => {
+            "files" | "filesmatch" | "if" | "elseif" | "else" if *methods != Methods::All => {
                 let text = format!("<{}> is not allowed in <Limit> and <LimitExcept>", line.name);
                 self.find(line.number, Effect::Broken, text);
             }
@@ -274,9 +274,10 @@ impl Folder {
                 self.find(line.number, Effect::Broken, text);
             }
             "limit" | "limitexcept" if !words.is_empty() => {
-                let limited =
-                    if line.name == "limit" { Methods::Only(words) } else { Methods::Except(words) };
-                self.block(inner, at, &limited);
+                match methods.limited(&words, line.name == "limitexcept") {
+                    Ok(limited) => self.block(inner, at, &limited),
+                    Err(why) => self.find(line.number, Effect::Broken, format!("<{}>: {why}", line.name)),
+                }
             }
             "requireall" | "requireany" | "requirenone" => {
                 let list = self.requirements(inner, methods, line.name == "requirenone");

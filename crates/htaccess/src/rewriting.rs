@@ -397,13 +397,16 @@ impl<W: World> Run<'_, '_, W> {
         let Some(mark) = mark else { return filename };
         let mut query = filename.split_off(mark + 1);
         filename.pop();
-        if let Some(known) = self.pass.query.take().filter(|_| flags.appends_query) {
+        let known = self.pass.query.take().filter(|_| flags.appends_query);
+        // With QSA, and nothing to append, Apache leaves an ampersand at the end.
+        let is_trimmed = known.is_some() || !flags.appends_query;
+        if let Some(known) = known {
             if !query.is_empty() {
                 query.push(b'&');
             }
             query.extend(known);
         }
-        if query.ends_with(b"&") {
+        if is_trimmed && query.ends_with(b"&") {
             query.pop();
         }
         self.pass.query = Some(query).filter(|query| !query.is_empty());
