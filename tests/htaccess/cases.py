@@ -198,6 +198,7 @@ case("require-expr", "Require expr %{HTTP_USER_AGENT} =~ /good/", ("a.html", age
 case("require-none", "<RequireAll>\nRequire all granted\n<RequireNone>\nRequire ip 10.0.0.1\nRequire env none\n</RequireNone>\n</RequireAll>", "a.html")
 case("require-not-beside", "Require all granted\nRequire not ip 10.0.0.1", "a.html")
 case("require-none-beside", "Require all granted\n<RequireNone>\nRequire ip 10.0.0.1\n</RequireNone>", "a.html")
+case("require-all-empty", "<RequireAll>\n<RequireAny>\n</RequireAny>\nRequire all granted\n</RequireAll>", "a.html")
 case("require-all-negative", "<RequireAny>\nRequire all granted\n<RequireAll>\nRequire not ip 10.0.0.1\nRequire not env X\n</RequireAll>\n</RequireAny>", "a.html")
 case("require-nested", "<RequireAny>\n<RequireAll>\nRequire ip 10\nRequire method GET\n</RequireAll>\n<RequireAll>\nRequire ip 127\nRequire method POST\n</RequireAll>\n"
      "</RequireAny>", "show.php", ("show.php", {}, "POST"))
@@ -272,8 +273,42 @@ case("header-always", "Header always set X-A always\nHeader onsuccess set X-B su
 case("header-script", "Header set X-From-Script rule\nHeader unset X-Script-Only\nHeader edit Set-Cookie ^(.*)$ $1;Secure\nHeader append X-List b", "show.php?fields=1")
 case("header-env", "SetEnvIf User-Agent phone XP\nHeader set X-A phone env=XP\nHeader set X-B desk env=!XP\nHeader set X-C e \"expr=%{QUERY_STRING} == 'q'\"",
      ("a.html", agent("phone")), ("a.html", agent("x")), "a.html?q")
+case("path-info-on", "AcceptPathInfo On", "a.html/more", "a.txt/x/y", "show.php/more", "none/x")
+case("path-info-off", "AcceptPathInfo Off", "a.html/more", "show.php/more", "show.php")
+case("path-info-default", "AcceptPathInfo Default", "a.html/more", "show.php/more")
+case("flag-pt-last", ON + "RewriteRule ^x$ a.html [PT]\nRewriteRule . a.txt", "x")
+case("index-rules", ON + "RewriteRule ^index\\.php$ - [R=403]\n<Files index.php>\nSetEnv XA 1\n</Files>\nSetEnvIf Request_URI index XB", "", "index.php")
+case("index-refused", "DirectoryIndex none.html index.php a.txt\n<Files index.php>\nRequire all denied\n</Files>", "")
+case("index-gone", ON + "RewriteRule ^index\\.html$ - [G]", "sub/", "sub/index.html", "")
+case("satisfy-inner", "Require env XX\nSatisfy any\nOrder deny,allow", "a.html", "sub/b.html", sub___dot_htaccess="Deny from env=X")
+case("satisfy-alone", "Satisfy any\nRequire all denied", "a.html")
+case("limit-within", "<Limit GET POST>\n<Limit GET>\nRequire all denied\n</Limit>\n</Limit>", "a.html", ("show.php", {}, "POST"))
+case("limit-nothing-left", "<Limit GET>\n<Limit POST>\nRequire all denied\n</Limit>\n</Limit>", "a.html")
+case("limit-files", "<Limit GET>\n<Files a.html>\nRequire all denied\n</Files>\n</Limit>", "a.txt")
+case("limit-head", "<Limit HEAD>\nRequire all denied\n</Limit>", "a.html", ("a.html", {}, "HEAD"))
+case("limit-trace", "<Limit GET TRACE>\nRequire all granted\n</Limit>", "a.html")
+case("limit-unknown", "<Limit get>\nRequire all granted\n</Limit>", "a.html")
+case("rules-in-files", "<Files show.php>\n" + ON + "RewriteRule ^show - [E=XA:1]\nRewriteRule show\\.php$ - [E=XB:1]\n</Files>", "show.php")
+case("rules-in-if", "<If \"true\">\n" + ON + "RewriteRule x$ a.txt\nRewriteRule a\\.html$ BASE/a.txt\n</If>", "a.html", "x")
+case("files-in-files", "<Files a.html>\n<Files *.html>\nHeader set X-A 1\n</Files>\n<If \"true\">\nHeader set X-B 1\n</If>\n</Files>", "a.html")
+case("base-of-outer-folder", ON + "RewriteBase BASE/\nRewriteRule ^sub/x$ BASE/sub/y", "sub/x", "sub/y",
+     sub___dot_htaccess=ON + "RewriteRule ^y$ b.html [L]\nRewriteRule ^z$ http://o.test/ [R,L]")
+case("base-merged", ON + "RewriteBase BASE/other", "sub/x", sub___dot_htaccess=ON + "RewriteOptions MergeBase\nRewriteRule ^x$ y [R,L]")
+case("cond-compare-nocase", ON + "RewriteCond abc <b [NC]\nRewriteRule ^x$ a.html\nRewriteCond abc <b\nRewriteRule ^y$ a.html\nRewriteCond abc >b [NC]\nRewriteRule ^z$ a.html", "x", "y", "z")
+case("cond-literal", ON + "RewriteCond %{HTTP_HOST} !=%{HTTP_HOST}\nRewriteRule ^x$ a.html\nRewriteCond a=b =\nRewriteRule ^y$ a.html\nRewriteCond ab !=\nRewriteRule ^z$ a.html", "x", "y", "z")
+case("flags-with-space", ON + "RewriteRule ^x$ a.html [L, QSA]", "x")
+case("fragment", ON + "RewriteRule ^x$ BASE/show.php?u=1#f [L]\nRewriteRule ^y$ BASE/a.html#f", "x", "y")
+case("qsa-ampersand", ON + "RewriteRule ^x$ show.php?v=1& [L,QSA]\nRewriteRule ^y$ show.php?v=1&", "x", "x?a=1", "y")
+case("request-header-twice", "RequestHeader append X-Test two\n" + ON + "RewriteRule ^x$ show.php", ("x", {"X-Test": "one"}), "show.php")
+case("fallback", "FallbackResource BASE/index.php", "none", "none/x?y=1", "a.html", "sub", "sub/", "sub/none.html", "none.php", "index.php/x", "a.html/x", "")
+case("fallback-disabled", "FallbackResource BASE/show.php", "x", "sub/x", sub___dot_htaccess="FallbackResource disabled")
+case("fallback-missing", "FallbackResource BASE/none.php\nErrorDocument 404 gone", "x")
+case("fallback-relative", "FallbackResource show.php", "x", "sub/x")
+case("fallback-refused", "FallbackResource BASE/show.php\n<Files show.php>\nRequire all denied\n</Files>", "x")
+case("fallback-rules", ON + "RewriteRule ^old$ BASE/other [R,L]\nRewriteRule ^in$ BASE/nothing\nFallbackResource BASE/show.php", "old", "in?a=1", "x?a=1")
+case("flag-b-parts", ON + "RewriteRule ^a/(.*)$ show.php?v=$1 [B,BNE=/:]\nRewriteRule ^b/(.*)$ show.php?v=$1 [BCTLS]\nRewriteRule ^c/(.*)$ show.php?v=$1 [B=#;/]", "a/x/y:z;w", "b/x%20y;z", "c/x%23y;z/w", "b/x%09y")
 case("header-response", "Header set X-A \"missing\" \"expr=%{REQUEST_STATUS} == 404\"\nHeader always set X-B page \"expr=%{CONTENT_TYPE} =~ m#text/html#\"\n"
-     "Header set X-C \"expr=%{resp:Content-Type} %{tolower:ABC}\"", "a.html", "a.css", "none.html", "show.php?status=404", "show.php?fields=1")  # fmt: skip
+     "Header set X-C \"expr=%{resp:X-From-Script}%{resp:Content-Type} %{tolower:ABC}\"", "a.html", "a.css", "none.html", "show.php?status=404", "show.php?fields=1")  # fmt: skip
 case("header-value-expr", "Header set X-A \"expr=%{REQUEST_URI}?%{QUERY_STRING}\"\nHeader set X-B \"expr=%{base64:%{QUERY_STRING}} %{unbase64:YWI=} %{unescape:a%20b}\"\n"
      "Header append X-C \"expr=%{md5:a}\"\nHeader merge X-C \"expr=%{sha1:a}\"\nHeader edit X-From-Script ^(.)cript \"$1%{XE}e\"\nSetEnvIf Request_URI php XE=e", "a.html?x=1", "show.php?fields=1")  # fmt: skip
 case("header-echo", "Header echo ^X-Te\nHeader always echo X-Other\nHeader note X-A noted", ("a.html", {"X-Test": "1", "X-Tea": "2", "X-Other": "3"}), ("none", {"X-Test": "1", "X-Other": "3"}))

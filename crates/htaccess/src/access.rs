@@ -21,9 +21,32 @@ pub enum Methods {
 
 /// The methods that `<Limit>` and `<LimitExcept>` may name in a `.htaccess` file (http_protocol.c).
 const KNOWN_METHODS: [&str; 26] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH",
-    "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "VERSION-CONTROL", "CHECKOUT", "UNCHECKOUT", "CHECKIN", "UPDATE",
-    "LABEL", "REPORT", "MKWORKSPACE", "MKACTIVITY", "BASELINE-CONTROL",
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "VERSION-CONTROL",
+    "CHECKOUT",
+    "UNCHECKOUT",
+    "CHECKIN",
+    "UPDATE",
+    "LABEL",
+    "REPORT",
+    "MKWORKSPACE",
+    "MKACTIVITY",
+    "BASELINE-CONTROL",
 ];
 
 impl Methods {
@@ -47,7 +70,9 @@ impl Methods {
         let both: Vec<String> = own.iter().filter(|name| inner.include(name)).cloned().collect();
         match both.len() {
             0 => Err("no method is left of those of the section around it".to_owned()),
-            left if left == own.len() => Err("it names what the section around it excludes already".to_owned()),
+            left if left == own.len() => {
+                Err("it names what the section around it excludes already".to_owned())
+            }
             _ => Ok(Methods::Only(both)),
         }
     }
@@ -268,15 +293,14 @@ impl Requirement {
     }
 }
 
-/// Whether there is a negation where it has no effect: in a list of which one is enough, or, in one of which all must hold
-/// (`needs_all`), without anything that grants (mod_authz_core.c, `add_authz_provider` and `add_authz_section`).
-pub fn has_idle_negation(list: &[Requirement], needs_all: bool) -> bool {
-    let mut negations = list.iter().map(Requirement::is_negation);
-    let is_idle = if needs_all { !list.is_empty() && negations.all(|is| is) } else { negations.any(|is| is) };
-    is_idle
+/// Whether Apache refuses a list (mod_authz_core.c, `add_authz_provider` and `add_authz_section`): a container in it is empty, or
+/// it has a negation without effect because one of the list is enough (not `needs_all`).
+pub fn is_malformed(list: &[Requirement], needs_all: bool) -> bool {
+    let has_idle_negation = !needs_all && list.iter().any(Requirement::is_negation);
+    has_idle_negation
         || list.iter().any(|inner| match inner {
-            Requirement::All(list) => has_idle_negation(list, true),
-            Requirement::Any(list) | Requirement::None(list) => has_idle_negation(list, false),
+            Requirement::All(list) => list.is_empty() || is_malformed(list, true),
+            Requirement::Any(list) | Requirement::None(list) => list.is_empty() || is_malformed(list, false),
             Requirement::Single(..) | Requirement::Not(_) => false,
         })
 }

@@ -138,6 +138,7 @@ pub const DIRECTIVES: &[Directive] = &[
     }),
     row("AddDefaultCharset", "the charset of text/html and text/plain that have none", default_charset),
     row("DirectoryIndex", "the files that stand for a folder", directory_index),
+    row("FallbackResource", "the file for paths that lead to nothing; `disabled`: none", fallback),
     row("ErrorDocument", "the page, text or URL for a status of the server's own", error_document),
     row("FileETag", "`None`: no ETag for files", file_etag),
     row("SetHandler", "a handler other than PHP's turns PHP off", set_handler),
@@ -172,7 +173,11 @@ pub const DIRECTIVES: &[Directive] = &[
     row("FilterProvider", "nothing: Millrace compresses by itself", nothing),
     row("FilterChain", "nothing: Millrace compresses by itself", nothing),
     row("FilterProtocol", "nothing: Millrace compresses by itself", nothing),
-    row("AcceptPathInfo", "whether a path may go on behind a file: `On` for all, `Off` for none, `Default` for scripts", path_info),
+    row(
+        "AcceptPathInfo",
+        "whether a path may go on behind a file: `On` for all, `Off` for none, `Default` for scripts",
+        path_info,
+    ),
     row("ServerSignature", "nothing: error pages name no version", nothing),
     row("DefaultType", "nothing, as in Apache 2.4", nothing),
     row("EnableSendfile", "nothing", nothing),
@@ -263,21 +268,32 @@ fn rewrite_options(reader: &mut Reader<'_>) -> Read {
             "inheritbefore" => rewrite(reader).inherit = Some(Inherit::Before),
             "allownoslash" => rewrite(reader).allows_no_slash = true,
             "mergebase" => rewrite(reader).merges_base = true,
-            "allowanyuri" | "legacyprefixdocroot" | "longurloptimization" | "ignorecontextinfo"
-            | "ignoreinherit" | "unsafeprefixstat" => {}
+            "allowanyuri"
+            | "legacyprefixdocroot"
+            | "longurloptimization"
+            | "ignorecontextinfo"
+            | "ignoreinherit"
+            | "unsafeprefixstat" => {}
             _ => return unsupported(format!("RewriteOptions {word} is not supported")),
         }
     }
     Ok(())
 }
 
+fn fallback(reader: &mut Reader<'_>) -> Read {
+    let [name] = &reader.words[..] else { return invalid("FallbackResource takes a path, or disabled") };
+    reader.rules.fallback = Some((!name.eq_ignore_ascii_case("disabled")).then(|| name.clone()));
+    Ok(())
+}
+
 fn path_info(reader: &mut Reader<'_>) -> Read {
-    reader.rules.path_info = Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
-        Some("on") => Some(true),
-        Some("off") => Some(false),
-        Some("default") => None,
-        _ => return invalid("AcceptPathInfo takes On, Off or Default"),
-    });
+    reader.rules.path_info =
+        Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+            Some("on") => Some(true),
+            Some("off") => Some(false),
+            Some("default") => None,
+            _ => return invalid("AcceptPathInfo takes On, Off or Default"),
+        });
     Ok(())
 }
 

@@ -97,6 +97,7 @@ pub fn normalised(path: &[u8]) -> Vec<u8> {
 }
 
 /// A layer that applies, and the length of its folder's path.
+#[derive(Clone)]
 pub(crate) struct Applied {
     folder: Arc<Folder>,
     layer: usize,
@@ -220,6 +221,28 @@ impl<W: World> Client for Scoped<'_, W> {
     }
 }
 
+impl<W> Clone for Pass<'_, W> {
+    fn clone(&self) -> Self {
+        Pass {
+            folders: self.folders.clone(),
+            layers: self.layers.clone(),
+            path: self.path.clone(),
+            query: self.query.clone(),
+            filename: self.filename.clone(),
+            path_info: self.path_info.clone(),
+            environment: self.environment.clone(),
+            user: self.user.clone(),
+            vary: self.vary.clone(),
+            cookies: self.cookies.clone(),
+            media_type: self.media_type.clone(),
+            cache: self.cache.clone(),
+            redirected_from: self.redirected_from.clone(),
+            fields_before: self.fields_before.clone(),
+            ..*self
+        }
+    }
+}
+
 impl<'a, W: World> Pass<'a, W> {
     fn new(
         request: &'a Request<'a>,
@@ -317,7 +340,10 @@ impl<'a, W: World> Pass<'a, W> {
     fn pass(&mut self) -> Result<bool, Halt> {
         self.locate();
         self.apply_layers()?;
-        self.set_variables()?;
+        // Apache reads the header section once, and not for the look-up of an index file.
+        if !self.is_inner {
+            self.set_variables()?;
+        }
         self.check_access()?;
         self.check_content()?;
         let rewritten = if self.ended { Rewritten::No } else { rewriting::run(self)? };
@@ -330,7 +356,7 @@ impl<'a, W: World> Pass<'a, W> {
             return Ok(true);
         }
         self.accept_path_info()?;
-        self.find_index()
+        Ok(self.find_index()? || self.fall_back()?)
     }
 
     /// Splits the path into the part that names a file and what follows it.
@@ -690,7 +716,7 @@ impl<'a, W: World> Pass<'a, W> {
         Ok(())
     }
 
-    /// The index file of a folder; true: its own rules have to be applied.
+    /// The index file of a folder, by the rules that apply to it (mod_dir.c, `fixup_dir`); true: they begin another pass.
     fn find_index(&mut self) -> Result<bool, Halt> {
         if !self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
             return Ok(false);
@@ -698,23 +724,72 @@ impl<'a, W: World> Pass<'a, W> {
         let named = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
         let is_named = named.is_some();
         let names = named.unwrap_or_else(|| self.request.index.to_vec());
-        for name in &names {
+        if let Some(goes_on) = self.look_up(&names)? {
+            return Ok(goes_on);
+        }
+        match self.fallback() {
+            Some(name) => Ok(self.look_up(&[name])?.unwrap_or(false)),
+            // No listing, and none of the server's own index files.
+            None if is_named => refuse(403),
+            None => Ok(false),
+        }
+    }
+
+    fn fallback(&self) -> Option<String> {
+        let named = self.layers.iter().rev().find_map(|layer| layer.rules().fallback.clone()).flatten();
+        named.filter(|_| !self.is_inner)
+    }
+
+    /// FallbackResource, for a path that leads to nothing; true: its rules begin another pass.
+    fn fall_back(&mut self) -> Result<bool, Halt> {
+        let Some(name) = self.fallback() else { return Ok(false) };
+        // Scripts that do not exist have a handler all the same.
+        if self.filename.ends_with(b".php") || self.world.node(&self.filename).is_some() {
+            return Ok(false);
+        }
+        Ok(self.look_up(&[name])?.unwrap_or(false))
+    }
+
+    /// Takes the first of these files that exists and may be served; whether its rules begin another pass. `None`: there is none.
+    fn look_up(&mut self, names: &[String]) -> Result<Option<bool>, Halt> {
+        let mut refusal = None;
+        for name in names {
             effort::spend(ON_DISK)?;
-            let path = match name.starts_with('/') {
-                true => normalised(name.as_bytes()),
-                false => normalised(&[&self.path, name.as_bytes()].concat()),
-            };
-            if matches!(self.world.node(&[self.request.root, &path].concat()), Some(Node::File { .. })) {
-                self.path = path;
-                if !std::mem::replace(&mut self.is_inner, true) {
-                    self.ended_outside = std::mem::take(&mut self.ended);
+            let mut inner = self.inner(name);
+            let exists = matches!(
+                self.world.node(&[self.request.root, &inner.path].concat()),
+                Some(Node::File { .. })
+            );
+            match inner.pass() {
+                Ok(goes_on) if exists => {
+                    *self = inner;
+                    return Ok(Some(goes_on));
                 }
-                self.begin();
-                return Ok(true);
+                Ok(_) | Err(Halt::With(Outcome::Refuse(404))) => {}
+                // Another file may still be served.
+                Err(Halt::With(Outcome::Refuse(status))) => refusal = Some(status),
+                Err(halt) => {
+                    *self = inner;
+                    return Err(halt);
+                }
             }
         }
-        // No listing, and none of the server's own index files.
-        if is_named { refuse(403) } else { Ok(false) }
+        refusal.map_or(Ok(None), refuse)
+    }
+
+    /// The pass that looks a file up by this name.
+    fn inner(&self, name: &str) -> Self {
+        let mut inner = self.clone();
+        let folder = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        inner.path = match name.starts_with('/') {
+            true => normalised(name.as_bytes()),
+            false => normalised(&[&self.path[..folder], name.as_bytes()].concat()),
+        };
+        if !std::mem::replace(&mut inner.is_inner, true) {
+            inner.ended_outside = std::mem::take(&mut inner.ended);
+        }
+        inner.begin();
+        inner
     }
 
     /// RequestHeader: the fields that it has changed in all passes.

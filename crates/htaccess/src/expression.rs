@@ -226,7 +226,7 @@ impl Word {
         let behind_last = text.rfind('}').map_or(0, |at| text.len() - at);
         while !rest.is_empty() {
             let may_end = rest.starts_with("%{") && rest.len() > behind_last && behind_last > 0;
-            let end = if may_end { rest.find('}') } else { None };
+            let end = if may_end { closing(rest) } else { None };
             let digit =
                 rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
             let (piece, length) = match (end, digit) {
@@ -250,6 +250,23 @@ impl Word {
         }
         Ok(Word(pieces))
     }
+}
+
+/// Where the brace is closed that a text begins with, behind those of inner references.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return Some(at),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return None;
+        }
+    }
+    None
 }
 
 /// What stands between `%{` and `}`.
@@ -497,7 +514,7 @@ impl<'a> Parser<'a> {
             return Word::new(&rest[1..=end]);
         }
         let length = if rest.starts_with("%{") {
-            rest.find('}').map(|end| end + 1)
+            closing(rest).map(|end| end + 1)
         } else {
             let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '/' | '$');
             Some(rest.find(|c| !is_part(c)).unwrap_or(rest.len())).filter(|length| *length > 0)

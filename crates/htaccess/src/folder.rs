@@ -98,6 +98,8 @@ pub struct Rules {
     pub error_documents: Vec<(u16, Document)>,
     /// DirectoryIndex
     pub index: Option<Vec<String>>,
+    /// FallbackResource; `Some(None)`: disabled
+    pub fallback: Option<Option<String>>,
     /// AcceptPathInfo; `Some(None)`: Default
     pub path_info: Option<Option<bool>>,
     /// FileETag None
@@ -266,7 +268,10 @@ impl Folder {
                 self.find(line.number, Effect::Broken, text);
             }
             "files" | "filesmatch" if !self.layers[at].conditions.is_empty() && !restricts(inner) => {
-                let text = format!("<{}> in <Files> or <If> is never applied, as with Apache: put it outside", line.name);
+                let text = format!(
+                    "<{}> in <Files> or <If> is never applied, as with Apache: put it outside",
+                    line.name
+                );
                 self.find(line.number, Effect::Ignored, text);
             }
             "limit" | "limitexcept" if words.len() > MOST_METHODS => {
@@ -347,10 +352,10 @@ impl Folder {
         list
     }
 
-    /// Where one of many is enough, a negation has no effect, and negations alone grant nothing; Apache refuses such a file.
+    /// Where one of many is enough, a negation has no effect; Apache refuses such a file, and one with an empty container.
     fn check_requirements(&mut self) {
-        if self.layers.iter().any(|layer| access::has_idle_negation(&layer.rules.require, false)) {
-            let text = "\"Require not\" works only in <RequireAll>, beside something that grants: write <RequireAll> with \"Require all granted\" and the \"Require not\"";
+        if self.layers.iter().any(|layer| access::is_malformed(&layer.rules.require, false)) {
+            let text = "\"Require not\" works only in <RequireAll>, beside something that grants, such as \"Require all granted\"; and no <RequireAll>, <RequireAny> or <RequireNone> may be empty";
             self.find(1, Effect::Broken, text.to_owned());
         }
     }

@@ -146,8 +146,7 @@ impl Change {
         let name = name.strip_suffix(':').unwrap_or(name);
         let is_echo = action.eq_ignore_ascii_case("echo") && !is_request;
         if name.is_empty()
-            || !is_echo
-            && !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
+            || !is_echo && !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
         {
             return Err((format!("\"{name}\" is no name of a field"), false));
         }

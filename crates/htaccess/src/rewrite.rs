@@ -308,7 +308,6 @@ impl Flags {
             "BNP" | "BACKREFNOPLUS" => self.space_as_percent = true,
             "BNE" => self.unescaped = value.as_bytes().to_vec(),
             "BCTLS" => self.escapes_controls = true,
-            "PT" | "PASSTHROUGH" => {}
             "C" | "CHAIN" => self.chained = true,
             "CO" | "COOKIE" => self.cookies.push(template(value)?),
             "DPI" | "DISCARDPATH" => self.drops_path_info = true,
@@ -317,7 +316,7 @@ impl Flags {
             "F" | "FORBIDDEN" => self.status = Some(403),
             "G" | "GONE" => self.status = Some(410),
             "H" | "HANDLER" => self.handler = Some(value.to_owned()),
-            "L" | "LAST" => self.last = true,
+            "L" | "LAST" | "PT" | "PASSTHROUGH" => self.last = true,
             "N" | "NEXT" => self.rounds = value.parse::<u32>().unwrap_or(MOST_ROUNDS).clamp(1, MOST_ROUNDS),
             "NC" | "NOCASE" => self.ignores_case = true,
             "NE" | "NOESCAPE" => self.keeps_escapes = true,

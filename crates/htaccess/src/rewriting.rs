@@ -119,7 +119,8 @@ impl<W: World> Run<'_, '_, W> {
     /// The folder's absolute path with a slash at its end; empty: the rules stand in a section.
     fn folder(&self) -> Vec<u8> {
         let Some(prefix) = self.plan.prefix else { return Vec::new() };
-        let mut folder = [self.pass.request.root, &self.pass.path[..prefix.min(self.pass.path.len())]].concat();
+        let mut folder =
+            [self.pass.request.root, &self.pass.path[..prefix.min(self.pass.path.len())]].concat();
         // The request may name the folder without its slash.
         if !folder.ends_with(b"/") {
             folder.push(b'/');

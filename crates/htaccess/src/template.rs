@@ -258,7 +258,11 @@ impl Values for Moment<'_> {
                 effort::count(self.environment.0.len());
                 self.environment.get(name.as_bytes()).unwrap_or_default().to_vec()
             }
-            Variable::ResponseField(name) => self.response.map(|response| response.field(name)).unwrap_or_default(),
+            // Apache does not keep it among the fields.
+            Variable::ResponseField(name) if name.eq_ignore_ascii_case("content-type") => Vec::new(),
+            Variable::ResponseField(name) => {
+                self.response.map(|response| response.field(name)).unwrap_or_default()
+            }
             Variable::Named(name) => self.named(name),
         }
     }
@@ -296,8 +300,12 @@ impl Moment<'_> {
                 _ => "off",
             }),
             // Only Apache's expressions know these two, and before the response they say nothing.
-            "CONTENT_TYPE" => self.response.map(|response| response.field("content-type")).unwrap_or_default(),
-            "REQUEST_STATUS" => text(&self.response.map_or(String::new(), |response| response.status.to_string())),
+            "CONTENT_TYPE" => {
+                self.response.map(|response| response.field("content-type")).unwrap_or_default()
+            }
+            "REQUEST_STATUS" => {
+                text(&self.response.map_or(String::new(), |response| response.status.to_string()))
+            }
             "API_VERSION" => text("20120211:142"),
             _ if name.starts_with("TIME") => time(name, request.now.get()),
             _ => Vec::new(),

@@ -251,8 +251,7 @@ impl Verdict {
         };
         let mut own = Vec::new();
         for change in changes(true) {
-            let seen =
-                if change.sees_response() { [&leaving.fields[..], &own].concat() } else { Vec::new() };
+            let seen = if change.sees_response() { [&leaving.fields[..], &own].concat() } else { Vec::new() };
             apply(change, &mut own, &seen)?;
         }
         if !leaving.is_error {
