@@ -4,19 +4,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use data_encoding::BASE64;
-
-use crate::access::{Attribute, Authentication, Client, Granted, Requirement, Satisfy, SetEnvIf};
+use crate::access::{Attribute, Client, SetEnvIf};
 use crate::effort;
 use crate::escape;
 use crate::expression::Scope;
 use crate::folder::{Folder, From, Rules};
 use crate::pattern::TooManySteps;
 use crate::request::{Checked, Node, Request, World};
+use crate::request_header::FieldsBehind;
 use crate::rewrite::FileTest;
 use crate::rewriting::{self, LONGEST, Rewritten};
 use crate::template::{Environment, Moment, Values, Variable};
-use crate::verdict::{CacheWord, ChangedFields, Outcome, Verdict};
+use crate::verdict::{CacheWord, Outcome, Verdict};
 
 /// Steps of a look at the disk.
 pub(crate) const ON_DISK: usize = 500;
@@ -36,7 +35,7 @@ impl std::convert::From<TooManySteps> for Halt {
     }
 }
 
-fn refuse<T>(status: u16) -> Result<T, Halt> {
+pub(crate) fn refuse<T>(status: u16) -> Result<T, Halt> {
     Err(Halt::With(Outcome::Refuse(status)))
 }
 
@@ -99,8 +98,8 @@ pub fn normalised(path: &[u8]) -> Vec<u8> {
 /// A layer that applies, and the length of its folder's path.
 #[derive(Clone)]
 pub(crate) struct Applied {
-    folder: Arc<Folder>,
-    layer: usize,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) layer: usize,
     /// Length of the folder's URL path with its slash.
     pub(crate) prefix: usize,
 }
@@ -140,12 +139,12 @@ pub(crate) struct Pass<'a, W> {
     /// A rule with END has matched.
     pub(crate) ended: bool,
     /// Whether one had matched before an index file was looked for, for which the rules run again.
-    ended_outside: bool,
+    pub(crate) ended_outside: bool,
     redirected_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The request's fields as the passes before have left them, and the names that they have changed.
-    fields_before: Option<(Vec<(String, Vec<u8>)>, Vec<String>)>,
+    /// The request's fields as the passes before have left them.
+    pub(crate) fields_before: Option<FieldsBehind>,
     /// It is for a page that is sent instead of this request's response.
-    failed: Option<&'a Verdict>,
+    pub(crate) failed: Option<&'a Verdict>,
     passes: usize,
 }
 
@@ -337,7 +336,7 @@ impl<'a, W: World> Pass<'a, W> {
     }
 
     /// One pass; true: another one follows.
-    fn pass(&mut self) -> Result<bool, Halt> {
+    pub(crate) fn pass(&mut self) -> Result<bool, Halt> {
         self.locate();
         self.apply_layers()?;
         // Apache reads the header section once, and not for the look-up of an index file.
@@ -351,7 +350,7 @@ impl<'a, W: World> Pass<'a, W> {
         self.set_environment()?;
         if let Rewritten::To(path) = rewritten {
             self.add_slash()?;
-            self.fields_before = self.changed_fields()?;
+            self.fields_before = self.fields_behind()?;
             self.redirected(path)?;
             return Ok(true);
         }
@@ -478,103 +477,6 @@ impl<'a, W: World> Pass<'a, W> {
         Ok(())
     }
 
-    /// Address, then user; with `Satisfy Any` one of them is enough.
-    fn check_access(&mut self) -> Result<(), Halt> {
-        if !self.request.https && self.layers.iter().any(|layer| layer.rules().requires_https) {
-            return refuse(403);
-        }
-        if self.failed.take().is_some_and(|failed| self.has_layers_of(failed)) {
-            // The page for an error of the same folder: Apache checks access once for the same directives.
-            return Ok(());
-        }
-        // The directives of mod_access_compat replace those of outer folders together, Satisfy among them.
-        let has_own = |layer: &&Applied| layer.rules().compat.is_some() || layer.rules().satisfy.is_some();
-        let own = self.layers.iter().rev().find(has_own).map(Applied::rules);
-        let by_address = match own.and_then(|rules| rules.compat.as_ref()) {
-            Some(compat) => compat.allows(&self.scope())?,
-            None => true,
-        };
-        match (own.and_then(|rules| rules.satisfy).unwrap_or_default(), by_address) {
-            (Satisfy::All, false) => return refuse(403),
-            (Satisfy::Any, true) => return Ok(()),
-            (Satisfy::All, true) | (Satisfy::Any, false) => {}
-        }
-        let own = self.layers.iter().rev().find(|layer| !layer.rules().require.is_empty());
-        match own.map(|layer| layer.rules().require.clone()) {
-            Some(require) => self.check_requirements(&require),
-            None if by_address => Ok(()),
-            None => refuse(403),
-        }
-    }
-
-    fn has_layers_of(&self, other: &Verdict) -> bool {
-        let is_same = |(own, (folder, layer)): (&Applied, &(Arc<Folder>, usize))| {
-            Arc::ptr_eq(&own.folder, folder) && own.layer == *layer
-        };
-        self.layers.len() == other.active.len() && self.layers.iter().zip(&other.active).all(is_same)
-    }
-
-    fn check_requirements(&mut self, require: &[Requirement]) -> Result<(), Halt> {
-        let own;
-        // A container alone is the whole tree, so that a negation in it keeps its meaning.
-        let tree = match require {
-            [single] => single,
-            list => {
-                own = Requirement::Any(list.to_vec());
-                &own
-            }
-        };
-        if !tree.is_about(self.request.method) {
-            return Ok(());
-        }
-        let authentication = self.authentication();
-        match tree.result(&self.scope())? {
-            Granted::Yes => return Ok(()),
-            Granted::NeedsUser => {}
-            Granted::No | Granted::Neutral => return refuse(403),
-        }
-        self.authenticate(&authentication)?;
-        let scope = Scoped { groups_file: authentication.groups.as_deref(), ..self.scope() };
-        match tree.result(&scope)? {
-            Granted::Yes => Ok(()),
-            _ => Err(Halt::With(Outcome::Unauthorized(authentication.realm.unwrap_or_default()))),
-        }
-    }
-
-    /// The Auth* directives of all layers together.
-    fn authentication(&self) -> Authentication {
-        let mut merged = Authentication::default();
-        for own in self.layers.iter().map(|layer| &layer.rules().authentication) {
-            merged.kind = own.kind.clone().or(merged.kind);
-            merged.realm = own.realm.clone().or(merged.realm);
-            merged.users = own.users.clone().or(merged.users);
-            merged.groups = own.groups.clone().or(merged.groups);
-        }
-        merged
-    }
-
-    /// Finds the user, or ends with 401.
-    fn authenticate(&mut self, authentication: &Authentication) -> Result<(), Halt> {
-        let Authentication { kind, realm, users, .. } = authentication;
-        let (Some("basic"), Some(realm), Some(file)) = (kind.as_deref(), realm, users) else {
-            // Apache: "configuration error: couldn't check user: check your authn provider!"
-            return refuse(500);
-        };
-        let unauthorized = || Err(Halt::With(Outcome::Unauthorized(realm.clone())));
-        let Some((user, password)) = self.request.field("authorization").and_then(credentials) else {
-            return unauthorized();
-        };
-        match self.world.password(file, &user, &password) {
-            Checked::Yes => {
-                self.user = user;
-                Ok(())
-            }
-            Checked::No => unauthorized(),
-            Checked::Later => Err(Halt::With(Outcome::Wait)),
-            Checked::Failed(_) => refuse(500),
-        }
-    }
-
     fn check_content(&self) -> Result<(), Halt> {
         let limit = self.layers.iter().rev().find_map(|layer| layer.rules().body_limit);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return Ok(()) };
@@ -608,24 +510,6 @@ impl<'a, W: World> Pass<'a, W> {
                 }
                 return Err(Halt::With(Outcome::Redirect(redirect.status, self.located(&target))));
             }
-        }
-        Ok(())
-    }
-
-    /// AcceptPathInfo: what follows a file in the path is dropped, or there is no such page.
-    fn accept_path_info(&mut self) -> Result<(), Halt> {
-        let accepts = self.layers.iter().rev().find_map(|layer| layer.rules().path_info).flatten();
-        let Some(accepts) = accepts.filter(|_| !self.path_info.is_empty()) else { return Ok(()) };
-        if !matches!(self.world.node(&self.filename), Some(Node::File { .. })) {
-            return Ok(());
-        }
-        if !accepts {
-            return refuse(404);
-        }
-        // Scripts get it.
-        if !self.filename.ends_with(b".php") {
-            self.path.truncate(self.path.len() - self.path_info.len());
-            self.path_info.clear();
         }
         Ok(())
     }
@@ -697,7 +581,7 @@ impl<'a, W: World> Pass<'a, W> {
     }
 
     /// Begins a pass for the current path.
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.folders = self.world.folders(&self.path);
         self.user.clear();
     }
@@ -715,126 +599,6 @@ impl<'a, W: World> Pass<'a, W> {
         }
         Ok(())
     }
-
-    /// The index file of a folder, by the rules that apply to it (mod_dir.c, `fixup_dir`); true: they begin another pass.
-    fn find_index(&mut self) -> Result<bool, Halt> {
-        if !self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
-            return Ok(false);
-        }
-        let named = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
-        let is_named = named.is_some();
-        let names = named.unwrap_or_else(|| self.request.index.to_vec());
-        if let Some(goes_on) = self.look_up(&names)? {
-            return Ok(goes_on);
-        }
-        match self.fallback() {
-            Some(name) => Ok(self.look_up(&[name])?.unwrap_or(false)),
-            // No listing, and none of the server's own index files.
-            None if is_named => refuse(403),
-            None => Ok(false),
-        }
-    }
-
-    fn fallback(&self) -> Option<String> {
-        let named = self.layers.iter().rev().find_map(|layer| layer.rules().fallback.clone()).flatten();
-        named.filter(|_| !self.is_inner)
-    }
-
-    /// FallbackResource, for a path that leads to nothing; true: its rules begin another pass.
-    fn fall_back(&mut self) -> Result<bool, Halt> {
-        let Some(name) = self.fallback() else { return Ok(false) };
-        // Scripts that do not exist have a handler all the same.
-        if self.filename.ends_with(b".php") || self.world.node(&self.filename).is_some() {
-            return Ok(false);
-        }
-        Ok(self.look_up(&[name])?.unwrap_or(false))
-    }
-
-    /// Takes the first of these files that exists and may be served; whether its rules begin another pass. `None`: there is none.
-    fn look_up(&mut self, names: &[String]) -> Result<Option<bool>, Halt> {
-        let mut refusal = None;
-        for name in names {
-            effort::spend(ON_DISK)?;
-            let mut inner = self.inner(name);
-            let exists = matches!(
-                self.world.node(&[self.request.root, &inner.path].concat()),
-                Some(Node::File { .. })
-            );
-            match inner.pass() {
-                Ok(goes_on) if exists => {
-                    *self = inner;
-                    return Ok(Some(goes_on));
-                }
-                Ok(_) | Err(Halt::With(Outcome::Refuse(404))) => {}
-                // Another file may still be served.
-                Err(Halt::With(Outcome::Refuse(status))) => refusal = Some(status),
-                Err(halt) => {
-                    *self = inner;
-                    return Err(halt);
-                }
-            }
-        }
-        refusal.map_or(Ok(None), refuse)
-    }
-
-    /// The pass that looks a file up by this name.
-    fn inner(&self, name: &str) -> Self {
-        let mut inner = self.clone();
-        let folder = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-        inner.path = match name.starts_with('/') {
-            true => normalised(name.as_bytes()),
-            false => normalised(&[&self.path[..folder], name.as_bytes()].concat()),
-        };
-        if !std::mem::replace(&mut inner.is_inner, true) {
-            inner.ended_outside = std::mem::take(&mut inner.ended);
-        }
-        inner.begin();
-        inner
-    }
-
-    /// RequestHeader: the fields that it has changed in all passes.
-    fn request_fields(&self) -> Result<ChangedFields, TooManySteps> {
-        let Some((fields, names)) = self.changed_fields()? else { return Ok(Vec::new()) };
-        let mut changed = Vec::new();
-        for name in names {
-            effort::spend(fields.len())?;
-            let values = fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(&name));
-            let values: Vec<&[u8]> = values.map(|(_, value)| &value[..]).collect();
-            let joined = (!values.is_empty()).then(|| values.join(&b", "[..]));
-            changed.push((name, joined));
-        }
-        Ok(changed)
-    }
-
-    /// The request's fields behind this pass, and the names of those that RequestHeader has changed. `None`: it has changed none.
-    fn changed_fields(&self) -> Result<Option<(Vec<(String, Vec<u8>)>, Vec<String>)>, TooManySteps> {
-        let changes: Vec<_> = self.layers.iter().flat_map(|layer| &layer.rules().request_headers).collect();
-        if changes.is_empty() {
-            return Ok(self.fields_before.clone());
-        }
-        let (mut fields, mut names) = self.fields_before.clone().unwrap_or_else(|| {
-            let known = self.request.fields.all().iter();
-            (known.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect(), Vec::new())
-        });
-        for change in changes {
-            change.apply(&mut fields, &self.scope())?;
-            effort::spend(names.len())?;
-            if !names.iter().any(|known: &String| known.eq_ignore_ascii_case(&change.name)) {
-                names.push(change.name.clone());
-            }
-        }
-        Ok(Some((fields, names)))
-    }
-}
-
-/// User and password of an Authorization field (RFC 7617).
-pub fn credentials(value: &[u8]) -> Option<(String, Vec<u8>)> {
-    let (scheme, rest) = value.split_at_checked(6)?;
-    let text = rest.trim_ascii();
-    let text = if scheme.eq_ignore_ascii_case(b"basic ") { BASE64.decode(text).ok()? } else { return None };
-    let colon = text.iter().position(|byte| *byte == b':')?;
-    let user = String::from_utf8(text[..colon].to_vec()).ok().filter(|user| !user.is_empty())?;
-    Some((user, text[colon + 1..].to_vec()))
 }
 
 /// What follows `prefix` in `path`, if the prefix ends at the end of a segment.

@@ -296,12 +296,10 @@ impl Verdict {
         } else if let Some(value) = kinds.type_of(&name).filter(|_| is_file) {
             leaving.set("Content-Type", value.as_bytes().to_vec());
         }
-        if is_file {
-            if let Some(value) = kinds.coding_of(&name)
-                && leaving.field("content-encoding").is_none()
-            {
-                leaving.set("Content-Encoding", value.as_bytes().to_vec());
-            }
+        if let Some(value) = kinds.coding_of(&name).filter(|_| is_file)
+            && leaving.field("content-encoding").is_none()
+        {
+            leaving.set("Content-Encoding", value.as_bytes().to_vec());
         }
         if let Some(value) = kinds.language_of(&name)
             && leaving.field("content-language").is_none()
