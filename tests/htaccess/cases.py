@@ -278,6 +278,7 @@ case("path-info-off", "AcceptPathInfo Off", "a.html/more", "show.php/more", "sho
 case("path-info-default", "AcceptPathInfo Default", "a.html/more", "show.php/more")
 case("flag-pt-last", ON + "RewriteRule ^x$ a.html [PT]\nRewriteRule . a.txt", "x")
 case("index-rules", ON + "RewriteRule ^index\\.php$ - [R=403]\n<Files index.php>\nSetEnv XA 1\n</Files>\nSetEnvIf Request_URI index XB", "", "index.php")
+case("index-is-folder", "DirectoryIndex ./ sub/ a.txt", "")
 case("index-refused", "DirectoryIndex none.html index.php a.txt\n<Files index.php>\nRequire all denied\n</Files>", "")
 case("index-gone", ON + "RewriteRule ^index\\.html$ - [G]", "sub/", "sub/index.html", "")
 case("satisfy-inner", "Require env XX\nSatisfy any\nOrder deny,allow", "a.html", "sub/b.html", sub___dot_htaccess="Deny from env=X")

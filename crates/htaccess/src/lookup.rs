@@ -26,7 +26,11 @@ impl<W: World> Pass<'_, W> {
 
     /// The index file of a folder, by the rules that apply to it (mod_dir.c, `fixup_dir`); true: they begin another pass.
     pub(crate) fn find_index(&mut self) -> Result<bool, Halt> {
-        if !self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
+        // An index file may be named like a folder, even like this one.
+        if self.is_inner
+            || !self.path.ends_with(b"/")
+            || self.world.node(&self.filename) != Some(Node::Directory)
+        {
             return Ok(false);
         }
         let named = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
