@@ -348,7 +348,7 @@ pub enum Order {
     MutualFailure,
 }
 
-/// `Order`, `Allow` and `Deny` of one folder or section.
+/// `Order`, `Allow`, `Deny` and `Satisfy` of one folder or section: they replace those of outer folders together.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     /// The order, and the methods that it is for; the last one that is for the method counts.
@@ -357,9 +357,17 @@ pub struct Compat {
     pub allow: Vec<(Test, Methods)>,
     /// `Deny from`
     pub deny: Vec<(Test, Methods)>,
+    /// `Satisfy`; as with the order.
+    pub satisfy: Vec<(Satisfy, Methods)>,
 }
 
 impl Compat {
+    /// Whether address and user must be right for this method, or one of them.
+    pub fn satisfy(&self, method: &str) -> Satisfy {
+        let own = self.satisfy.iter().rev().find(|(_, methods)| methods.include(method));
+        own.map(|(satisfy, _)| *satisfy).unwrap_or_default()
+    }
+
     /// Whether the client has access.
     ///
     /// # Errors

@@ -19,14 +19,12 @@ impl<W: World> Pass<'_, W> {
             // The page for an error of the same folder: Apache checks access once for the same directives.
             return Ok(());
         }
-        // The directives of mod_access_compat replace those of outer folders together, Satisfy among them.
-        let has_own = |layer: &&Applied| layer.rules().compat.is_some() || layer.rules().satisfy.is_some();
-        let own = self.layers.iter().rev().find(has_own).map(Applied::rules);
-        let by_address = match own.and_then(|rules| rules.compat.as_ref()) {
-            Some(compat) => compat.allows(&self.scope())?,
-            None => true,
+        let compat = self.layers.iter().rev().find_map(|layer| layer.rules().compat.as_ref());
+        let (satisfy, by_address) = match compat {
+            Some(compat) => (compat.satisfy(self.request.method), compat.allows(&self.scope())?),
+            None => (Satisfy::All, true),
         };
-        match (own.and_then(|rules| rules.satisfy).unwrap_or_default(), by_address) {
+        match (satisfy, by_address) {
             (Satisfy::All, false) => return refuse(403),
             (Satisfy::Any, true) => return Ok(()),
             (Satisfy::All, true) | (Satisfy::Any, false) => {}

@@ -408,12 +408,13 @@ fn allow_or_deny(reader: &mut Reader<'_>, allows: bool) -> Read {
 }
 
 fn satisfy(reader: &mut Reader<'_>) -> Read {
-    reader.rules.satisfy =
-        Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("any") => Satisfy::Any,
-            Some("all") => Satisfy::All,
-            _ => return invalid("Satisfy takes Any or All"),
-        });
+    let satisfy = match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("any") => Satisfy::Any,
+        Some("all") => Satisfy::All,
+        _ => return invalid("Satisfy takes Any or All"),
+    };
+    let methods = reader.methods.clone();
+    reader.rules.compat().satisfy.push((satisfy, methods));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The rules of one `.htaccess` file, compiled.
 
-use crate::access::{self, Authentication, Compat, Methods, Requirement, Satisfy, SetEnvIf, Test};
+use crate::access::{self, Authentication, Compat, Methods, Requirement, SetEnvIf, Test};
 use crate::directives::{self, Reader};
 use crate::effort;
 use crate::expression::Expression;
@@ -72,8 +72,6 @@ pub struct Rules {
     pub require: Vec<Requirement>,
     /// Order, Allow, Deny
     pub compat: Option<Compat>,
-    /// Satisfy
-    pub satisfy: Option<Satisfy>,
     /// Auth*
     pub authentication: Authentication,
     /// SSLRequireSSL

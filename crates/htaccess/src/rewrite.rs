@@ -37,6 +37,8 @@ pub struct Flags {
     pub last: bool,
     /// `END`
     pub end: bool,
+    /// `PT`
+    pub passes_through: bool,
     /// `N`: maximum of rounds; 0: it is not set.
     pub rounds: u32,
     /// `S=N`
@@ -297,6 +299,8 @@ impl Flags {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             flags.add(flag, &name.to_ascii_uppercase(), value)?;
         }
+        // Apache ends the pass with PT before it looks at END.
+        flags.end &= !flags.passes_through;
         Ok(flags)
     }
 
@@ -316,7 +320,8 @@ impl Flags {
             "F" | "FORBIDDEN" => self.status = Some(403),
             "G" | "GONE" => self.status = Some(410),
             "H" | "HANDLER" => self.handler = Some(value.to_owned()),
-            "L" | "LAST" | "PT" | "PASSTHROUGH" => self.last = true,
+            "L" | "LAST" => self.last = true,
+            "PT" | "PASSTHROUGH" => (self.last, self.passes_through) = (true, true),
             "N" | "NEXT" => self.rounds = value.parse::<u32>().unwrap_or(MOST_ROUNDS).clamp(1, MOST_ROUNDS),
             "NC" | "NOCASE" => self.ignores_case = true,
             "NE" | "NOESCAPE" => self.keeps_escapes = true,

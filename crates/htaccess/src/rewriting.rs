@@ -96,7 +96,7 @@ impl<W: World> Run<'_, '_, W> {
             return Ok(Rewritten::No);
         }
         if let Some(skip) = scheme_length(&filename) {
-            let location = self.location(filename, skip, changed, original.2.as_deref(), &folder);
+            let location = self.location(filename, skip, changed, original.2.as_deref(), &folder)?;
             return Err(Halt::With(Outcome::Redirect(status, location)));
         }
         if !filename.starts_with(b"/") {
@@ -422,7 +422,7 @@ impl<W: World> Run<'_, '_, W> {
         changed: Changed,
         original_query: Option<&[u8]>,
         folder: &[u8],
-    ) -> String {
+    ) -> Result<String, Halt> {
         let slash = url[skip..].iter().position(|byte| *byte == b'/').map_or(url.len(), |at| skip + at);
         let (host, mut path) = (url[..slash].to_vec(), url[slash..].to_vec());
         if let Some(base) = self.plan.base {
@@ -435,10 +435,14 @@ impl<W: World> Run<'_, '_, W> {
         }
         if let Some(query) = &self.pass.query {
             location.push(b'?');
+            // As it is, it would split the field; Apache refuses that, too (AH10411).
             let as_it_is = changed == Changed::Unescaped || original_query == Some(&query[..]);
+            if as_it_is && query.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+                return Err(Halt::With(Outcome::Refuse(403)));
+            }
             location.extend(if as_it_is { query.clone() } else { escape::path(query) });
         }
-        String::from_utf8_lossy(&location).into_owned()
+        Ok(String::from_utf8_lossy(&location).into_owned())
     }
 }
 

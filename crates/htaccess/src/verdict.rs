@@ -311,7 +311,8 @@ impl Verdict {
             Some(at) => own.split_at(at),
             None => (&own[..], &[][..]),
         };
-        let charset = kinds.charset_of(&name).filter(|_| is_file);
+        let is_forced = matches!(kinds.forced, Some(Some(_)));
+        let charset = kinds.charset_of(&name).filter(|_| is_file && !is_forced);
         let is_text = [&b"text/html"[..], b"text/plain"].contains(&plain.trim_ascii());
         let default = kinds.default_charset.as_ref();
         let has_none = parameters.is_empty() || is_file;
