@@ -362,9 +362,7 @@ impl<'a> Server<'a> {
     fn location(&mut self, location: &Location<'a>, rank: Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
-        let is_challenge =
-            location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
-        if is_challenge {
+        if is_challenge(location) {
             let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
             return self.site.notes.needless(&directive.whole(), why);
         }
@@ -387,6 +385,7 @@ impl<'a> Server<'a> {
                 Done::No => self.of_location(inner, location),
             }
         }
+        self.leave_to_others(location, &mut rules);
         if location.kind == Kind::Whole {
             // The location `/` is the server for all that no other location has.
             self.early.append(&mut rules);
@@ -429,6 +428,29 @@ impl<'a> Server<'a> {
             keys: when.into_iter().chain([("return", Toml::Number(404))]).collect(),
             caveat: None,
         })
+    }
+
+    /// Keeps redirects and responses of a location from requests that a more specific one has, because in nginx only one counts.
+    fn leave_to_others(&self, location: &Location<'a>, rules: &mut [Block]) {
+        let Some(prefix) = location.prefix().filter(|_| !matches!(location.kind, Kind::Exact(_))) else { return };
+        let returns = |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
+        let others = self.locations.iter().filter(|other| !returns(other) && !is_challenge(other));
+        let paths: Vec<String> = others
+            .filter_map(|other| match &other.kind {
+                Kind::Exact(path) if path.starts_with(prefix) => Some(path.clone()),
+                Kind::First(path) | Kind::Prefix(path)
+                    if path.len() > prefix.len() && path.starts_with(prefix) =>
+                {
+                    Some(format!("{path}*"))
+                }
+                _ => None,
+            })
+            .collect();
+        let leads_away =
+            |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
+        for rule in rules.iter_mut().filter(leads_away).filter(|_| !paths.is_empty()) {
+            except(rule, &paths);
+        }
     }
 
     /// Keeps rules of expressions from requests that another location has before: `= /index.php` before `~ \.php$`.
@@ -699,8 +721,13 @@ fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive
 fn except(rule: &mut Block, paths: &[String]) {
     match rule.keys.iter_mut().find(|(key, _)| *key == "unless_path") {
         Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
-        _ => rule.keys.insert(1, ("unless_path", Toml::List(paths.to_vec()))),
+        _ => rule.keys.insert(rule.keys.len().min(1), ("unless_path", Toml::List(paths.to_vec()))),
     }
+}
+
+/// Whether certificate authorities ask there.
+fn is_challenge(location: &Location<'_>) -> bool {
+    location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"))
 }
 
 /// `return 404` as a refusal, which an earlier `allow` spares.
