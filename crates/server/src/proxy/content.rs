@@ -9,7 +9,7 @@ use super::application::InProgress;
 use super::connect::{KnownApplication, ProxyThread};
 use super::exchange::{AppExchange, ExchangeError, PauseLimit};
 use crate::context::stats::Counter;
-use crate::message::reply::{Aside, ContentSource};
+use crate::message::reply::{Aside, ContentSource, Fields};
 
 /// The rest of a response. Dropping it before its end closes the connection: the application notices.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct AppContent {
     first: Vec<u8>,
     /// Remaining bytes, if the application announced them.
     left: Option<u64>,
+    /// What follows the content, once it has ended.
+    trailers: Fields,
     pause: PauseLimit,
     terms: ContentTerms,
     _progress: InProgress,
@@ -37,7 +39,7 @@ pub struct ContentTerms {
 }
 
 impl AppContent {
-    /// The content of a response that has begun with `first`; `length`: of all of it.
+    /// The content of a response that has begun with `first`, and may be over; `length`: of all of it.
     pub fn new(
         thread: &Rc<ProxyThread>,
         application: Rc<KnownApplication>,
@@ -46,16 +48,19 @@ impl AppContent {
         length: Option<u64>,
         (terms, progress): (ContentTerms, InProgress),
     ) -> AppContent {
-        AppContent {
+        let mut content = AppContent {
             thread: thread.clone(),
             application,
             exchange: Some(exchange),
             first,
             left: length,
+            trailers: Fields::default(),
             pause: PauseLimit::default(),
             terms,
             _progress: progress,
-        }
+        };
+        content.settle();
+        content
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
@@ -80,9 +85,9 @@ impl AppContent {
 
     /// Gives the connection back once the response is complete.
     fn settle(&mut self) {
-        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_over)
-            && exchange.can_go_on()
-        {
+        let Some(mut exchange) = self.exchange.take_if(|exchange| exchange.is_over) else { return };
+        self.trailers = exchange.take_trailers();
+        if exchange.can_go_on() {
             self.thread.keep(&self.application, self.terms.keepalive, exchange.connection);
         }
     }
@@ -124,6 +129,14 @@ impl ContentSource for AppContent {
 
     fn minds_its_client(&self) -> bool {
         true
+    }
+
+    fn may_have_trailers(&self) -> bool {
+        !self.trailers.is_empty() || (self.exchange.is_some() && self.left.is_none())
+    }
+
+    fn take_trailers(&mut self) -> Fields {
+        std::mem::take(&mut self.trailers)
     }
 
     fn take_aside(&mut self) -> Option<Box<Aside>> {

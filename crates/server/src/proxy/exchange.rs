@@ -16,6 +16,7 @@ use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
 use super::upload::AppUpload;
+use crate::message::reply::{Fields, lines};
 use crate::message::request::Hints;
 
 /// Bytes read at once.
@@ -37,6 +38,8 @@ pub struct AppExchange {
     pub upload: AppUpload,
     reader: Reader,
     is_head: bool,
+    /// The client takes trailers.
+    takes_trailers: bool,
     /// What the client wants to switch to.
     switch: Option<Switch>,
     /// The start of a header section.
@@ -45,6 +48,8 @@ pub struct AppExchange {
     pub heard: bool,
     /// The response is complete.
     pub is_over: bool,
+    /// What follows the content, for the client.
+    trailers: Fields,
     /// Something follows the response that was not asked for.
     has_more: bool,
     outline: Option<Outline>,
@@ -100,14 +105,21 @@ impl AppExchange {
             upload,
             reader: Reader::default(),
             is_head,
+            takes_trailers: false,
             switch,
             rest: Vec::new(),
             heard: false,
             is_over: false,
+            trailers: Fields::default(),
             has_more: false,
             outline: None,
             failed: None,
         }
+    }
+
+    /// The same for a client that takes trailers.
+    pub fn with_trailers(self, takes_trailers: bool) -> AppExchange {
+        AppExchange { takes_trailers, ..self }
     }
 
     /// Sends the request and waits for the beginning of the response. `hints`: the client's way to get early hints; `response`: time limit from the end of the request on;
@@ -158,10 +170,12 @@ impl AppExchange {
     ) -> Poll<Result<AppHead, ExchangeError>> {
         let mut head = None;
         // Lent to the closure, which reads heads while the exchange reads bytes.
-        let switch = self.switch.take();
+        let (switch, takes_trailers) = (self.switch.take(), self.takes_trailers);
         let polled = loop {
             let polled = self.poll_read(cx, |item, bytes| match item {
-                Some(Item::Head(outline)) => head = Some(read_head(outline.status, bytes, switch.as_ref())),
+                Some(Item::Head(outline)) => {
+                    head = Some(read_head(outline.status, bytes, takes_trailers, switch.as_ref()));
+                }
                 Some(Item::Content(piece)) => content.extend_from_slice(piece),
                 Some(Item::End) => {}
                 None => {
@@ -221,6 +235,16 @@ impl AppExchange {
         })
     }
 
+    /// Whether the response, which is over, has trailers for the client.
+    pub fn has_trailers(&self) -> bool {
+        !self.trailers.is_empty()
+    }
+
+    /// The trailers for the client, once the response is over.
+    pub fn take_trailers(&mut self) -> Fields {
+        std::mem::take(&mut self.trailers)
+    }
+
     /// Whether the connection can take another request.
     pub fn can_go_on(&self) -> bool {
         let keeps = self.outline.is_some_and(|outline| outline.keep_alive);
@@ -278,7 +302,10 @@ impl AppExchange {
                         return Ok(used);
                     }
                 }
-                Some(Item::End) => self.is_over = true,
+                Some(Item::End) => {
+                    self.is_over = true;
+                    self.trailers = answer::trailers(lines(&self.reader.take_trailers()));
+                }
                 Some(Item::Content(_)) => {}
                 None if taken == 0 => return Ok(used),
                 // A part of the framing, not an interim response.
@@ -303,8 +330,13 @@ impl AppExchange {
 }
 
 /// Reads a header section; one that switches protocols must be what the client asked for.
-fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHead, Malformed> {
-    let mut head = answer::read(bytes);
+fn read_head(
+    status: u16,
+    bytes: &[u8],
+    takes_trailers: bool,
+    switch: Option<&Switch>,
+) -> Result<AppHead, Malformed> {
+    let mut head = answer::read(bytes, takes_trailers);
     if status == 101 {
         let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
         let (status, fields) =

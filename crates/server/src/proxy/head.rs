@@ -78,8 +78,11 @@ pub fn write(
         .chain([VIA.as_bytes()])
         .collect();
     line(out, "Via", &via.join(&b", "[..]));
-    if let Some(switch) = switch {
-        switch.write(out);
+    match switch {
+        Some(switch) => switch.write(out),
+        // What this server takes, it says itself: it passes trailers on (RFC 9110 section 10.1.4).
+        None if request.asks_for_trailers() => out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n"),
+        None => {}
     }
     let length = request.content.length();
     if length > 0 || matches!(request.head.method(), "POST" | "PUT" | "PATCH") {
@@ -190,12 +193,17 @@ pub(in crate::proxy) mod tests {
     #[test]
     fn nothing_of_the_connection_is_passed_on() {
         let text = "GET /a/x HTTP/1.1\nHost: b.test:8\nConnection: keep-alive, X-Secret\nX-Secret: s\nKeep-Alive: 5\n\
-            TE: trailers\nUpgrade: h2c\nHTTP2-Settings: x\nProxy-Connection: x\nProxy-Authorization: x\nProxy: x\n\
+            TE: gzip\nUpgrade: h2c\nHTTP2-Settings: x\nProxy-Connection: x\nProxy-Authorization: x\nProxy: x\n\
             Accept: */*\nCookie: a=b";
         let rest = "Accept: */*\r\nCookie: a=b\r\n";
         assert_eq!(
             sent("", &request(text)),
             format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{rest}{OURS}\r\n")
+        );
+        let trailers = "GET /a/x HTTP/1.1\nHost: b.test:8\nTE: gzip;q=0.5, trailers";
+        assert_eq!(
+            sent("", &request(trailers)),
+            format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{OURS}Connection: TE\r\nTE: trailers\r\n\r\n")
         );
     }
 

@@ -122,7 +122,10 @@ impl Attempt<'_> {
         head::write(self.proxy, url, request, self.path, switch.as_ref(), &mut buffer);
         let upload = AppUpload::new(buffer, std::mem::take(&mut request.content));
         let progress = self.application.shared.begin();
-        let mut exchange = AppExchange::new(connection, upload, request.is_head(), switch);
+        // A page of the cache is for clients that don't get any.
+        let takes_trailers = request.takes_trailers() && !request.is_shared;
+        let exchange = AppExchange::new(connection, upload, request.is_head(), switch);
+        let mut exchange = exchange.with_trailers(takes_trailers);
         match exchange
             .begin(request.hints.as_ref(), self.proxy.response_timeout, self.proxy.read_timeout)
             .await
@@ -178,7 +181,8 @@ impl Attempt<'_> {
             reply.aside.get_or_insert_default().fields = head.date;
         }
         let keepalive = self.proxy.keepalive;
-        if !exchange.is_over {
+        let has_content = !request.is_head() && !matches!(outline.status, 204 | 304);
+        if !exchange.is_over || (has_content && exchange.has_trailers() && request.takes_trailers()) {
             let terms = ContentTerms { pause: self.proxy.read_timeout, keepalive };
             let application = self.application.clone();
             let rest = AppContent::new(
@@ -194,7 +198,7 @@ impl Attempt<'_> {
         }
         reply.body = match () {
             () if request.is_head() => Body::Omitted(head.length),
-            () if matches!(outline.status, 204 | 304) => Body::Empty,
+            () if !has_content => Body::Empty,
             () => Body::Bytes(content),
         };
         if exchange.can_go_on() {

@@ -19,7 +19,7 @@ pub use hints::{Hints, TakesHints};
 use millrace_htaccess::Verdict;
 use millrace_pages::visitors::Standing;
 use millrace_settings::plan::NetworkSet;
-use millrace_wire::head::Head;
+use millrace_wire::head::{Head, Version};
 pub use run::{AsRun, RunEnd};
 pub use uploads::{Listed, Upload, Uploads};
 pub use visit::Visit;
@@ -161,6 +161,25 @@ impl Request {
             ruling: None,
             counted_rules: 0,
             rules: None,
+        }
+    }
+
+    /// Whether its client says that it takes trailers (RFC 9110 section 10.1.4).
+    pub fn asks_for_trailers(&self) -> bool {
+        let named = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("te"));
+        named.flat_map(|(_, value)| value.split(|byte| *byte == b',')).any(|coding| {
+            let name = coding.split(|byte| *byte == b';').next().unwrap_or_default();
+            name.trim_ascii().eq_ignore_ascii_case(b"trailers")
+        })
+    }
+
+    /// Whether its client gets trailers: over HTTP/2 they are a part of every message; over HTTP/1.1 a client that does
+    /// not ask for them may not expect them (RFC 9110 section 6.5.1).
+    pub fn takes_trailers(&self) -> bool {
+        match self.head.version() {
+            Version::Http2 => true,
+            Version::Http11 => self.asks_for_trailers(),
+            Version::Http10 => false,
         }
     }
 
