@@ -286,6 +286,7 @@ fn proxy(view: &View<'_>) -> Proxy {
     Proxy {
         path: view.text("proxy.path").unwrap_or_default(),
         to: view.applications("proxy.to"),
+        http2: view.choice("proxy.http") == "2",
         strip: view.switch("proxy.strip"),
         host: match &*host {
             "visitor" => ProxyHost::Visitor,

@@ -65,6 +65,7 @@ const INHERITED: &[&str] = &[
     "fastcgi_read_timeout",
     "proxy_set_header",
     "proxy_read_timeout",
+    "proxy_http_version",
 ];
 
 /// Converts a file.

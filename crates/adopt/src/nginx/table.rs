@@ -173,7 +173,7 @@ pub const LOST: &[(&str, &str)] = &[
         "applications are reached by HTTP: give uWSGI an `http-socket`, and name it in [[site.proxy]]",
     ),
     ("scgi_*", "applications are reached by HTTP: name theirs in [[site.proxy]]"),
-    ("grpc_*", "gRPC is not passed on"),
+    ("grpc_*", "gRPC goes to an application with `http = \"2\"`: docs/proxy.md"),
     ("memcached_*", "the page cache and the object cache are in the server"),
     ("stream", "Millrace serves HTTP only: keep nginx for TCP and UDP"),
     ("mail", "Millrace serves HTTP only: keep nginx for mail"),

@@ -1,7 +1,5 @@
 //! The header section of an application's response: what of it is for the client.
 
-use millrace_wire::response;
-
 use super::head::members;
 use crate::message::reply::{Fields, Handed};
 
@@ -62,16 +60,15 @@ pub struct AppHead {
     pub switched: Option<u16>,
 }
 
-/// Reads a header section, which the parser has accepted. Fields by which a script hands files over are dropped: only
+/// Reads the fields of a header section, which the parser has accepted. Fields by which a script hands files over are dropped: only
 /// the site's own scripts may. `Trailer` stays if the client `takes_trailers`.
-pub fn read(bytes: &[u8], takes_trailers: bool) -> AppHead {
+pub fn read(all: &[(&str, &[u8])], takes_trailers: bool) -> AppHead {
     let mut head = AppHead::default();
     head.fields.reserve(512);
-    let all = response::fields(bytes);
     let is = |name: &str, known: &str| name.eq_ignore_ascii_case(known);
     let connection = all.iter().filter(|(name, _)| is(name, "connection"));
     let named: Vec<&[u8]> = connection.flat_map(|(_, value)| members(value)).collect();
-    for (name, value) in all {
+    for &(name, value) in all {
         if is(name, "content-length") {
             head.length = std::str::from_utf8(value).ok().and_then(|digits| digits.trim().parse().ok());
         }
@@ -106,10 +103,10 @@ pub fn is_trailer(name: &str) -> bool {
     !is_condition && !is_known && Handed::by(name).is_none()
 }
 
-/// The lines of an interim response that a client may use: links (RFC 8297).
-pub fn links(bytes: &[u8]) -> Vec<u8> {
+/// The lines of an interim response that a client may use: `links` (RFC 8297).
+pub fn links<'a>(links: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut lines = Fields::default();
-    for value in response::values(bytes, "link") {
+    for value in links {
         lines.push("Link", value);
     }
     lines.blocks().concat()
@@ -117,14 +114,16 @@ pub fn links(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use millrace_wire::response;
+
     use super::*;
 
     #[test]
     fn only_fields_for_the_client_are_passed_on() {
         let head = read(
-            b"HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: x\r\n\
+            &response::fields(b"HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nServer: x\r\n\
               Date: x\r\nContent-Length: 12\r\nX-Accel-Redirect: /secret\r\nX-Sendfile: /etc/passwd\r\nSet-Cookie: a=1\r\n\
-              set-cookie: b=2\r\nTrailer: x\r\nUpgrade: h2c\r\n\r\n",
+              set-cookie: b=2\r\nTrailer: x\r\nUpgrade: h2c\r\n\r\n"),
             false,
         );
         assert_eq!(head.fields.blocks().concat(), b"Set-Cookie: a=1\r\nset-cookie: b=2\r\n");
@@ -137,17 +136,23 @@ mod tests {
             let all = lines.split(' ').map(|name| (name, &b"x"[..]));
             String::from_utf8(trailers(all).blocks().concat()).unwrap()
         };
-        assert_eq!(trailers("grpc-status X-Sum Server-Timing"), "grpc-status: x\r\nX-Sum: x\r\nServer-Timing: x\r\n");
+        assert_eq!(
+            trailers("grpc-status X-Sum Server-Timing"),
+            "grpc-status: x\r\nX-Sum: x\r\nServer-Timing: x\r\n"
+        );
         let never = "Transfer-Encoding content-length Host Set-Cookie Cookie If-Match Authorization WWW-Authenticate \
             Content-Type Content-Encoding Content-Range Trailer Connection Date Server X-Accel-Redirect X-Sendfile Vary";
         assert_eq!(trailers(never), "");
-        assert!(read(b"HTTP/1.1 200 OK\r\nTrailer: x\r\n\r\n", true).fields.blocks().concat() == b"Trailer: x\r\n");
+        assert_eq!(read(&[("Trailer", b"x")], true).fields.blocks().concat(), b"Trailer: x\r\n");
     }
 
     #[test]
     fn hints_are_links() {
         let hints =
             b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX: y\r\nlink: </b.js>\r\n\r\n";
-        assert_eq!(links(hints), b"Link: </a.css>; rel=preload\r\nLink: </b.js>\r\n");
+        assert_eq!(
+            links(response::values(hints, "link")),
+            b"Link: </a.css>; rel=preload\r\nLink: </b.js>\r\n"
+        );
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::application::InProgress;
 use super::connect::{KnownApplication, ProxyThread};
-use super::exchange::{AppExchange, ExchangeError, PauseLimit};
+use super::exchange::{ExchangeError, PauseLimit};
+use super::transfer::AppTransfer;
 use crate::context::stats::Counter;
 use crate::message::reply::{Aside, ContentSource, Fields};
 
@@ -17,7 +18,7 @@ pub struct AppContent {
     thread: Rc<ProxyThread>,
     application: Rc<KnownApplication>,
     /// `None`: it has ended.
-    exchange: Option<AppExchange>,
+    exchange: Option<AppTransfer>,
     /// Content that has arrived and was not taken.
     first: Vec<u8>,
     /// Remaining bytes, if the application announced them.
@@ -43,7 +44,7 @@ impl AppContent {
     pub fn new(
         thread: &Rc<ProxyThread>,
         application: Rc<KnownApplication>,
-        exchange: AppExchange,
+        exchange: AppTransfer,
         first: Vec<u8>,
         length: Option<u64>,
         (terms, progress): (ContentTerms, InProgress),
@@ -70,7 +71,7 @@ impl AppContent {
             match exchange.poll_content(cx, buffer) {
                 Poll::Ready(Ok(())) => {
                     self.pause.restart();
-                    if exchange.is_over || buffer.len() > before {
+                    if exchange.is_over() || buffer.len() > before {
                         return Poll::Ready(Ok(()));
                     }
                 }
@@ -85,16 +86,16 @@ impl AppContent {
 
     /// Gives the connection back once the response is complete.
     fn settle(&mut self) {
-        let Some(mut exchange) = self.exchange.take_if(|exchange| exchange.is_over) else { return };
+        let Some(mut exchange) = self.exchange.take_if(|exchange| exchange.is_over()) else { return };
         self.trailers = exchange.take_trailers();
-        if exchange.can_go_on() {
-            self.thread.keep(&self.application, self.terms.keepalive, exchange.connection);
-        }
+        exchange.settle(&self.thread, &self.application, self.terms.keepalive);
     }
 
     /// The response will not be complete: the client notices when its own ends.
     fn fail(&mut self, error: &ExchangeError) -> io::Error {
-        self.exchange = None;
+        if let Some(exchange) = self.exchange.take() {
+            exchange.mind(error);
+        }
         self.thread.clock.read();
         let (thread, application) = (&self.thread, &self.application.shared);
         thread.stats.add(Counter::ProxyFailures, 1);
@@ -132,7 +133,8 @@ impl ContentSource for AppContent {
     }
 
     fn may_have_trailers(&self) -> bool {
-        !self.trailers.is_empty() || (self.exchange.is_some() && self.left.is_none())
+        let may_come = |exchange: &AppTransfer| exchange.may_have_trailers(self.left);
+        !self.trailers.is_empty() || self.exchange.as_ref().is_some_and(may_come)
     }
 
     fn take_trailers(&mut self) -> Fields {

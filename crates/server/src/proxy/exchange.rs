@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use millrace_wire::chunked::Malformed;
-use millrace_wire::response::{Item, Outline, Reader};
+use millrace_wire::response::{self, Item, Outline, Reader};
 use tokio::time::Sleep;
 
 use super::answer::{self, AppHead};
@@ -22,11 +22,16 @@ use crate::message::request::Hints;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Content that is collected, if it is there, before the response begins: a short one is sent whole.
-const FIRST_BYTES: usize = 64 << 10;
+pub const FIRST_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// Input stays here until it is parsed: no connection owns a buffer.
     static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Lends the thread's buffer for input.
+pub fn with_input<T>(read: impl FnOnce(&mut [u8]) -> T) -> T {
+    INPUT.with_borrow_mut(|input| read(input))
 }
 
 /// A connection with a request on it.
@@ -79,6 +84,19 @@ pub enum ExchangeError {
     Late(&'static str),
     /// This is not a response.
     Malformed(Malformed),
+    /// The same over HTTP/2.
+    Protocol(String),
+    /// It has not processed the request, and says so: the reason.
+    Refused(&'static str),
+    /// HTTP/2 has no way to say this request.
+    Unsendable,
+}
+
+impl ExchangeError {
+    /// Whether the connection was lost: the request may have arrived there, and may not have been processed.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, ExchangeError::Lost(_) | ExchangeError::Cut)
+    }
 }
 
 impl fmt::Display for ExchangeError {
@@ -88,6 +106,9 @@ impl fmt::Display for ExchangeError {
             ExchangeError::Cut => f.write_str("the connection ended before the response was complete"),
             ExchangeError::Late(setting) => write!(f, "it took too long ({setting})"),
             ExchangeError::Malformed(why) => write!(f, "it sent an invalid response: {why}"),
+            ExchangeError::Protocol(why) => write!(f, "it sent an invalid response: {why}"),
+            ExchangeError::Refused(why) => f.write_str(why),
+            ExchangeError::Unsendable => f.write_str("HTTP/2 has no way to say this host, method or target"),
         }
     }
 }
@@ -134,23 +155,16 @@ impl AppExchange {
         pause: Duration,
     ) -> Result<Begun, ExchangeError> {
         let mut content = Vec::new();
-        let mut limit = std::pin::pin!(tokio::time::sleep(response));
-        let mut was_sending = false;
+        let sleep = std::pin::pin!(tokio::time::sleep(response));
+        let mut limit = SendLimit::new(sleep, response, pause);
         let head = poll_fn(|cx| {
             let before = self.upload.progress();
             let sent = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
-            if sent.is_pending() && (self.upload.progress() != before || !was_sending) {
-                limit.as_mut().set(tokio::time::sleep(pause));
-            } else if sent.is_ready() && was_sending {
-                limit.as_mut().set(tokio::time::sleep(response));
+            limit.note(sent.is_pending(), self.upload.progress() != before);
+            match self.poll_head(cx, hints, &mut content) {
+                Poll::Ready(head) => Poll::Ready(head),
+                Poll::Pending => limit.poll(cx).map(Err),
             }
-            was_sending = sent.is_pending();
-            if let Poll::Ready(head) = self.poll_head(cx, hints, &mut content) {
-                return Poll::Ready(head);
-            }
-            std::task::ready!(limit.as_mut().poll(cx));
-            let setting = if was_sending { "proxy.read_timeout" } else { "proxy.response_timeout" };
-            Poll::Ready(Err(ExchangeError::Late(setting)))
         })
         .await?;
         let outline = self.outline.unwrap_or(Outline { status: 502, keep_alive: false, length: None });
@@ -179,7 +193,7 @@ impl AppExchange {
                 Some(Item::Content(piece)) => content.extend_from_slice(piece),
                 Some(Item::End) => {}
                 None => {
-                    let lines = answer::links(bytes);
+                    let lines = answer::links(response::values(bytes, "link"));
                     if !lines.is_empty() {
                         hints.iter().for_each(|hints| hints.send(&lines));
                     }
@@ -257,7 +271,7 @@ impl AppExchange {
         cx: &mut Context<'_>,
         mut take: impl FnMut(Option<&Item<'_>>, &[u8]),
     ) -> Poll<Result<(), ExchangeError>> {
-        INPUT.with_borrow_mut(|input| {
+        with_input(|input| {
             let read = match self.connection.stream.poll_read(cx, input) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(read)) => read,
@@ -336,7 +350,7 @@ fn read_head(
     takes_trailers: bool,
     switch: Option<&Switch>,
 ) -> Result<AppHead, Malformed> {
-    let mut head = answer::read(bytes, takes_trailers);
+    let mut head = answer::read(&response::fields(bytes), takes_trailers);
     if status == 101 {
         let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
         let (status, fields) =
@@ -344,6 +358,37 @@ fn read_head(
         (head.switched, head.fields) = (Some(status), fields);
     }
     Ok(head)
+}
+
+/// The time limits of a request until its response begins: for each piece of it, then for the response.
+pub struct SendLimit<'a> {
+    sleep: Pin<&'a mut Sleep>,
+    response: Duration,
+    pause: Duration,
+    was_sending: bool,
+}
+
+impl<'a> SendLimit<'a> {
+    /// A request that begins now; `sleep` takes as long as `response`.
+    pub fn new(sleep: Pin<&'a mut Sleep>, response: Duration, pause: Duration) -> SendLimit<'a> {
+        SendLimit { sleep, response, pause, was_sending: false }
+    }
+
+    /// `sends`: some of the request is left to send. `moved`: some of it has just been sent.
+    pub fn note(&mut self, sends: bool, moved: bool) {
+        if sends && (moved || !self.was_sending) {
+            self.sleep.set(tokio::time::sleep(self.pause));
+        } else if !sends && self.was_sending {
+            self.sleep.set(tokio::time::sleep(self.response));
+        }
+        self.was_sending = sends;
+    }
+
+    /// Ready when the time is up.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeError> {
+        let setting = if self.was_sending { "proxy.read_timeout" } else { "proxy.response_timeout" };
+        self.sleep.as_mut().poll(cx).map(|()| ExchangeError::Late(setting))
+    }
 }
 
 /// A time limit that begins again with each piece. It costs nothing while pieces are there.

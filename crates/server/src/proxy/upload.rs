@@ -1,6 +1,7 @@
 //! A request on its way to an application: the header section, then the content, from memory or a spooled file, as
 //! fast as the application takes it.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll, ready};
@@ -12,6 +13,21 @@ use crate::message::request::Content;
 const SHORT: usize = 16 << 10;
 /// Bytes read from a file at once.
 const PIECE: usize = 64 << 10;
+
+/// A larger buffer is not kept.
+const BUFFER_KEEP: usize = 64 << 10;
+
+thread_local! {
+    /// For header sections; taken while a request is sent.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The thread's buffer for a header section, empty.
+pub fn spare_buffer() -> Vec<u8> {
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    buffer
+}
 
 /// What is still to be sent.
 #[derive(Debug)]
@@ -56,11 +72,6 @@ impl AppUpload {
         self.is_begun
     }
 
-    /// The content, for another attempt; and the buffer.
-    pub fn into_parts(self) -> (Vec<u8>, Content) {
-        (self.buffer, self.content)
-    }
-
     /// Sends as much as the socket takes; ready when nothing is left to send. If the application takes no more of it, it
     /// may still respond.
     ///
@@ -90,20 +101,34 @@ impl AppUpload {
 
     fn next_piece(&mut self) -> io::Result<()> {
         let length = (self.content.length() - self.taken).min(PIECE as u64) as usize;
-        self.buffer.clear();
         self.sent = 0;
-        match &self.content {
-            Content::Empty => {}
-            Content::Memory(bytes) => {
-                let at = self.taken as usize;
-                self.buffer.extend_from_slice(&bytes[at..at + length]);
-            }
-            Content::Spooled { file, .. } => {
-                self.buffer.resize(length, 0);
-                file.read_exact_at(&mut self.buffer, self.taken)?;
-            }
-        }
+        self.buffer.resize(length, 0);
+        read_piece(&self.content, self.taken, &mut self.buffer)?;
         self.taken += length as u64;
         Ok(())
+    }
+}
+
+/// Keeps the buffer for the next request; returns the content.
+pub fn keep_buffer(upload: AppUpload) -> Content {
+    if upload.buffer.capacity() <= BUFFER_KEEP {
+        BUFFER.set(upload.buffer);
+    }
+    upload.content
+}
+
+/// Fills `piece` with content from `at` on, which has so many bytes.
+///
+/// # Errors
+/// The spooled file can't be read.
+pub fn read_piece(content: &Content, at: u64, piece: &mut [u8]) -> io::Result<()> {
+    match content {
+        Content::Empty => Ok(()),
+        Content::Memory(bytes) => {
+            let at = at as usize;
+            piece.copy_from_slice(&bytes[at..at + piece.len()]);
+            Ok(())
+        }
+        Content::Spooled { file, .. } => file.read_exact_at(piece, at),
     }
 }
