@@ -114,6 +114,8 @@ pub struct Proxy {
     pub to: Vec<AppUrl>,
     /// Whether they speak HTTP/2.
     pub http2: bool,
+    /// Whether they get the content of a request while it arrives.
+    pub stream_request: bool,
     /// Whether the application's paths lack `path`.
     pub strip: bool,
     /// The host that the application is asked for.

@@ -502,7 +502,10 @@ impl Converter<'_> {
                 keys.extend(self.proxy_option(inner));
             }
         }
-        keys.extend(speaks_http2.then(|| ("http", "2".into())));
+        if speaks_http2 {
+            // Caddy never collects requests first, and gRPC needs that.
+            keys.extend([("http", "2".into()), ("stream_request", Toml::Switch(true))]);
+        }
         let paths = match when.as_slice() {
             [] => vec!["/".to_owned()],
             [("path", Toml::Text(path))] => vec![path.clone()],

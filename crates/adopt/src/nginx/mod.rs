@@ -66,6 +66,7 @@ const INHERITED: &[&str] = &[
     "proxy_set_header",
     "proxy_read_timeout",
     "proxy_http_version",
+    "proxy_request_buffering",
 ];
 
 /// Converts a file.

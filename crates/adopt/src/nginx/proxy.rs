@@ -37,9 +37,8 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
         Kind::Named(_) => "/".to_owned(),
         _ => location.prefix().unwrap_or("/").to_owned(),
     };
-    let speaks_grpc = directive.name == "grpc_pass";
     let url = match server.expand(directive.arg(0)) {
-        url if speaks_grpc => grpc_url(&url),
+        url if directive.name == "grpc_pass" => grpc_url(&url),
         url => url,
     };
     let Some((to, path)) = target(server, &url) else {
@@ -61,10 +60,7 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
     let to: Vec<String> = to.into_iter().map(|to| format!("{to}{}{base}", colon(&to))).collect();
     let mut keys = vec![("to", Toml::one_or_list(to))];
     keys.extend((strips && prefix != "/").then_some(("strip", Toml::Switch(true))));
-    keys.extend(options(server, location));
-    if speaks_grpc && !keys.iter().any(|(key, _)| *key == "http") {
-        keys.push(("http", "2".into()));
-    }
+    keys.extend(options(server, directive, location));
     server.site.notes.carried(source);
     let paths = match &location.kind {
         Kind::Exact(path) => vec![path.clone()],
@@ -77,7 +73,7 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
 }
 
 /// What the other directives of a location say about its application.
-fn options(server: &Server<'_>, location: &Location<'_>) -> Vec<(&'static str, Toml)> {
+fn options(server: &Server<'_>, directive: &Directive, location: &Location<'_>) -> Vec<(&'static str, Toml)> {
     let inside = |name: &'static str| {
         let is_it = move |inner: &&Directive| of_proxy(&inner.name) == Some(name);
         location.directive.inner().iter().filter(is_it)
@@ -90,7 +86,12 @@ fn options(server: &Server<'_>, location: &Location<'_>) -> Vec<(&'static str, T
         Some(_) => {}
     }
     let mut versions = inside("http_version").chain(server.proxy_directives("proxy_http_version"));
-    keys.extend(versions.next().filter(|version| version.arg(0) == "2").map(|_| ("http", "2".into())));
+    let is_http2 =
+        directive.name == "grpc_pass" || versions.next().is_some_and(|version| version.arg(0) == "2");
+    keys.extend(is_http2.then(|| ("http", "2".into())));
+    let mut buffering = inside("request_buffering").chain(server.proxy_directives("proxy_request_buffering"));
+    let streams = directive.name == "grpc_pass" || buffering.next().is_some_and(|set| set.arg(0) == "off");
+    keys.extend(streams.then_some(("stream_request", Toml::Switch(true))));
     let time = |name| {
         let time = inside(name).next().and_then(|inner| duration(inner.arg(0)));
         time.filter(|time| time != "60s" && time != "0").map(Toml::Text)
@@ -203,6 +204,7 @@ pub fn take(server: &mut Server<'_>, directive: &Directive) {
         }
         "connect_timeout" | "read_timeout" | "ssl_trusted_certificate" => server.site.notes.carried(source),
         "http_version" if name == "2" => server.site.notes.carried(source),
+        "request_buffering" if name == "off" => server.site.notes.carried(source),
         "send_timeout" => server.site.notes.needless(source, "`proxy.read_timeout` is for both directions"),
         _ => plain(&directive.name, directive, &mut server.site.notes),
     }

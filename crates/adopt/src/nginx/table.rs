@@ -117,7 +117,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
         "proxy_max_temp_file_size",
         "responses stream; what waits for slow clients goes to memory, then to disk",
     ),
-    ("proxy_request_buffering", "request content streams"),
+    ("proxy_request_buffering", "the content of a request is collected first"),
     ("proxy_headers_hash_*", "tables have the size that they need"),
     ("proxy_redirect", "`proxy.host` is the visitor's, so that an application's redirects are right"),
     ("proxy_ssl_server_name", "the name is always sent"),

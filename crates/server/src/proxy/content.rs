@@ -96,6 +96,9 @@ impl AppContent {
         if let Some(exchange) = self.exchange.take() {
             exchange.mind(error);
         }
+        if let ExchangeError::Client(_) = error {
+            return io::Error::other("the client has broken off its request");
+        }
         self.thread.clock.read();
         let (thread, application) = (&self.thread, &self.application.shared);
         thread.stats.add(Counter::ProxyFailures, 1);

@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
-use super::upload::AppUpload;
+use super::upload::{AppUpload, UploadState};
 use crate::message::reply::{Fields, lines};
 use crate::message::request::Hints;
 
@@ -90,6 +90,8 @@ pub enum ExchangeError {
     Refused(&'static str),
     /// HTTP/2 has no way to say this request.
     Unsendable,
+    /// The client has not sent the whole content: the status for it.
+    Client(u16),
 }
 
 impl ExchangeError {
@@ -108,6 +110,11 @@ impl fmt::Display for ExchangeError {
             ExchangeError::Malformed(why) => write!(f, "it sent an invalid response: {why}"),
             ExchangeError::Protocol(why) => write!(f, "it sent an invalid response: {why}"),
             ExchangeError::Refused(why) => f.write_str(why),
+            ExchangeError::Client(413) => f.write_str("the client sends more content than site.body_bytes"),
+            ExchangeError::Client(408) => {
+                f.write_str("the client does not send its content in time (http.body_timeout)")
+            }
+            ExchangeError::Client(_) => f.write_str("the client has not sent all of its content"),
             ExchangeError::Unsendable => f.write_str("HTTP/2 has no way to say this host, method or target"),
         }
     }
@@ -159,8 +166,8 @@ impl AppExchange {
         let mut limit = SendLimit::new(sleep, response, pause);
         let head = poll_fn(|cx| {
             let before = self.upload.progress();
-            let sent = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
-            limit.note(sent.is_pending(), self.upload.progress() != before);
+            let state = self.upload.poll_send(cx, &mut self.connection.stream)?;
+            limit.note(state, self.upload.progress() != before);
             match self.poll_head(cx, hints, &mut content) {
                 Poll::Ready(head) => Poll::Ready(head),
                 Poll::Pending => limit.poll(cx).map(Err),
@@ -240,7 +247,7 @@ impl AppExchange {
         }
         // An application may respond before it has taken the whole request.
         if !self.upload.is_sent() {
-            let _ = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
+            let _ = self.upload.poll_send(cx, &mut self.connection.stream)?;
         }
         self.poll_read(cx, |item, _| {
             if let Some(Item::Content(piece)) = item {
@@ -365,28 +372,32 @@ pub struct SendLimit<'a> {
     sleep: Pin<&'a mut Sleep>,
     response: Duration,
     pause: Duration,
-    was_sending: bool,
+    state: UploadState,
 }
 
 impl<'a> SendLimit<'a> {
     /// A request that begins now; `sleep` takes as long as `response`.
     pub fn new(sleep: Pin<&'a mut Sleep>, response: Duration, pause: Duration) -> SendLimit<'a> {
-        SendLimit { sleep, response, pause, was_sending: false }
+        SendLimit { sleep, response, pause, state: UploadState::Sent }
     }
 
-    /// `sends`: some of the request is left to send. `moved`: some of it has just been sent.
-    pub fn note(&mut self, sends: bool, moved: bool) {
-        if sends && (moved || !self.was_sending) {
-            self.sleep.set(tokio::time::sleep(self.pause));
-        } else if !sends && self.was_sending {
-            self.sleep.set(tokio::time::sleep(self.response));
+    /// What the request waits for now. `moved`: some of it has just been sent.
+    pub fn note(&mut self, state: UploadState, moved: bool) {
+        let is_new = state != std::mem::replace(&mut self.state, state);
+        match state {
+            UploadState::Sending if is_new || moved => self.sleep.set(tokio::time::sleep(self.pause)),
+            UploadState::Sent if is_new => self.sleep.set(tokio::time::sleep(self.response)),
+            _ => {}
         }
-        self.was_sending = sends;
     }
 
-    /// Ready when the time is up.
+    /// Ready when the time is up. The client has a time limit of its own.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeError> {
-        let setting = if self.was_sending { "proxy.read_timeout" } else { "proxy.response_timeout" };
+        let setting = match self.state {
+            UploadState::Waiting => return Poll::Pending,
+            UploadState::Sending => "proxy.read_timeout",
+            UploadState::Sent => "proxy.response_timeout",
+        };
         self.sleep.as_mut().poll(cx).map(|()| ExchangeError::Late(setting))
     }
 }

@@ -62,7 +62,9 @@ pub fn write(
         None if request.asks_for_trailers() => out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n"),
         None => {}
     }
-    if let Some(length) = length(request) {
+    if is_chunked(request) {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    } else if let Some(length) = length(request) {
         out.extend_from_slice(b"Content-Length: ");
         decimal::push(length, out);
         out.extend_from_slice(b"\r\n");
@@ -96,8 +98,16 @@ pub fn fields(request: &Request, add: &mut impl FnMut(&str, &[u8])) {
     add("Via", &via.join(&b", "[..]));
 }
 
-/// The length of the content, if it has to be said.
+/// Whether content follows whose length is unknown.
+pub fn is_chunked(request: &Request) -> bool {
+    request.stream.as_ref().is_some_and(|stream| stream.length().is_none())
+}
+
+/// The length of the content, if it is known and has to be said.
 pub fn length(request: &Request) -> Option<u64> {
+    if let Some(stream) = &request.stream {
+        return stream.length();
+    }
     let length = request.content.length();
     (length > 0 || matches!(request.head.method(), "POST" | "PUT" | "PATCH")).then_some(length)
 }

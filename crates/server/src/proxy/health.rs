@@ -8,8 +8,7 @@ use millrace_settings::plan::Proxy;
 use super::connect::{KnownApplication, ProxyThread};
 use super::exchange::{AppExchange, ExchangeError};
 use super::h2::{self, AppLink, StreamExchange, StreamSeat};
-use super::upload::AppUpload;
-use crate::message::request::Content;
+use super::upload::{AppUpload, UploadContent};
 
 /// How often to see which checks are due.
 const TICK: Duration = Duration::from_secs(1);
@@ -56,7 +55,8 @@ async fn ask(
     let begun = if proxy.http2 {
         let link = AppLink::open(thread, application, proxy).await.map_err(|error| error.to_string())?;
         let request = h2::plain(url, path).ok_or_else(|| ExchangeError::Unsendable.to_string())?;
-        let exchange = StreamExchange::new(StreamSeat::alone(thread, link), request, Content::Empty, false);
+        let exchange =
+            StreamExchange::new(StreamSeat::alone(thread, link), request, UploadContent::default(), false);
         let mut exchange = exchange.map_err(|(_, error)| error.to_string())?;
         exchange.begin(None, limit, limit).await
     } else {
@@ -65,7 +65,7 @@ async fn ask(
             "GET {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Millrace\r\nConnection: close\r\n\r\n",
             url.base, url.authority
         );
-        let upload = AppUpload::new(head.into_bytes(), Content::Empty);
+        let upload = AppUpload::new(head.into_bytes(), UploadContent::default());
         AppExchange::new(connection, upload, false, None).begin(None, limit, limit).await
     };
     match begun.map_err(|error| error.to_string())?.outline.status {

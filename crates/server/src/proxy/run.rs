@@ -14,7 +14,7 @@ use super::head;
 use super::switch::Switch;
 use super::transfer::AppTransfer;
 use super::tunnel::AppTunnel;
-use super::upload::{AppUpload, keep_buffer, spare_buffer};
+use super::upload::{AppUpload, UploadContent, keep_buffer, spare_buffer};
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
@@ -70,6 +70,8 @@ struct AttemptFailure {
     /// It was on a connection that was used before, and nothing came back: it may have been closed before the request was
     /// sent. Or the application says so of the first attempt. That is no failure of the application.
     is_stale: bool,
+    /// Some of its content has been taken from the client: it can't be sent again.
+    is_spent: bool,
 }
 
 enum FailureCause {
@@ -81,6 +83,9 @@ impl AttemptFailure {
     /// Whether the request may be tried again. A time limit or an invalid response is no reason: the application has
     /// got the request.
     fn may_repeat(&self, request: &Request) -> bool {
+        if self.is_spent {
+            return false;
+        }
         match &self.cause {
             FailureCause::Connect(_) | FailureCause::Exchange(ExchangeError::Refused(_)) => true,
             FailureCause::Exchange(error) => error.is_loss() && (!self.is_sent || request.is_idempotent()),
@@ -90,6 +95,7 @@ impl AttemptFailure {
     fn status(&self) -> u16 {
         match &self.cause {
             FailureCause::Connect(ConnectError::Late) | FailureCause::Exchange(ExchangeError::Late(_)) => 504,
+            FailureCause::Exchange(ExchangeError::Client(status)) => *status,
             _ => 502,
         }
     }
@@ -110,7 +116,7 @@ impl Attempt<'_> {
         switch: Option<Switch>,
     ) -> Result<Reply, AttemptFailure> {
         // After a failure, other idle connections may have been closed for the same reason.
-        let is_fresh = !self.is_first || !request.is_idempotent();
+        let is_fresh = !self.is_first || !request.is_idempotent() || request.stream.is_some();
         let idle = if is_fresh { None } else { self.thread.idle(&self.application) };
         let connection = match idle {
             Some(connection) => connection,
@@ -120,7 +126,7 @@ impl Attempt<'_> {
         let mut buffer = spare_buffer();
         let url = &self.application.shared.url;
         head::write(self.proxy, url, request, self.path, switch.as_ref(), &mut buffer);
-        let upload = AppUpload::new(buffer, std::mem::take(&mut request.content));
+        let upload = AppUpload::new(buffer, UploadContent::of(request));
         let progress = self.application.shared.begin();
         let exchange = AppExchange::new(connection, upload, request.is_head(), switch);
         let mut exchange = exchange.with_trailers(takes_trailers(request));
@@ -137,30 +143,32 @@ impl Attempt<'_> {
             }
             Err(error) => {
                 let (is_sent, heard) = (exchange.upload.is_begun(), exchange.heard);
-                request.content = keep_buffer(exchange.upload);
+                let is_spent = !keep_buffer(exchange.upload).give_back(request);
                 let is_stale = error.is_loss() && was_used && !heard;
-                Err(self.note(AttemptFailure { cause: FailureCause::Exchange(error), is_sent, is_stale }))
+                let cause = FailureCause::Exchange(error);
+                Err(self.note(AttemptFailure { cause, is_sent, is_stale, is_spent }))
             }
         }
     }
 
     async fn run_http2(&self, request: &mut Request) -> Result<Reply, AttemptFailure> {
-        let failed = |error, is_sent, is_stale| {
-            self.note(AttemptFailure { cause: FailureCause::Exchange(error), is_sent, is_stale })
+        let failed = |error, is_sent, is_stale, is_spent| {
+            let cause = FailureCause::Exchange(error);
+            self.note(AttemptFailure { cause, is_sent, is_stale, is_spent })
         };
         let url = &self.application.shared.url;
         let Some(made) = h2::request(self.proxy, url, request, self.path) else {
-            return Err(failed(ExchangeError::Unsendable, false, true));
+            return Err(failed(ExchangeError::Unsendable, false, true, false));
         };
         let seat = StreamSeat::find(self.thread, &self.application, self.proxy).await;
         let seat = seat.map_err(|error| self.unconnected(error))?;
         let progress = self.application.shared.begin();
-        let content = std::mem::take(&mut request.content);
+        let content = UploadContent::of(request);
         let mut exchange = match StreamExchange::new(seat, made, content, takes_trailers(request)) {
             Ok(exchange) => Box::new(exchange),
             Err((content, error)) => {
-                request.content = content;
-                return Err(failed(error, false, self.is_first));
+                content.give_back(request);
+                return Err(failed(error, false, self.is_first, false));
             }
         };
         match exchange
@@ -174,8 +182,8 @@ impl Attempt<'_> {
             Err(error) => {
                 let is_refused = matches!(error, ExchangeError::Refused(_));
                 let is_stale = (is_refused && self.is_first) || (error.is_loss() && exchange.is_stale());
-                request.content = exchange.into_upload();
-                Err(failed(error, true, is_stale))
+                let is_spent = !exchange.into_upload().give_back(request);
+                Err(failed(error, true, is_stale, is_spent))
             }
         }
     }
@@ -191,12 +199,18 @@ impl Attempt<'_> {
     }
 
     fn unconnected(&self, error: ConnectError) -> AttemptFailure {
-        self.note(AttemptFailure { cause: FailureCause::Connect(error), is_sent: false, is_stale: false })
+        self.note(AttemptFailure {
+            cause: FailureCause::Connect(error),
+            is_sent: false,
+            is_stale: false,
+            is_spent: false,
+        })
     }
 
     /// Notes a failure of the application. An idle connection that it has closed is none.
     fn note(&self, failure: AttemptFailure) -> AttemptFailure {
-        if !failure.is_stale {
+        let is_clients = matches!(failure.cause, FailureCause::Exchange(ExchangeError::Client(_)));
+        if !failure.is_stale && !is_clients {
             self.thread.clock.read();
             let now = self.thread.shared.at(self.thread.clock.now());
             let is_refused = matches!(failure.cause, FailureCause::Connect(_));
@@ -251,14 +265,19 @@ impl Attempt<'_> {
     /// The response if there will be no other attempt.
     fn give_up(&self, request: &Request, failure: &AttemptFailure) -> Reply {
         let status = failure.status();
+        let method = request.head.method();
+        let target = String::from_utf8_lossy(&self.path[..self.path.len().min(200)]);
+        if let FailureCause::Exchange(ExchangeError::Client(_)) = failure.cause {
+            let (log, authority) = (&self.thread.process.log, request.authority());
+            log.warn(format_args!("answered {method} {authority}{target} with {status}: {}", failure.why()));
+            return Reply { close: true, ..plain(status) };
+        }
         let counter = if status == 504 { Counter::ProxyTimeouts } else { Counter::ProxyFailures };
         self.thread.stats.add(counter, 1);
         let url = &self.application.shared.url;
         self.thread.process.log.error(format_args!(
-            "answered {} {}{} with {status}: the application at {url}: {}",
-            request.head.method(),
+            "answered {method} {}{target} with {status}: the application at {url}: {}",
             request.authority(),
-            String::from_utf8_lossy(&self.path[..self.path.len().min(200)]),
             failure.why()
         ));
         plain(status).with("Cache-Control", "no-store")

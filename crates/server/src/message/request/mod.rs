@@ -6,6 +6,7 @@ mod client;
 mod forwarded;
 mod hints;
 mod run;
+mod stream;
 mod uploads;
 mod visit;
 
@@ -21,6 +22,7 @@ use millrace_pages::visitors::Standing;
 use millrace_settings::plan::NetworkSet;
 use millrace_wire::head::{Head, Version};
 pub use run::{AsRun, RunEnd};
+pub use stream::ContentStream;
 pub use uploads::{Listed, Upload, Uploads};
 pub use visit::Visit;
 
@@ -91,6 +93,8 @@ pub struct Request {
     pub content: Content,
     /// Whether the content has been read from the connection.
     pub content_is_read: bool,
+    /// The content, if an application gets it while it arrives.
+    pub stream: Option<Box<dyn ContentStream>>,
     /// Sends early hints; `None`: they are not wanted.
     pub hints: Option<Hints>,
     /// The waiting room's cookie, if the request was derived from one that has it.
@@ -147,6 +151,7 @@ impl Request {
             forwarded_host,
             content: Content::Empty,
             content_is_read: false,
+            stream: None,
             hints: None,
             place: None,
             early: false,
@@ -197,6 +202,7 @@ impl Request {
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
+            stream: None,
             hints: None,
             place: self.waiting_place(),
             early: false,
@@ -224,6 +230,7 @@ impl Request {
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
+            stream: None,
             hints: self.hints.clone(),
             place: self.waiting_place(),
             early: self.early,

@@ -13,10 +13,10 @@ use millrace_wire::response::Outline;
 use super::head;
 use super::pool::StreamSeat;
 use crate::message::reply::Fields;
-use crate::message::request::{Content, Hints};
+use crate::message::request::Hints;
 use crate::proxy::answer::AppHead;
 use crate::proxy::exchange::{Begun, ExchangeError, FIRST_BYTES, SendLimit};
-use crate::proxy::upload::read_piece;
+use crate::proxy::upload::{UploadContent, UploadState};
 
 /// Bytes of a request that are passed to the library at once: a frame size that every application accepts.
 const PIECE: usize = 16 << 10;
@@ -34,9 +34,11 @@ pub struct StreamExchange {
     send: Option<SendStream<Bytes>>,
     /// The number of its stream.
     id: u32,
-    upload: Content,
-    /// Bytes of it that the library has got.
-    taken: u64,
+    upload: UploadContent,
+    /// What has been taken of it, and the library has not got.
+    piece: Bytes,
+    /// Number of pieces that the library has got.
+    moves: u64,
     is_head: bool,
     takes_trailers: bool,
     interims: usize,
@@ -65,12 +67,12 @@ impl StreamExchange {
     pub fn new(
         seat: StreamSeat,
         request: http::Request<()>,
-        upload: Content,
+        upload: UploadContent,
         takes_trailers: bool,
-    ) -> Result<StreamExchange, (Content, ExchangeError)> {
+    ) -> Result<StreamExchange, (UploadContent, ExchangeError)> {
         let is_head = request.method() == http::Method::HEAD;
         let Some(mut sender) = seat.link.sender() else { return Err((upload, ExchangeError::Refused(GONE))) };
-        let has_content = upload.length() > 0;
+        let has_content = !upload.is_empty();
         match sender.send_request(request, !has_content) {
             Ok((response, send)) => Ok(StreamExchange {
                 id: response.stream_id().as_u32(),
@@ -78,7 +80,8 @@ impl StreamExchange {
                 content: None,
                 send: has_content.then_some(send),
                 upload,
-                taken: 0,
+                piece: Bytes::new(),
+                moves: 0,
                 is_head,
                 takes_trailers,
                 interims: 0,
@@ -110,9 +113,9 @@ impl StreamExchange {
         let sleep = pin!(tokio::time::sleep(response));
         let mut limit = SendLimit::new(sleep, response, pause);
         let begun = poll_fn(|cx| {
-            let before = self.taken;
-            let sent = self.poll_send(cx)?;
-            limit.note(sent.is_pending(), self.taken != before);
+            let before = self.moves;
+            let state = self.poll_send(cx)?;
+            limit.note(state, self.moves != before);
             match self.poll_head(cx, hints) {
                 Poll::Ready(head) => Poll::Ready(head),
                 Poll::Pending => limit.poll(cx).map(Err),
@@ -201,7 +204,7 @@ impl StreamExchange {
     }
 
     /// The content of the request, for another attempt.
-    pub fn into_upload(self) -> Content {
+    pub fn into_upload(self) -> UploadContent {
         self.upload
     }
 
@@ -271,17 +274,29 @@ impl StreamExchange {
         (self.response, self.content, self.send) = (None, None, None);
     }
 
-    /// Passes as much of the request to the library as the application has room for; ready when nothing is left to pass.
-    /// If the application takes no more of it, it may still respond.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, ExchangeError> {
+    /// Passes as much of the request to the library as there is, and the application has room for. If the application
+    /// takes no more of it, it may still respond.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<UploadState, ExchangeError> {
         while let Some(send) = &mut self.send {
-            let left = self.upload.length() - self.taken;
-            let wanted = left.min(PIECE as u64) as usize;
+            if self.piece.is_empty() {
+                let mut piece = Vec::new();
+                let Poll::Ready(more) = self.upload.poll_piece(cx, PIECE, &mut piece)? else {
+                    return Ok(UploadState::Waiting);
+                };
+                self.piece = piece.into();
+                if !more {
+                    // The response says more than the error of a stream that has ended.
+                    let _ = send.send_data(Bytes::new(), true);
+                    self.send = None;
+                    break;
+                }
+            }
+            let wanted = self.piece.len().min(PIECE);
             send.reserve_capacity(wanted);
             let mut room = send.capacity().min(wanted);
-            if room == 0 {
+            if room == 0 && wanted > 0 {
                 room = match send.poll_capacity(cx) {
-                    Poll::Pending => return Ok(Poll::Pending),
+                    Poll::Pending => return Ok(UploadState::Sending),
                     Poll::Ready(Some(Ok(room))) => room.min(wanted),
                     Poll::Ready(Some(Err(_)) | None) => {
                         self.send = None;
@@ -289,15 +304,15 @@ impl StreamExchange {
                     }
                 };
             }
-            let mut piece = vec![0; room];
-            read_piece(&self.upload, self.taken, &mut piece).map_err(ExchangeError::Lost)?;
-            let is_last = room as u64 == left;
-            if room > 0 && send.send_data(piece.into(), is_last).is_err() || is_last {
+            let piece = self.piece.split_to(room);
+            let is_last = self.piece.is_empty() && self.upload.is_over();
+            let is_refused = (room > 0 || is_last) && send.send_data(piece, is_last).is_err();
+            self.moves += 1;
+            if is_last || is_refused {
                 self.send = None;
             }
-            self.taken += room as u64;
         }
-        Ok(Poll::Ready(()))
+        Ok(UploadState::Sent)
     }
 }
 

@@ -113,6 +113,17 @@ static ROWS: &[Setting] = &[
         ..PROXY
     },
     Setting {
+        key: "proxy.stream_request",
+        kind: Kind::Switch,
+        line: "Whether the application gets the content of a request while it arrives, instead of when all of it is here.",
+        reason: "Off, because a slow upload then occupies the application for as long as it takes, and can't be sent again to \
+                 another copy. gRPC calls in which the client sends several messages need it, and so do uploads that \
+                 should not lie on disk twice. The client may pause for `http.body_timeout`.",
+        example: "true",
+        elsewhere: &["proxy_request_buffering", "buffer_requests", "request_buffers"],
+        ..PROXY
+    },
+    Setting {
         key: "proxy.websocket",
         kind: Kind::Switch,
         default: Default::Fixed("true"),
