@@ -268,6 +268,10 @@ impl Attempt<'_> {
         let method = request.head.method();
         let target = String::from_utf8_lossy(&self.path[..self.path.len().min(200)]);
         if let FailureCause::Exchange(ExchangeError::Client(_)) = failure.cause {
+            if status == 400 {
+                // It has gone: clients do.
+                return Reply { close: true, ..plain(status) };
+            }
             let (log, authority) = (&self.thread.process.log, request.authority());
             log.warn(format_args!("answered {method} {authority}{target} with {status}: {}", failure.why()));
             return Reply { close: true, ..plain(status) };

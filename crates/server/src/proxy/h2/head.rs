@@ -1,6 +1,6 @@
 //! Converts header sections: a request's into the library's types, a response's from them.
 
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 use millrace_settings::plan::{AppUrl, Proxy};
@@ -20,9 +20,12 @@ pub fn request(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8]) -> O
     let fields = made.headers_mut();
     head::fields(request, &mut |name, value| {
         // The parser has accepted them.
-        if let (Ok(name), Ok(value)) =
+        if let (Ok(name), Ok(mut value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
         {
+            // Visitors share the connection: what is one's own stays out of the table of fields, in which a guess of
+            // another would be found by its length (RFC 7541 section 7.1).
+            value.set_sensitive(matches!(name, AUTHORIZATION | COOKIE));
             fields.append(name, value);
         }
     });
@@ -124,6 +127,15 @@ mod tests {
         let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
         all.sort_unstable();
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn what_is_a_visitors_own_is_never_indexed() {
+        let made = made("", "GET / HTTP/1.1\nHost: b\nCookie: a=b\nAuthorization: Basic YQ==\nX-A: 1", b"");
+        let sensitive = made.headers().iter().filter(|(_, value)| value.is_sensitive());
+        let mut names: Vec<&str> = sensitive.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["authorization", "cookie"]);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub(super) const STREAM_BYTES: u32 = 128 << 10;
 pub(super) const MOST_STREAMS: usize = 100;
 /// Bytes of a request that the library buffers.
 const SEND_BYTES: usize = 64 << 10;
+/// Memory beside the content of small DATA frames that their clients have not taken. Flow control does not count it: an
+/// application that exceeds it floods the server, and its connection ends.
+const SMALL_BYTES: usize = 16 << 20;
 /// Maximum size of a header section, each field counted with 32 bytes more (RFC 9113 section 6.5.2).
 const HEAD_BYTES: u32 = 64 << 10;
 /// How long an application may take to read the end of a connection.
@@ -222,7 +225,8 @@ fn client() -> client::Builder {
         .initial_window_size(STREAM_BYTES)
         .initial_connection_window_size(STREAM_BYTES * MOST_STREAMS as u32)
         .max_header_list_size(HEAD_BYTES)
-        .max_send_buffer_size(SEND_BYTES);
+        .max_send_buffer_size(SEND_BYTES)
+        .data_frame_budget(SMALL_BYTES);
     builder
 }
 

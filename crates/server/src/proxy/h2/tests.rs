@@ -377,6 +377,33 @@ fn more_than_there_is_room_for_breaks_the_response_off() {
 }
 
 #[test]
+fn frames_of_a_byte_take_no_endless_memory() {
+    play("retries = 0", |scene| async move {
+        let mut peer = None;
+        let mut replies = Vec::new();
+        // No client reads its content: of all streams together too many frames come.
+        for number in 0..2 {
+            let reply = scene.get();
+            if peer.is_none() {
+                peer = Some(scene.accept(&[]).await);
+            }
+            let peer = peer.as_mut().unwrap();
+            let stream = peer.request().await;
+            assert_eq!(stream, 2 * number + 1);
+            peer.send(&[frame(HEADERS, WHOLE, stream, OK)]).await;
+            replies.push(reply.await.unwrap());
+            let tiny = frame(DATA, 0, stream, b"x").repeat(STREAM_BYTES as usize / 2);
+            let _ = peer.socket.write_all(&tiny).await;
+        }
+        let mut peer = peer.unwrap();
+        assert_eq!(peer.expect(GOAWAY).await.payload[4..8], 11u32.to_be_bytes(), "ENHANCE_YOUR_CALM");
+        for reply in replies {
+            assert!(whole(reply).await.is_none());
+        }
+    });
+}
+
+#[test]
 fn an_application_takes_an_upload_at_its_own_pace() {
     play("", |scene| async move {
         let reply = scene.ask("POST", &[b'x'; 25]);
