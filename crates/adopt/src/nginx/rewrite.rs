@@ -538,7 +538,7 @@ fn named_fallback(
         Some(script) if server.front_controller_of_all().as_deref() == Some(script.as_str()) => {
             server.site.notes.needless(source, "the site's front controller");
         }
-        None if inner.iter().any(|inner| inner.name == "proxy_pass") => {
+        None if inner.iter().any(|inner| matches!(inner.name.as_str(), "proxy_pass" | "grpc_pass")) => {
             server.site.notes.needless(source, "the application of the location answers");
         }
         _ => server.site.notes.lost(source, FRONT),

@@ -236,7 +236,7 @@ impl<'a> Server<'a> {
             "auth_request_set" => self.site.notes.needless(source, "no `auth_request` is there"),
             "client_max_body_size" => self.body_size(directive),
             name if name.starts_with("fastcgi_") => php::take(self, directive),
-            name if name.starts_with("proxy_") => proxy::take(self, directive),
+            name if name.starts_with("proxy_") || name.starts_with("grpc_") => proxy::take(self, directive),
             "access_log" | "error_log" => {
                 self.site
                     .notes
@@ -419,9 +419,10 @@ impl<'a> Server<'a> {
     /// What only nginx itself requests is 404 for clients, if they could reach it by this path.
     fn internal(&self, location: &Location<'_>) -> Option<Block> {
         let source = directive_of(location, "internal")?.source.clone();
-        let is_reached = directive_of(location, "proxy_pass").is_some()
-            || directive_of(location, "fastcgi_pass").is_some()
-                && location.prefix().is_some_and(|path| path.ends_with(".php"));
+        let is_reached =
+            ["proxy_pass", "grpc_pass"].iter().any(|name| directive_of(location, name).is_some())
+                || directive_of(location, "fastcgi_pass").is_some()
+                    && location.prefix().is_some_and(|path| path.ends_with(".php"));
         let when = location.guarded();
         (is_reached && !when.is_empty()).then(|| Block {
             source,
@@ -588,14 +589,14 @@ impl<'a> Server<'a> {
             }
             "set" => self.set(directive),
             "fastcgi_pass" => php::pass(self, directive),
-            "proxy_pass" => proxy::pass(self, directive, location),
+            "proxy_pass" | "grpc_pass" => proxy::pass(self, directive, location),
             _ => self.common(directive),
         }
     }
 
-    /// Fields for applications that the server sets for its locations.
-    pub fn proxy_fields(&self) -> impl Iterator<Item = &'a Directive> {
-        self.own.iter().copied().filter(|own| own.name == "proxy_set_header")
+    /// Directives for applications that the server has for its locations.
+    pub fn proxy_directives(&self, name: &'static str) -> impl Iterator<Item = &'a Directive> {
+        self.own.iter().copied().filter(move |own| own.name == name)
     }
 
     /// The front controller that the location `/` names, or the server.
@@ -621,8 +622,8 @@ impl<'a> Server<'a> {
 
     /// A rule for the files of another folder; `None`: it is the site's own, or the location does more than a rule can.
     fn other_files(&mut self, directive: &Directive, location: &Location<'_>) -> Option<Block> {
-        const MORE: [&str; 6] =
-            ["internal", "fastcgi_pass", "proxy_pass", "uwsgi_pass", "rewrite", "location"];
+        const MORE: [&str; 7] =
+            ["internal", "fastcgi_pass", "proxy_pass", "grpc_pass", "uwsgi_pass", "rewrite", "location"];
         let folder = self.expand(directive.arg(0));
         let does_more = MORE.iter().any(|name| directive_of(location, name).is_some());
         // With a fallback, a missing file is a page.
