@@ -243,7 +243,12 @@ fn rewrite_condition(
     let begins =
         |prefix: &str| regex.strip_prefix('^').is_some_and(|rest| rest.replace('\\', "").starts_with(prefix));
     let fits = match location.map(|location| &location.kind) {
-        None | Some(Kind::Whole | Kind::Regex(_)) => true,
+        None | Some(Kind::Whole) => true,
+        // What the rewrite matches must be a part of what the location matches.
+        Some(Kind::Regex(own)) => {
+            let start = own.strip_prefix('^').map(|rest| rest.replace('\\', ""));
+            *own == carried.text || start.is_some_and(|start| is_plain(&start) && begins(&start))
+        }
         Some(Kind::Exact(prefix) | Kind::First(prefix) | Kind::Prefix(prefix)) => begins(prefix),
         Some(Kind::Named(_)) => false,
     };
@@ -254,6 +259,11 @@ fn rewrite_condition(
     let unless = (!carried.unless.is_empty()).then_some(("unless_path", Toml::List(carried.unless)));
     let keys = [("regex", Toml::Regex(carried.text))].into_iter().chain(unless).collect();
     Ok((keys, carried.groups))
+}
+
+/// Whether a text has no character that means something in an expression, but for a dot.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte))
 }
 
 fn is_everything(regex: &str) -> bool {
@@ -528,7 +538,7 @@ fn named_fallback(
         Some(script) if server.front_controller_of_all().as_deref() == Some(script.as_str()) => {
             server.site.notes.needless(source, "the site's front controller");
         }
-        None if inner.iter().any(|inner| inner.name == "proxy_pass") => {
+        None if inner.iter().any(|inner| matches!(inner.name.as_str(), "proxy_pass" | "grpc_pass")) => {
             server.site.notes.needless(source, "the application of the location answers");
         }
         _ => server.site.notes.lost(source, FRONT),

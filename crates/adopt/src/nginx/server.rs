@@ -236,7 +236,7 @@ impl<'a> Server<'a> {
             "auth_request_set" => self.site.notes.needless(source, "no `auth_request` is there"),
             "client_max_body_size" => self.body_size(directive),
             name if name.starts_with("fastcgi_") => php::take(self, directive),
-            name if name.starts_with("proxy_") => proxy::take(self, directive),
+            name if name.starts_with("proxy_") || name.starts_with("grpc_") => proxy::take(self, directive),
             "access_log" | "error_log" => {
                 self.site
                     .notes
@@ -362,9 +362,7 @@ impl<'a> Server<'a> {
     fn location(&mut self, location: &Location<'a>, rank: Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
-        let is_challenge =
-            location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
-        if is_challenge {
+        if is_challenge(location) {
             let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
             return self.site.notes.needless(&directive.whole(), why);
         }
@@ -387,6 +385,7 @@ impl<'a> Server<'a> {
                 Done::No => self.of_location(inner, location),
             }
         }
+        self.leave_to_others(location, &mut rules);
         if location.kind == Kind::Whole {
             // The location `/` is the server for all that no other location has.
             self.early.append(&mut rules);
@@ -420,15 +419,39 @@ impl<'a> Server<'a> {
     /// What only nginx itself requests is 404 for clients, if they could reach it by this path.
     fn internal(&self, location: &Location<'_>) -> Option<Block> {
         let source = directive_of(location, "internal")?.source.clone();
-        let is_reached = directive_of(location, "proxy_pass").is_some()
-            || directive_of(location, "fastcgi_pass").is_some()
-                && location.prefix().is_some_and(|path| path.ends_with(".php"));
+        let is_reached =
+            ["proxy_pass", "grpc_pass"].iter().any(|name| directive_of(location, name).is_some())
+                || directive_of(location, "fastcgi_pass").is_some()
+                    && location.prefix().is_some_and(|path| path.ends_with(".php"));
         let when = location.guarded();
         (is_reached && !when.is_empty()).then(|| Block {
             source,
             keys: when.into_iter().chain([("return", Toml::Number(404))]).collect(),
             caveat: None,
         })
+    }
+
+    /// Keeps redirects and responses of a location from requests that a more specific one has, because in nginx only one counts.
+    fn leave_to_others(&self, location: &Location<'a>, rules: &mut [Block]) {
+        let Some(prefix) = location.prefix().filter(|_| !matches!(location.kind, Kind::Exact(_))) else { return };
+        let returns = |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
+        let others = self.locations.iter().filter(|other| !returns(other) && !is_challenge(other));
+        let paths: Vec<String> = others
+            .filter_map(|other| match &other.kind {
+                Kind::Exact(path) if path.starts_with(prefix) => Some(path.clone()),
+                Kind::First(path) | Kind::Prefix(path)
+                    if path.len() > prefix.len() && path.starts_with(prefix) =>
+                {
+                    Some(format!("{path}*"))
+                }
+                _ => None,
+            })
+            .collect();
+        let leads_away =
+            |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
+        for rule in rules.iter_mut().filter(leads_away).filter(|_| !paths.is_empty()) {
+            except(rule, &paths);
+        }
     }
 
     /// Keeps rules of expressions from requests that another location has before: `= /index.php` before `~ \.php$`.
@@ -566,14 +589,14 @@ impl<'a> Server<'a> {
             }
             "set" => self.set(directive),
             "fastcgi_pass" => php::pass(self, directive),
-            "proxy_pass" => proxy::pass(self, directive, location),
+            "proxy_pass" | "grpc_pass" => proxy::pass(self, directive, location),
             _ => self.common(directive),
         }
     }
 
-    /// Fields for applications that the server sets for its locations.
-    pub fn proxy_fields(&self) -> impl Iterator<Item = &'a Directive> {
-        self.own.iter().copied().filter(|own| own.name == "proxy_set_header")
+    /// Directives for applications that the server has for its locations.
+    pub fn proxy_directives(&self, name: &'static str) -> impl Iterator<Item = &'a Directive> {
+        self.own.iter().copied().filter(move |own| own.name == name)
     }
 
     /// The front controller that the location `/` names, or the server.
@@ -599,8 +622,8 @@ impl<'a> Server<'a> {
 
     /// A rule for the files of another folder; `None`: it is the site's own, or the location does more than a rule can.
     fn other_files(&mut self, directive: &Directive, location: &Location<'_>) -> Option<Block> {
-        const MORE: [&str; 6] =
-            ["internal", "fastcgi_pass", "proxy_pass", "uwsgi_pass", "rewrite", "location"];
+        const MORE: [&str; 7] =
+            ["internal", "fastcgi_pass", "proxy_pass", "grpc_pass", "uwsgi_pass", "rewrite", "location"];
         let folder = self.expand(directive.arg(0));
         let does_more = MORE.iter().any(|name| directive_of(location, name).is_some());
         // With a fallback, a missing file is a page.
@@ -699,8 +722,13 @@ fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive
 fn except(rule: &mut Block, paths: &[String]) {
     match rule.keys.iter_mut().find(|(key, _)| *key == "unless_path") {
         Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
-        _ => rule.keys.insert(1, ("unless_path", Toml::List(paths.to_vec()))),
+        _ => rule.keys.insert(rule.keys.len().min(1), ("unless_path", Toml::List(paths.to_vec()))),
     }
+}
+
+/// Whether certificate authorities ask there.
+fn is_challenge(location: &Location<'_>) -> bool {
+    location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"))
 }
 
 /// `return 404` as a refusal, which an earlier `allow` spares.
