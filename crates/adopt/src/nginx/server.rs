@@ -433,8 +433,11 @@ impl<'a> Server<'a> {
 
     /// Keeps redirects and responses of a location from requests that a more specific one has, because in nginx only one counts.
     fn leave_to_others(&self, location: &Location<'a>, rules: &mut [Block]) {
-        let Some(prefix) = location.prefix().filter(|_| !matches!(location.kind, Kind::Exact(_))) else { return };
-        let returns = |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
+        let Some(prefix) = location.prefix().filter(|_| !matches!(location.kind, Kind::Exact(_))) else {
+            return;
+        };
+        let returns =
+            |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
         let others = self.locations.iter().filter(|other| !returns(other) && !is_challenge(other));
         let paths: Vec<String> = others
             .filter_map(|other| match &other.kind {
@@ -447,8 +450,7 @@ impl<'a> Server<'a> {
                 _ => None,
             })
             .collect();
-        let leads_away =
-            |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
+        let leads_away = |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
         for rule in rules.iter_mut().filter(leads_away).filter(|_| !paths.is_empty()) {
             except(rule, &paths);
         }

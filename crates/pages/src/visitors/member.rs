@@ -385,6 +385,10 @@ mod tests {
             (&*shared.kind, shared.seconds, &*shared.tags),
             (&b"member-kind-1"[..], 60, &b"post-1,a b"[..])
         );
+        let torn = page(&["tags post-1,a%ff", &kind]).unwrap();
+        assert_eq!(torn.shared, None, "a tag that can't be read");
+        assert_eq!(page(&[&kind.replace("00aa", "%ff")]), None, "a value");
+        assert_eq!(page(&[&kind.replace("values=", "x=")]), None);
         assert_eq!(page(&[SILENT]), None);
         assert_eq!(page(&[&format!("{SILENT} held=bar")]), None);
         assert_eq!(page(&[&kind.replace("user=7", "user=7 issued=x")]), None, "a log-in");

@@ -72,7 +72,8 @@ struct PassNote {
     blanks: Vec<String>,
     role: Option<Box<[u8]>>,
     rows: Option<Box<[u8]>>,
-    values: Vec<String>,
+    /// `None`: there are none, or one of them is no text.
+    values: Option<Vec<String>>,
     page: Option<u64>,
 }
 
@@ -318,10 +319,11 @@ impl Report {
     fn member_pass(&self, key: &PrintKey, until: Millis) -> Option<MemberPass> {
         let note = &self.pass;
         let (id, role, rows) = (self.user.clone()?, note.role.clone()?, note.rows.clone()?);
-        let values: Values = note.values.iter().map(|value| value.as_bytes().into()).collect();
+        let values: Values = note.values.iter().flatten().map(|value| value.as_bytes().into()).collect();
         let bytes =
             id.len() + role.len() + rows.len() + values.iter().map(|value| value.len()).sum::<usize>();
         let is_fit = !id.is_empty()
+            && note.values.is_some()
             && !role.is_empty()
             && !rows.is_empty()
             && bytes <= MOST_OF_PASS
@@ -335,12 +337,13 @@ impl Report {
         let note = &self.pass;
         let kind = note.kind.clone()?;
         let shared = note.page.filter(|_| *kind != *b"none" && self.tags.len() <= MOST_TAGS);
-        let tags = self.tags.split(|byte| *byte == b',').filter_map(decoded).collect::<Vec<_>>();
-        let tags: Box<[u8]> = tags.join(",").into_bytes().into();
-        Some(MemberPage {
-            pass: pass.clone(),
-            shared: shared.map(|seconds| SharedPage { kind, seconds, tags }),
-        })
+        // With one that is lost, a purge might miss the page.
+        let tags = self.tags.split(|byte| *byte == b',').map(decoded).collect::<Option<Vec<_>>>();
+        let shared = shared.zip(tags).map(|(seconds, tags)| {
+            let tags = tags.join(",").into_bytes().into();
+            SharedPage { kind, seconds, tags }
+        });
+        Some(MemberPage { pass: pass.clone(), shared })
     }
 
     /// Whether the cookie that proves the visitor is one that the response sets, not one of the request.
@@ -369,7 +372,7 @@ impl PassNote {
             b"rows" => self.rows = Some(value.into()),
             b"page" => self.page = number(),
             // An empty one is a value, too.
-            b"values" => self.values = value.split(|byte| *byte == b',').filter_map(decoded).collect(),
+            b"values" => self.values = value.split(|byte| *byte == b',').map(decoded).collect(),
             _ => {}
         }
     }
