@@ -1,7 +1,7 @@
 //! A `server` block.
 
 use super::lex::Directive;
-use super::location::{Kind, Location};
+use super::location::{self, Kind, Location, Precedence};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope};
 use super::{Http, auth, limit, php, proxy};
@@ -32,9 +32,6 @@ pub struct Server<'a> {
 /// Directives that control access.
 const REFUSING: &[&str] =
     &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
-
-/// Which location decides: lower ones before higher ones.
-type Precedence = (u8, usize);
 
 /// Converts a server, and adds it.
 pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopted) {
@@ -119,12 +116,12 @@ fn names(directive: &Directive, site: &mut Site) {
 }
 
 impl<'a> Server<'a> {
-    fn find_locations(&mut self, block: &'a Directive, outer: Option<&Location<'a>>) {
+    fn find_locations(&mut self, block: &'a Directive, outer: Option<(&Location<'a>, usize)>) {
         for directive in block.inner().iter().filter(|inner| inner.name == "location") {
             match Location::read(directive, outer) {
                 Ok(location) => {
                     self.locations.push(location.clone());
-                    self.find_locations(directive, Some(&location));
+                    self.find_locations(directive, Some((&location, self.locations.len() - 1)));
                 }
                 Err(why) => {
                     let closes = |inner: &Directive| {
@@ -178,7 +175,7 @@ impl<'a> Server<'a> {
         let none = When::new();
         let limits = self.effective(&["limit_req"], None);
         let limits = limit::rules(self, &limits, None);
-        self.limits.extend(limits.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.limits.extend(limits.into_iter().map(|block| (vec![location::LAST], block)));
         for directive in self.own.clone() {
             if scope.take(directive, self) {
                 continue;
@@ -189,9 +186,9 @@ impl<'a> Server<'a> {
                 Done::No => self.of_server(directive, adopted),
             }
         }
-        self.effects.extend(scope.effects(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.effects.extend(scope.effects(&none).into_iter().map(|block| (vec![location::LAST], block)));
         let access = scope.access(self, None, &none);
-        self.actions.extend(access.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.actions.extend(access.into_iter().map(|block| (vec![location::LAST], block)));
     }
 
     fn of_server(&mut self, directive: &Directive, adopted: &mut Adopted) {
@@ -352,14 +349,14 @@ impl<'a> Server<'a> {
 
     fn all_locations(&mut self) {
         let mut order: Vec<usize> = (0..self.locations.len()).collect();
-        order.sort_by_key(|number| self.locations[*number].rank(*number));
+        order.sort_by_key(|number| self.locations[*number].precedence(*number));
         for number in order {
             let location = self.locations[number].clone();
-            self.location(&location, location.rank(number));
+            self.location(&location, &location.precedence(number));
         }
     }
 
-    fn location(&mut self, location: &Location<'a>, rank: Precedence) {
+    fn location(&mut self, location: &Location<'a>, place: &Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
         if is_challenge(location) {
@@ -391,21 +388,33 @@ impl<'a> Server<'a> {
             self.early.append(&mut rules);
         }
         let effects = scope.effects(&when);
-        self.effects.extend(effects.into_iter().map(|block| (rank, block)));
+        self.effects.extend(effects.into_iter().map(|block| (place.clone(), block)));
         let limits = named(directive.inner(), &["limit_req"]);
         let limits = limit::rules(self, &limits, Some(location));
-        self.limits.extend(limits.into_iter().map(|block| (rank, block)));
+        self.limits.extend(limits.into_iter().map(|block| (place.clone(), block)));
         rules.extend(self.access(&mut scope, location));
         rules.extend(self.internal(location));
         rules.extend(folders);
         self.spare(location, &mut rules);
-        self.actions.extend(rules.into_iter().map(|block| (rank, block)));
+        self.actions.extend(rules.into_iter().map(|block| (place.clone(), block)));
     }
 
     /// The rules that control access to the location.
     fn access(&mut self, scope: &mut Scope, location: &Location<'a>) -> Vec<Block> {
         let Some(front) = limit::front_controller_of(self, Some(location)) else {
-            return scope.access(self, Some(location), &location.guarded());
+            let guarded = location.guarded(&self.index_names(location));
+            let mut blocks = scope.access(self, Some(location), &guarded);
+            if guarded != location.guarded(&[]) {
+                // Folders whose own location closes them: that one counts first.
+                let closed = self.closed_folders();
+                for block in &mut blocks {
+                    block.caveat = Some("for folders, too, whose index file is one of these".to_owned());
+                    if !closed.is_empty() {
+                        except(block, &closed);
+                    }
+                }
+            }
+            return blocks;
         };
         // In nginx URLs without a file come to the location for scripts, and are refused there.
         let mut blocks = scope.access(self, Some(location), &When::new());
@@ -416,6 +425,18 @@ impl<'a> Server<'a> {
         blocks
     }
 
+    fn closed_folders(&self) -> Vec<String> {
+        let closes = |inner: &Directive| REFUSING.contains(&inner.name.as_str()) && inner.name != "allow";
+        let closed = self.locations.iter().filter(|other| other.directive.inner().iter().any(closes));
+        closed.filter_map(|other| Some(format!("{}*", other.prefix()?))).filter(|path| path != "/*").collect()
+    }
+
+    /// The names of index files that count for a location.
+    fn index_names(&self, location: &Location<'_>) -> Vec<String> {
+        let named = self.effective(&["index"], Some(location)).pop();
+        named.map_or_else(|| vec!["index.html".to_owned()], |directive| directive.args)
+    }
+
     /// What only nginx itself requests is 404 for clients, if they could reach it by this path.
     fn internal(&self, location: &Location<'_>) -> Option<Block> {
         let source = directive_of(location, "internal")?.source.clone();
@@ -423,7 +444,7 @@ impl<'a> Server<'a> {
             ["proxy_pass", "grpc_pass"].iter().any(|name| directive_of(location, name).is_some())
                 || directive_of(location, "fastcgi_pass").is_some()
                     && location.prefix().is_some_and(|path| path.ends_with(".php"));
-        let when = location.guarded();
+        let when = location.guarded(&[]);
         (is_reached && !when.is_empty()).then(|| Block {
             source,
             keys: when.into_iter().chain([("return", Toml::Number(404))]).collect(),
@@ -693,9 +714,9 @@ impl<'a> Server<'a> {
 
     fn finish(mut self) -> Site {
         // Later effects replace earlier ones: the most specific location last.
-        self.effects.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        self.actions.sort_by_key(|(rank, _)| *rank);
-        self.limits.sort_by_key(|(rank, _)| *rank);
+        self.effects.sort_by(|(a, _), (b, _)| b.cmp(a));
+        self.actions.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.limits.sort_by(|(a, _), (b, _)| a.cmp(b));
         let effects = self.effects.into_iter().map(|(_, block)| block);
         let limits = self.limits.into_iter().map(|(_, block)| block);
         let actions = self.actions.into_iter().map(|(_, block)| block);
