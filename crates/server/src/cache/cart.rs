@@ -155,6 +155,10 @@ impl Comparison {
         }
         let asked = settle::asked(&self.site, &self.request, &path);
         let Ok(asking) = ask(rules, &asked, &mut key) else { return };
+        // PHP has seen arguments that the public page's maker did not: WooCommerce's links to the same page repeat `utm_source`.
+        if asking.reduced {
+            return;
+        }
         let Some((hit, terms)) = stored(&self.thread, &self.site, rules, &self.request, &asking, &key) else {
             return;
         };
