@@ -59,7 +59,7 @@ GREED = [
     Evil("a huge picture", "$p = imagecreatetruecolor(12000, 12000); imagefilledrectangle($p, 0, 0, 11999, 11999, 255); echo imagesx($p ?: imagecreate(1, 1));", (200, 500, 502, 504)),
     Evil("all descriptors", "$a = []; while ($f = @fopen('/dev/null', 'r')) $a[] = $f; echo count($a);", (200, 500), within=8),
     Evil("all descriptors, in C", FFI + "while ($c->dup(0) >= 0); echo 'all'; include 'other.php';", (200, 500, 502), within=8),
-    Evil("a recursion of PHP", "function f($a) { return f([$a]) . 'x'; } f(1);", (500, 502), times=2),
+    Evil("a recursion of PHP", "function f($a) { return f([$a]) . 'x'; } f(1);", (500, 502, 504), times=2),
     Evil("a recursion of C", "function f() { array_map('f', [1]); } ini_set('memory_limit', -1); f();", (500, 502), log="a-recursion-of-C.php"),
     Evil("many and long fields", "for ($i = 0; $i < 200000; $i++) header(\"X-$i: \" . str_repeat('y', 1000)); echo 'said';", (500, 502, 504)),
     Evil("a log full of noise", "for ($i = 0; $i < 20000; $i++) error_log(str_repeat('noise ', 100)); echo 'said';", (200, 504), within=8),

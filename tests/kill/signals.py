@@ -157,6 +157,7 @@ def reload_under_load(stage):
             configured(stage, str(version))
             os.kill(server.pid, signal.SIGHUP)
             time.sleep(0.3)
+        rig.wait_for(lambda: all("7" in hammer.versions for hammer in hammers), 15)
         for hammer in hammers:
             hammer.done = True
             hammer.join(5)

@@ -1,4 +1,4 @@
-"""Plays programs that print result lines (`ok NAME`, `not ok NAME: why`), two at a time."""
+"""Plays programs that print result lines (`ok NAME`, `not ok NAME: why`), some at a time."""
 
 import fnmatch
 import subprocess
@@ -7,20 +7,22 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 
-def play_all(programs, alone, limit, long=()):
+def play_all(programs, alone, limit, long=(), idle=()):
     """Plays those of `programs`, files by name, that fit a pattern of the command line, or all: the ones in `alone` first, one
-    after the other, because they want the machine for themselves; then the others, two at a time, and of these the `long` ones
-    first: at the end, none plays on for minutes when all others are done. `limit`: seconds for each. Prints what each has said
-    when it has ended. The exit status: 0 if all is ok, and something was checked."""
+    after the other, because they want the machine for themselves; then the `idle` ones, which mostly wait, three at a time; then
+    the others, two at a time, and of these the `long` ones first: at the end, none plays on for minutes when all others are done.
+    `limit`: seconds for each. Prints what each has said when it has ended. The exit status: 0 if all is ok, and something was
+    checked."""
     def one(name):
         return play(name, programs[name], limit)
 
     patterns = sys.argv[1:] or ["*"]
     chosen = sorted(name for name in programs if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
+    others = [name for name in chosen if name not in [*alone, *idle]]
     results = [one(name) for name in chosen if name in alone]
-    with ThreadPoolExecutor(2) as pool:
-        others = [name for name in chosen if name not in alone]
-        results += pool.map(one, sorted(others, key=lambda name: name not in long))
+    for count, names in (3, [name for name in idle if name in chosen]), (2, sorted(others, key=lambda name: name not in long)):
+        with ThreadPoolExecutor(count) as pool:
+            results += pool.map(one, names)
     good, bad = (sum(column) for column in zip(*results)) if results else (0, 0)
     print(f"# {good} ok, {bad} not ok")
     return 0 if good and not bad else 1

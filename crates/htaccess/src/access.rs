@@ -19,7 +19,70 @@ pub enum Methods {
     Except(Vec<String>),
 }
 
+/// The methods that `<Limit>` and `<LimitExcept>` may name in a `.htaccess` file (http_protocol.c).
+const KNOWN_METHODS: [&str; 26] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "VERSION-CONTROL",
+    "CHECKOUT",
+    "UNCHECKOUT",
+    "CHECKIN",
+    "UPDATE",
+    "LABEL",
+    "REPORT",
+    "MKWORKSPACE",
+    "MKACTIVITY",
+    "BASELINE-CONTROL",
+];
+
 impl Methods {
+    /// Those of a `<Limit>`, or a `<LimitExcept>`, within `self`.
+    ///
+    /// # Errors
+    /// Apache refuses it: why.
+    pub fn limited(&self, words: &[String], is_except: bool) -> Result<Methods, String> {
+        let mut list = Vec::new();
+        for word in words {
+            if !KNOWN_METHODS.contains(&word.as_str()) && word != "MERGE" {
+                return Err(format!("\"{word}\" is no method: methods have capital letters"));
+            }
+            if word == "TRACE" && !is_except {
+                return Err("TRACE is not controlled here: leave it out".to_owned());
+            }
+            list.push(if word == "HEAD" { "GET" } else { word }.to_owned());
+        }
+        let inner = if is_except { Methods::Except(list) } else { Methods::Only(list) };
+        let Some(own) = self.names() else { return Ok(inner) };
+        let both: Vec<String> = own.iter().filter(|name| inner.include(name)).cloned().collect();
+        match both.len() {
+            0 => Err("no method is left of those of the section around it".to_owned()),
+            left if left == own.len() => {
+                Err("it names what the section around it excludes already".to_owned())
+            }
+            _ => Ok(Methods::Only(both)),
+        }
+    }
+
+    /// The names of all known ones among them; `None`: all.
+    fn names(&self) -> Option<Vec<String>> {
+        let known = KNOWN_METHODS.iter().filter(|name| **name != "HEAD" && self.include(name));
+        (*self != Methods::All).then(|| known.map(|name| (*name).to_owned()).collect())
+    }
+
     /// Whether a method is among them.
     pub fn include(&self, method: &str) -> bool {
         let method = if method == "HEAD" { "GET" } else { method };
@@ -213,9 +276,9 @@ impl Requirement {
         })
     }
 
-    /// Whether it can grant anything: a list of negations alone can't, and Apache refuses it.
-    pub fn can_grant(&self) -> bool {
-        !matches!(self, Requirement::Not(_) | Requirement::None(_))
+    /// Whether it is a negation, which grants nothing by itself.
+    fn is_negation(&self) -> bool {
+        matches!(self, Requirement::Not(_) | Requirement::None(_))
     }
 
     /// Whether a part of it is for this method: if none is, everybody has access.
@@ -228,6 +291,18 @@ impl Requirement {
             }
         }
     }
+}
+
+/// Whether Apache refuses a list (mod_authz_core.c, `add_authz_provider` and `add_authz_section`): a container in it is empty, or
+/// it has a negation without effect because one of the list is enough (not `needs_all`).
+pub fn is_malformed(list: &[Requirement], needs_all: bool) -> bool {
+    let has_idle_negation = !needs_all && list.iter().any(Requirement::is_negation);
+    has_idle_negation
+        || list.iter().any(|inner| match inner {
+            Requirement::All(list) => list.is_empty() || is_malformed(list, true),
+            Requirement::Any(list) | Requirement::None(list) => list.is_empty() || is_malformed(list, false),
+            Requirement::Single(..) | Requirement::Not(_) => false,
+        })
 }
 
 /// No grant comes from a negation.
@@ -273,7 +348,7 @@ pub enum Order {
     MutualFailure,
 }
 
-/// `Order`, `Allow` and `Deny` of one folder or section.
+/// `Order`, `Allow`, `Deny` and `Satisfy` of one folder or section: they replace those of outer folders together.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     /// The order, and the methods that it is for; the last one that is for the method counts.
@@ -282,9 +357,17 @@ pub struct Compat {
     pub allow: Vec<(Test, Methods)>,
     /// `Deny from`
     pub deny: Vec<(Test, Methods)>,
+    /// `Satisfy`; as with the order.
+    pub satisfy: Vec<(Satisfy, Methods)>,
 }
 
 impl Compat {
+    /// Whether address and user must be right for this method, or one of them.
+    pub fn satisfy(&self, method: &str) -> Satisfy {
+        let own = self.satisfy.iter().rev().find(|(_, methods)| methods.include(method));
+        own.map(|(satisfy, _)| *satisfy).unwrap_or_default()
+    }
+
     /// Whether the client has access.
     ///
     /// # Errors

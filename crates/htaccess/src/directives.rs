@@ -65,7 +65,7 @@ const NO_LISTING: &str = "nothing: Millrace lists no folders";
 pub const DIRECTIVES: &[Directive] = &[
     row("RewriteEngine", "turns the folder's rewrite rules on or off", rewrite_engine),
     row("RewriteBase", "the URL path that stands for the folder in relative substitutions", rewrite_base),
-    row("RewriteOptions", "`Inherit`, `InheritBefore`, `AllowNoSlash`", rewrite_options),
+    row("RewriteOptions", "`Inherit`, `InheritBefore`, `AllowNoSlash`, `MergeBase`", rewrite_options),
     row("RewriteCond", "a condition of the next RewriteRule", rewrite_condition),
     row("RewriteRule", "rewrites, redirects or refuses what matches", rewrite_rule),
     row("Redirect", "redirects a path and what is below it, or gives it another status", redirect),
@@ -138,6 +138,7 @@ pub const DIRECTIVES: &[Directive] = &[
     }),
     row("AddDefaultCharset", "the charset of text/html and text/plain that have none", default_charset),
     row("DirectoryIndex", "the files that stand for a folder", directory_index),
+    row("FallbackResource", "the file for paths that lead to nothing; `disabled`: none", fallback),
     row("ErrorDocument", "the page, text or URL for a status of the server's own", error_document),
     row("FileETag", "`None`: no ETag for files", file_etag),
     row("SetHandler", "a handler other than PHP's turns PHP off", set_handler),
@@ -172,6 +173,11 @@ pub const DIRECTIVES: &[Directive] = &[
     row("FilterProvider", "nothing: Millrace compresses by itself", nothing),
     row("FilterChain", "nothing: Millrace compresses by itself", nothing),
     row("FilterProtocol", "nothing: Millrace compresses by itself", nothing),
+    row(
+        "AcceptPathInfo",
+        "whether a path may go on behind a file: `On` for all, `Off` for none, `Default` for scripts",
+        path_info,
+    ),
     row("ServerSignature", "nothing: error pages name no version", nothing),
     row("DefaultType", "nothing, as in Apache 2.4", nothing),
     row("EnableSendfile", "nothing", nothing),
@@ -261,10 +267,33 @@ fn rewrite_options(reader: &mut Reader<'_>) -> Read {
             "inherit" => rewrite(reader).inherit = Some(Inherit::After),
             "inheritbefore" => rewrite(reader).inherit = Some(Inherit::Before),
             "allownoslash" => rewrite(reader).allows_no_slash = true,
-            "allowanyuri" | "mergebase" | "legacyprefixdocroot" | "longuri" | "ignoreinherit" => {}
+            "mergebase" => rewrite(reader).merges_base = true,
+            "allowanyuri"
+            | "legacyprefixdocroot"
+            | "longurloptimization"
+            | "ignorecontextinfo"
+            | "ignoreinherit"
+            | "unsafeprefixstat" => {}
             _ => return unsupported(format!("RewriteOptions {word} is not supported")),
         }
     }
+    Ok(())
+}
+
+fn fallback(reader: &mut Reader<'_>) -> Read {
+    let [name] = &reader.words[..] else { return invalid("FallbackResource takes a path, or disabled") };
+    reader.rules.fallback = Some((!name.eq_ignore_ascii_case("disabled")).then(|| name.clone()));
+    Ok(())
+}
+
+fn path_info(reader: &mut Reader<'_>) -> Read {
+    reader.rules.path_info =
+        Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+            Some("on") => Some(true),
+            Some("off") => Some(false),
+            Some("default") => None,
+            _ => return invalid("AcceptPathInfo takes On, Off or Default"),
+        });
     Ok(())
 }
 
@@ -379,12 +408,13 @@ fn allow_or_deny(reader: &mut Reader<'_>, allows: bool) -> Read {
 }
 
 fn satisfy(reader: &mut Reader<'_>) -> Read {
-    reader.rules.satisfy =
-        Some(match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("any") => Satisfy::Any,
-            Some("all") => Satisfy::All,
-            _ => return invalid("Satisfy takes Any or All"),
-        });
+    let satisfy = match reader.words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("any") => Satisfy::Any,
+        Some("all") => Satisfy::All,
+        _ => return invalid("Satisfy takes Any or All"),
+    };
+    let methods = reader.methods.clone();
+    reader.rules.compat().satisfy.push((satisfy, methods));
     Ok(())
 }
 

@@ -4,19 +4,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use data_encoding::BASE64;
-
-use crate::access::{Attribute, Authentication, Client, Granted, Requirement, Satisfy, SetEnvIf};
+use crate::access::{Attribute, Client, SetEnvIf};
 use crate::effort;
 use crate::escape;
 use crate::expression::Scope;
 use crate::folder::{Folder, From, Rules};
 use crate::pattern::TooManySteps;
 use crate::request::{Checked, Node, Request, World};
+use crate::request_header::FieldsBehind;
 use crate::rewrite::FileTest;
 use crate::rewriting::{self, LONGEST, Rewritten};
 use crate::template::{Environment, Moment, Values, Variable};
-use crate::verdict::{CacheWord, ChangedFields, Outcome, Verdict};
+use crate::verdict::{CacheWord, Outcome, Verdict};
 
 /// Steps of a look at the disk.
 pub(crate) const ON_DISK: usize = 500;
@@ -36,7 +35,7 @@ impl std::convert::From<TooManySteps> for Halt {
     }
 }
 
-fn refuse<T>(status: u16) -> Result<T, Halt> {
+pub(crate) fn refuse<T>(status: u16) -> Result<T, Halt> {
     Err(Halt::With(Outcome::Refuse(status)))
 }
 
@@ -97,9 +96,10 @@ pub fn normalised(path: &[u8]) -> Vec<u8> {
 }
 
 /// A layer that applies, and the length of its folder's path.
+#[derive(Clone)]
 pub(crate) struct Applied {
-    folder: Arc<Folder>,
-    layer: usize,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) layer: usize,
     /// Length of the folder's URL path with its slash.
     pub(crate) prefix: usize,
 }
@@ -108,6 +108,11 @@ impl Applied {
     /// Its directives.
     pub(crate) fn rules(&self) -> &Rules {
         &self.folder.layers[self.layer].rules
+    }
+
+    /// Whether its directives stand in `<Files>`, `<If>` or the like.
+    pub(crate) fn is_section(&self) -> bool {
+        !self.folder.layers[self.layer].conditions.is_empty()
     }
 }
 
@@ -130,12 +135,16 @@ pub(crate) struct Pass<'a, W> {
     pub(crate) php_off: bool,
     pub(crate) cache: CacheWord,
     /// It looks for an index file.
-    is_inner: bool,
+    pub(crate) is_inner: bool,
     /// A rule with END has matched.
     pub(crate) ended: bool,
+    /// Whether one had matched before an index file was looked for, for which the rules run again.
+    pub(crate) ended_outside: bool,
     redirected_from: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The request's fields as the passes before have left them.
+    pub(crate) fields_before: Option<FieldsBehind>,
     /// It is for a page that is sent instead of this request's response.
-    failed: Option<&'a Verdict>,
+    pub(crate) failed: Option<&'a Verdict>,
     passes: usize,
 }
 
@@ -145,6 +154,8 @@ pub(crate) struct Scoped<'a, W> {
     pub(crate) moment: Moment<'a>,
     pub(crate) world: &'a W,
     pub(crate) groups_file: Option<&'a str>,
+    /// Fields of the request that `RequestHeader` has changed.
+    pub(crate) changed: &'a [(String, Option<Vec<u8>>)],
 }
 
 impl<W: World> Values for Scoped<'_, W> {
@@ -173,6 +184,15 @@ impl<W: World> Scope for Scoped<'_, W> {
     fn remote(&self) -> Option<IpAddr> {
         self.moment.request.remote.get()
     }
+
+    fn request_fields(&self) -> Vec<(String, Vec<u8>)> {
+        let changed = |name: &str| self.changed.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let all = self.moment.request.fields.all().iter();
+        let kept = all.filter(|(name, _)| changed(name).is_none());
+        let kept = kept.map(|(name, value)| ((*name).to_owned(), value.to_vec()));
+        let set = self.changed.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        kept.chain(set).collect()
+    }
 }
 
 impl<W: World> Client for Scoped<'_, W> {
@@ -196,6 +216,28 @@ impl<W: World> Client for Scoped<'_, W> {
         match self.groups_file {
             Some(file) => self.world.in_group(file, self.moment.user, groups),
             None => Checked::No,
+        }
+    }
+}
+
+impl<W> Clone for Pass<'_, W> {
+    fn clone(&self) -> Self {
+        Pass {
+            folders: self.folders.clone(),
+            layers: self.layers.clone(),
+            path: self.path.clone(),
+            query: self.query.clone(),
+            filename: self.filename.clone(),
+            path_info: self.path_info.clone(),
+            environment: self.environment.clone(),
+            user: self.user.clone(),
+            vary: self.vary.clone(),
+            cookies: self.cookies.clone(),
+            media_type: self.media_type.clone(),
+            cache: self.cache.clone(),
+            redirected_from: self.redirected_from.clone(),
+            fields_before: self.fields_before.clone(),
+            ..*self
         }
     }
 }
@@ -226,7 +268,9 @@ impl<'a, W: World> Pass<'a, W> {
             cache: CacheWord::default(),
             is_inner: false,
             ended: false,
+            ended_outside: false,
             redirected_from: None,
+            fields_before: None,
             failed: None,
             passes: 0,
         }
@@ -286,15 +330,19 @@ impl<'a, W: World> Pass<'a, W> {
             environment: &self.environment,
             user: &self.user,
             is_inner: self.is_inner,
+            response: None,
         };
-        Scoped { moment, world: self.world, groups_file: None }
+        Scoped { moment, world: self.world, groups_file: None, changed: &[] }
     }
 
     /// One pass; true: another one follows.
-    fn pass(&mut self) -> Result<bool, Halt> {
+    pub(crate) fn pass(&mut self) -> Result<bool, Halt> {
         self.locate();
         self.apply_layers()?;
-        self.set_variables()?;
+        // Apache reads the header section once, and not for the look-up of an index file.
+        if !self.is_inner {
+            self.set_variables()?;
+        }
         self.check_access()?;
         self.check_content()?;
         let rewritten = if self.ended { Rewritten::No } else { rewriting::run(self)? };
@@ -302,10 +350,12 @@ impl<'a, W: World> Pass<'a, W> {
         self.set_environment()?;
         if let Rewritten::To(path) = rewritten {
             self.add_slash()?;
+            self.fields_before = self.fields_behind()?;
             self.redirected(path)?;
             return Ok(true);
         }
-        self.find_index()
+        self.accept_path_info()?;
+        Ok(self.find_index()? || self.fall_back()?)
     }
 
     /// Splits the path into the part that names a file and what follows it.
@@ -427,102 +477,6 @@ impl<'a, W: World> Pass<'a, W> {
         Ok(())
     }
 
-    /// Address, then user; with `Satisfy Any` one of them is enough.
-    fn check_access(&mut self) -> Result<(), Halt> {
-        if !self.request.https && self.layers.iter().any(|layer| layer.rules().requires_https) {
-            return refuse(403);
-        }
-        if self.failed.take().is_some_and(|failed| self.has_layers_of(failed)) {
-            // The page for an error of the same folder: Apache checks access once for the same directives.
-            return Ok(());
-        }
-        let compat = self.layers.iter().rev().find_map(|layer| layer.rules().compat.as_ref());
-        let by_address = match compat {
-            Some(compat) => compat.allows(&self.scope())?,
-            None => true,
-        };
-        let satisfy = self.layers.iter().rev().find_map(|layer| layer.rules().satisfy).unwrap_or_default();
-        match (satisfy, by_address) {
-            (Satisfy::All, false) => return refuse(403),
-            (Satisfy::Any, true) if compat.is_some() => return Ok(()),
-            _ => {}
-        }
-        let own = self.layers.iter().rev().find(|layer| !layer.rules().require.is_empty());
-        match own.map(|layer| layer.rules().require.clone()) {
-            Some(require) => self.check_requirements(&require),
-            None if by_address => Ok(()),
-            None => refuse(403),
-        }
-    }
-
-    fn has_layers_of(&self, other: &Verdict) -> bool {
-        let is_same = |(own, (folder, layer)): (&Applied, &(Arc<Folder>, usize))| {
-            Arc::ptr_eq(&own.folder, folder) && own.layer == *layer
-        };
-        self.layers.len() == other.active.len() && self.layers.iter().zip(&other.active).all(is_same)
-    }
-
-    fn check_requirements(&mut self, require: &[Requirement]) -> Result<(), Halt> {
-        let own;
-        // A container alone is the whole tree, so that a negation in it keeps its meaning.
-        let tree = match require {
-            [single] => single,
-            list => {
-                own = Requirement::Any(list.to_vec());
-                &own
-            }
-        };
-        if !tree.is_about(self.request.method) {
-            return Ok(());
-        }
-        let authentication = self.authentication();
-        match tree.result(&self.scope())? {
-            Granted::Yes => return Ok(()),
-            Granted::NeedsUser => {}
-            Granted::No | Granted::Neutral => return refuse(403),
-        }
-        self.authenticate(&authentication)?;
-        let scope = Scoped { groups_file: authentication.groups.as_deref(), ..self.scope() };
-        match tree.result(&scope)? {
-            Granted::Yes => Ok(()),
-            _ => Err(Halt::With(Outcome::Unauthorized(authentication.realm.unwrap_or_default()))),
-        }
-    }
-
-    /// The Auth* directives of all layers together.
-    fn authentication(&self) -> Authentication {
-        let mut merged = Authentication::default();
-        for own in self.layers.iter().map(|layer| &layer.rules().authentication) {
-            merged.kind = own.kind.clone().or(merged.kind);
-            merged.realm = own.realm.clone().or(merged.realm);
-            merged.users = own.users.clone().or(merged.users);
-            merged.groups = own.groups.clone().or(merged.groups);
-        }
-        merged
-    }
-
-    /// Finds the user, or ends with 401.
-    fn authenticate(&mut self, authentication: &Authentication) -> Result<(), Halt> {
-        let Authentication { kind, realm, users, .. } = authentication;
-        let (Some("basic"), Some(realm), Some(file)) = (kind.as_deref(), realm, users) else {
-            // Apache: "configuration error: couldn't check user: check your authn provider!"
-            return refuse(500);
-        };
-        let unauthorized = || Err(Halt::With(Outcome::Unauthorized(realm.clone())));
-        let Some((user, password)) = self.request.field("authorization").and_then(credentials) else {
-            return unauthorized();
-        };
-        match self.world.password(file, &user, &password) {
-            Checked::Yes => {
-                self.user = user;
-                Ok(())
-            }
-            Checked::No => unauthorized(),
-            Checked::Later => Err(Halt::With(Outcome::Wait)),
-            Checked::Failed(_) => refuse(500),
-        }
-    }
-
     fn check_content(&self) -> Result<(), Halt> {
         let limit = self.layers.iter().rev().find_map(|layer| layer.rules().body_limit);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return Ok(()) };
@@ -593,12 +547,17 @@ impl<'a, W: World> Pass<'a, W> {
 
     /// Begins an internal redirect.
     fn redirected(&mut self, path: Vec<u8>) -> Result<(), Halt> {
-        // What follows a question mark is the query, whatever made it.
+        // What follows a question mark is the query, whatever made it; what follows a number sign is for browsers.
+        let query_before = self.query.clone();
+        let without_fragment = |text: &[u8]| text.iter().position(|byte| *byte == b'#').unwrap_or(text.len());
+        let path = &path[..without_fragment(&path)];
+        if let Some(query) = &mut self.query {
+            query.truncate(without_fragment(query));
+        }
         let (path, more) = match path.iter().position(|byte| *byte == b'?') {
             Some(at) => (&path[..at], Some(&path[at + 1..])),
-            None => (&path[..], None),
+            None => (path, None),
         };
-        let query_before = self.query.clone();
         self.query = match (more, self.query.take()) {
             (Some(more), Some(query)) => Some([more, b"?", &query].concat()),
             (Some(more), None) => Some(more.to_vec()),
@@ -613,12 +572,16 @@ impl<'a, W: World> Pass<'a, W> {
         self.redirected_from = Some((from, query_before));
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());
+        self.media_type = None;
+        if std::mem::take(&mut self.is_inner) {
+            self.ended = self.ended_outside;
+        }
         self.begin();
         Ok(())
     }
 
     /// Begins a pass for the current path.
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.folders = self.world.folders(&self.path);
         self.user.clear();
     }
@@ -636,67 +599,6 @@ impl<'a, W: World> Pass<'a, W> {
         }
         Ok(())
     }
-
-    /// The index file of a folder; true: its own rules have to be applied.
-    fn find_index(&mut self) -> Result<bool, Halt> {
-        if !self.path.ends_with(b"/") || self.world.node(&self.filename) != Some(Node::Directory) {
-            return Ok(false);
-        }
-        let named = self.layers.iter().rev().find_map(|layer| layer.rules().index.clone());
-        let is_named = named.is_some();
-        let names = named.unwrap_or_else(|| self.request.index.to_vec());
-        for name in &names {
-            effort::spend(ON_DISK)?;
-            let path = match name.starts_with('/') {
-                true => normalised(name.as_bytes()),
-                false => normalised(&[&self.path, name.as_bytes()].concat()),
-            };
-            if matches!(self.world.node(&[self.request.root, &path].concat()), Some(Node::File { .. })) {
-                self.path = path;
-                self.is_inner = true;
-                self.begin();
-                return Ok(true);
-            }
-        }
-        // No listing, and none of the server's own index files.
-        if is_named { refuse(403) } else { Ok(false) }
-    }
-
-    /// RequestHeader: the fields that it changes.
-    fn request_fields(&self) -> Result<ChangedFields, TooManySteps> {
-        let changes: Vec<_> = self.layers.iter().flat_map(|layer| &layer.rules().request_headers).collect();
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = self.request.fields.all().iter();
-        let mut fields: Vec<(String, Vec<u8>)> =
-            known.map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
-        for change in &changes {
-            change.apply(&mut fields, &self.scope())?;
-        }
-        let mut changed: Vec<(String, Option<Vec<u8>>)> = Vec::new();
-        for change in changes {
-            effort::spend(changed.len() + fields.len())?;
-            if changed.iter().any(|(name, _)| name.eq_ignore_ascii_case(&change.name)) {
-                continue;
-            }
-            let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(&change.name));
-            let values: Vec<&[u8]> = values.map(|(_, value)| &value[..]).collect();
-            let joined = (!values.is_empty()).then(|| values.join(&b", "[..]));
-            changed.push((change.name.clone(), joined));
-        }
-        Ok(changed)
-    }
-}
-
-/// User and password of an Authorization field (RFC 7617).
-pub fn credentials(value: &[u8]) -> Option<(String, Vec<u8>)> {
-    let (scheme, rest) = value.split_at_checked(6)?;
-    let text = rest.trim_ascii();
-    let text = if scheme.eq_ignore_ascii_case(b"basic ") { BASE64.decode(text).ok()? } else { return None };
-    let colon = text.iter().position(|byte| *byte == b':')?;
-    let user = String::from_utf8(text[..colon].to_vec()).ok().filter(|user| !user.is_empty())?;
-    Some((user, text[colon + 1..].to_vec()))
 }
 
 /// What follows `prefix` in `path`, if the prefix ends at the end of a segment.

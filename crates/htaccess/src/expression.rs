@@ -3,6 +3,10 @@
 
 use std::net::IpAddr;
 
+use aws_lc_rs::digest;
+use data_encoding::{BASE64, HEXLOWER};
+use md5::{Digest, Md5};
+
 use crate::access::Network;
 use crate::effort;
 use crate::evaluate::ON_DISK;
@@ -63,9 +67,15 @@ enum WordPiece {
 enum Function {
     Field,
     Environment,
+    ResponseField,
     Lower,
     Upper,
     Escape,
+    Unescape,
+    Base64,
+    FromBase64,
+    Md5,
+    Sha1,
 }
 
 /// What expressions ask about beside variables.
@@ -74,6 +84,8 @@ pub trait Scope: Values {
     fn file(&self, test: FileTest, path: &[u8]) -> bool;
     /// The client's address.
     fn remote(&self) -> Option<IpAddr>;
+    /// The header fields of the request, as rules have changed them.
+    fn request_fields(&self) -> Vec<(String, Vec<u8>)>;
 }
 
 impl Expression {
@@ -175,6 +187,11 @@ pub fn number(text: &[u8]) -> i64 {
 }
 
 impl Word {
+    /// Its value, as `expr=` of a header field: without a match before it.
+    pub(crate) fn text(&self, scope: &impl Scope) -> Vec<u8> {
+        self.value(scope, &None)
+    }
+
     fn value(&self, scope: &impl Scope, groups: &Option<Captures>) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
@@ -200,13 +217,16 @@ impl Word {
     }
 
     /// Reads the inside of a quoted text, or a word.
-    fn new(text: &str) -> Result<Word, String> {
+    ///
+    /// # Errors
+    /// It uses what is not supported.
+    pub(crate) fn new(text: &str) -> Result<Word, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         let mut plain = Vec::new();
         let behind_last = text.rfind('}').map_or(0, |at| text.len() - at);
         while !rest.is_empty() {
             let may_end = rest.starts_with("%{") && rest.len() > behind_last && behind_last > 0;
-            let end = if may_end { rest.find('}') } else { None };
+            let end = if may_end { closing(rest) } else { None };
             let digit =
                 rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
             let (piece, length) = match (end, digit) {
@@ -232,6 +252,23 @@ impl Word {
     }
 }
 
+/// Where the brace is closed that a text begins with, behind those of inner references.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return Some(at),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return None;
+        }
+    }
+    None
+}
+
 /// What stands between `%{` and `}`.
 fn reference(name: &str) -> Result<WordPiece, String> {
     let upper = name.to_ascii_uppercase();
@@ -240,16 +277,7 @@ fn reference(name: &str) -> Result<WordPiece, String> {
     {
         return Ok(WordPiece::Function(Function::new(function)?, Box::new(Word::new(argument)?)));
     }
-    const NOT_HERE: [&str; 8] = [
-        "CONTENT_TYPE",
-        "REQUEST_STATUS",
-        "REMOTE_IDENT",
-        "DOCUMENT_URI_",
-        "HANDLER",
-        "RESOURCE",
-        "CONN_LOG_ID",
-        "REQUEST_LOG_ID",
-    ];
+    const NOT_HERE: [&str; 5] = ["REMOTE_IDENT", "HANDLER", "RESOURCE", "CONN_LOG_ID", "REQUEST_LOG_ID"];
     if NOT_HERE.contains(&upper.as_str()) {
         return Err(format!("the variable {name} is not supported in expressions"));
     }
@@ -261,9 +289,15 @@ impl Function {
         Ok(match name {
             "http" | "req" | "req_novary" => Function::Field,
             "env" | "reqenv" | "note" | "osenv" => Function::Environment,
+            "resp" => Function::ResponseField,
             "tolower" => Function::Lower,
             "toupper" => Function::Upper,
             "escape" => Function::Escape,
+            "unescape" => Function::Unescape,
+            "base64" => Function::Base64,
+            "unbase64" => Function::FromBase64,
+            "md5" => Function::Md5,
+            "sha1" => Function::Sha1,
             _ => return Err(format!("the function {name} is not supported in expressions")),
         })
     }
@@ -273,9 +307,18 @@ impl Function {
         match self {
             Function::Field => scope.value(&Variable::Field(name())),
             Function::Environment => scope.value(&Variable::Environment(name())),
+            Function::ResponseField => scope.value(&Variable::ResponseField(name())),
             Function::Lower => argument.to_ascii_lowercase(),
             Function::Upper => argument.to_ascii_uppercase(),
             Function::Escape => crate::escape::path(&argument),
+            Function::Unescape => crate::escape::decode(&argument).unwrap_or_default(),
+            Function::Base64 => BASE64.encode(&argument).into_bytes(),
+            Function::FromBase64 => BASE64.decode(&argument).unwrap_or_default(),
+            Function::Md5 => HEXLOWER.encode(&Md5::digest(&argument)).into_bytes(),
+            Function::Sha1 => {
+                let sum = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &argument);
+                HEXLOWER.encode(sum.as_ref()).into_bytes()
+            }
         }
     }
 }
@@ -471,7 +514,7 @@ impl<'a> Parser<'a> {
             return Word::new(&rest[1..=end]);
         }
         let length = if rest.starts_with("%{") {
-            rest.find('}').map(|end| end + 1)
+            closing(rest).map(|end| end + 1)
         } else {
             let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '/' | '$');
             Some(rest.find(|c| !is_part(c)).unwrap_or(rest.len())).filter(|length| *length > 0)

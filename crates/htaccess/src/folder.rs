@@ -1,6 +1,6 @@
 //! The rules of one `.htaccess` file, compiled.
 
-use crate::access::{self, Authentication, Compat, Methods, Requirement, Satisfy, SetEnvIf, Test};
+use crate::access::{self, Authentication, Compat, Methods, Requirement, SetEnvIf, Test};
 use crate::directives::{self, Reader};
 use crate::effort;
 use crate::expression::Expression;
@@ -72,8 +72,6 @@ pub struct Rules {
     pub require: Vec<Requirement>,
     /// Order, Allow, Deny
     pub compat: Option<Compat>,
-    /// Satisfy
-    pub satisfy: Option<Satisfy>,
     /// Auth*
     pub authentication: Authentication,
     /// SSLRequireSSL
@@ -98,6 +96,10 @@ pub struct Rules {
     pub error_documents: Vec<(u16, Document)>,
     /// DirectoryIndex
     pub index: Option<Vec<String>>,
+    /// FallbackResource; `Some(None)`: disabled
+    pub fallback: Option<Option<String>>,
+    /// AcceptPathInfo; `Some(None)`: Default
+    pub path_info: Option<Option<bool>>,
     /// FileETag None
     pub no_etag: Option<bool>,
     /// Whether PHP runs.
@@ -223,6 +225,10 @@ impl Folder {
         let rules = &mut self.layers[at].rules;
         let mut reader = Reader { line, words: lines::words(&line.rest), methods, rules };
         if let Err((why, restricts)) = (directive.read)(&mut reader) {
+            if let ("require", Unusable::Unsupported(text)) = (line.name.as_str(), &why) {
+                // What stands in its place grants nothing; what stands beside it may.
+                return self.find(line.number, Effect::Refused, text.clone());
+            }
             self.unusable(line.number, at, why, restricts || directive.restricts);
         }
     }
@@ -255,14 +261,26 @@ impl Folder {
                     Err(text) => self.find(line.number, Effect::Broken, text),
                 }
             }
+            "files" | "filesmatch" | "if" | "elseif" | "else" if *methods != Methods::All => {
+                let text = format!("<{}> is not allowed in <Limit> and <LimitExcept>", line.name);
+                self.find(line.number, Effect::Broken, text);
+            }
+            "files" | "filesmatch" if !self.layers[at].conditions.is_empty() && !restricts(inner) => {
+                let text = format!(
+                    "<{}> in <Files> or <If> is never applied, as with Apache: put it outside",
+                    line.name
+                );
+                self.find(line.number, Effect::Ignored, text);
+            }
             "limit" | "limitexcept" if words.len() > MOST_METHODS => {
                 let text = format!("<{}> has more than {MOST_METHODS} methods", line.name);
                 self.find(line.number, Effect::Broken, text);
             }
             "limit" | "limitexcept" if !words.is_empty() => {
-                let limited =
-                    if line.name == "limit" { Methods::Only(words) } else { Methods::Except(words) };
-                self.block(inner, at, &limited);
+                match methods.limited(&words, line.name == "limitexcept") {
+                    Ok(limited) => self.block(inner, at, &limited),
+                    Err(why) => self.find(line.number, Effect::Broken, format!("<{}>: {why}", line.name)),
+                }
             }
             "requireall" | "requireany" | "requirenone" => {
                 let list = self.requirements(inner, methods, line.name == "requirenone");
@@ -332,12 +350,10 @@ impl Folder {
         list
     }
 
-    /// A list of negations alone can grant nothing; Apache refuses such a file.
+    /// Where one of many is enough, a negation has no effect; Apache refuses such a file, and one with an empty container.
     fn check_requirements(&mut self) {
-        let is_empty_any =
-            |list: &[Requirement]| !list.is_empty() && !list.iter().any(Requirement::can_grant);
-        if self.layers.iter().any(|layer| is_empty_any(&layer.rules.require)) {
-            let text = "\"Require not\" alone grants access to nobody: put it into <RequireAll> with \"Require all granted\"";
+        if self.layers.iter().any(|layer| access::is_malformed(&layer.rules.require, false)) {
+            let text = "\"Require not\" works only in <RequireAll>, beside something that grants, such as \"Require all granted\"; and no <RequireAll>, <RequireAny> or <RequireNone> may be empty";
             self.find(1, Effect::Broken, text.to_owned());
         }
     }

@@ -1,7 +1,7 @@
 //! `Header` and `RequestHeader` (mod_headers).
 
 use crate::effort;
-use crate::expression::{Expression, Scope};
+use crate::expression::{Expression, Scope, Word};
 use crate::pattern::{Pattern, TooManySteps};
 use crate::template::Variable;
 
@@ -37,7 +37,11 @@ pub enum Action {
     /// Removes it.
     Unset,
     /// Replaces the first match in its value, or all.
-    Edit(Pattern, String, bool),
+    Edit(Pattern, Value, bool),
+    /// Sends the fields of the request whose names match.
+    Echo(Pattern),
+    /// A note for Apache's modules: nothing.
+    Note,
 }
 
 /// A condition.
@@ -51,7 +55,7 @@ pub enum When {
     Expression(Box<Expression>),
 }
 
-/// A value with references to environment variables.
+/// A value with references to environment variables, or an expression.
 #[derive(Clone, Debug)]
 pub struct Value(Vec<Part>);
 
@@ -59,10 +63,14 @@ pub struct Value(Vec<Part>);
 enum Part {
     Text(String),
     Variable(Variable),
+    Expression(Word),
 }
 
 impl Value {
     fn new(text: &str) -> Result<Value, String> {
+        if let Some(expression) = text.strip_prefix("expr=") {
+            return Ok(Value(vec![Part::Expression(Word::new(expression)?)]));
+        }
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -101,6 +109,7 @@ impl Value {
             }
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Expression(word) => out.extend(word.text(scope)),
                 Part::Variable(variable) => match scope.value(variable) {
                     value if value.is_empty() => out.extend_from_slice(b"(null)"),
                     value => out.extend(value),
@@ -135,16 +144,18 @@ impl Change {
             return Err(invalid("an action and a field are needed"));
         };
         let name = name.strip_suffix(':').unwrap_or(name);
+        let is_echo = action.eq_ignore_ascii_case("echo") && !is_request;
         if name.is_empty()
-            || !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
+            || !is_echo && !name.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
         {
             return Err((format!("\"{name}\" is no name of a field"), false));
         }
         let takes = match action.to_ascii_lowercase().as_str() {
             "unset" => 0,
+            "echo" if is_echo => 0,
+            "note" if !is_request => 1,
             "edit" | "edit*" => 2,
             "set" | "setifempty" | "append" | "merge" | "add" => 1,
-            "echo" | "note" => return Err((format!("Header {action} is not supported"), true)),
             _ => return Err((format!("unknown action \"{action}\""), false)),
         };
         if rest.len() < takes {
@@ -159,12 +170,30 @@ impl Change {
             "merge" => Action::Merge(value()?),
             "add" => Action::Add(value()?),
             "unset" => Action::Unset,
+            "note" => Action::Note,
+            "echo" => Action::Echo(Pattern::new(name, true).map_err(|why| (why, true))?),
             edit => {
                 let pattern = Pattern::new(&arguments[0], false).map_err(|why| (why, true))?;
-                Action::Edit(pattern, arguments[1].clone(), edit == "edit*")
+                let replacement = Value::new(&arguments[1]).map_err(|why| (why, true))?;
+                Action::Edit(pattern, replacement, edit == "edit*")
             }
         };
         Ok(Change { always, action, name: name.to_owned(), when: when_of(when)? })
+    }
+
+    /// Whether it asks by an expression, which may look at the response.
+    pub fn sees_response(&self) -> bool {
+        let has_expression = |value: &Value| matches!(value.0[..], [Part::Expression(_)]);
+        matches!(self.when, When::Expression(_))
+            || match &self.action {
+                Action::Set(value)
+                | Action::SetIfEmpty(value)
+                | Action::Append(value)
+                | Action::Merge(value)
+                | Action::Add(value)
+                | Action::Edit(_, value, _) => has_expression(value),
+                Action::Unset | Action::Echo(_) | Action::Note => false,
+            }
     }
 
     /// Applies it to a list of fields.
@@ -211,9 +240,18 @@ impl Change {
                     }
                 }
             }
+            Action::Echo(pattern) => {
+                for (name, value) in scope.request_fields() {
+                    if pattern.matches(name.as_bytes())? {
+                        fields.push((name, value));
+                    }
+                }
+            }
+            Action::Note => {}
             Action::Edit(pattern, replacement, all) => {
+                let replacement = replacement.text(scope);
                 for (_, value) in fields.iter_mut().filter(|field| is_it(field)) {
-                    *value = edited(value, pattern, replacement, *all)?;
+                    *value = edited(value, pattern, &replacement, *all)?;
                 }
             }
         }
@@ -237,12 +275,12 @@ fn when_of(words: &[String]) -> Result<When, (String, bool)> {
     }
 }
 
-fn edited(value: &[u8], pattern: &Pattern, replacement: &str, all: bool) -> Result<Vec<u8>, TooManySteps> {
+fn edited(value: &[u8], pattern: &Pattern, replacement: &[u8], all: bool) -> Result<Vec<u8>, TooManySteps> {
     let (mut out, mut from) = (Vec::new(), 0);
     while let Some(found) = pattern.captures_at(value, from)? {
         let (start, end) = found.span();
         out.extend_from_slice(&value[from..start]);
-        let mut bytes = replacement.bytes().peekable();
+        let mut bytes = replacement.iter().copied().peekable();
         while let Some(byte) = bytes.next() {
             match (byte, bytes.peek().copied()) {
                 (b'$', Some(digit @ b'0'..=b'9')) => {

@@ -6,12 +6,15 @@
 //!           words             |
 //!                             v
 //!  Request, World ------> evaluate -> Verdict              access, rewrite, header, media: a module of Apache each
+//!                           |
+//!           admission, rewriting, lookup, request_header: the steps of a pass
 //! ```
 //!
 //! Semantics are those of Apache 2.4. A line that can't be applied is a [`Finding`](folder::Finding): if it restricts
 //! access, the layer that has it refuses what it covers.
 
 pub mod access;
+mod admission;
 pub mod argon2id;
 mod ascii;
 pub mod directives;
@@ -23,11 +26,13 @@ pub mod folder;
 pub mod glob;
 pub mod header;
 pub mod lines;
+mod lookup;
 pub mod media;
 pub mod modules;
 pub mod password;
 pub mod pattern;
 pub mod request;
+mod request_header;
 pub mod rewrite;
 mod rewriting;
 pub mod template;

@@ -155,6 +155,16 @@ fn md5(parts: &[&[u8]]) -> [u8; 16] {
     sum.finalize().into()
 }
 
+/// User and password of an Authorization field (RFC 7617).
+pub fn credentials(value: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (scheme, rest) = value.split_at_checked(6)?;
+    let text = rest.trim_ascii();
+    let text = if scheme.eq_ignore_ascii_case(b"basic ") { BASE64.decode(text).ok()? } else { return None };
+    let colon = text.iter().position(|byte| *byte == b':')?;
+    let user = String::from_utf8(text[..colon].to_vec()).ok().filter(|user| !user.is_empty())?;
+    Some((user, text[colon + 1..].to_vec()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! mod_rewrite in `.htaccess`: rules as values, and one run of a folder's rules. The order of steps is that of
 //! `hook_fixup` and `apply_rewrite_rule` in Apache's mod_rewrite.c.
 
-use crate::expression::Expression;
+use crate::expression::{Expression, number};
 use crate::lines::rewrite_arguments;
 use crate::pattern::{Captures, Pattern};
 use crate::template::Template;
@@ -31,10 +31,14 @@ pub struct Rule {
 pub struct Flags {
     /// `R`: a redirect with this status; `F`, `G` and `R=404`: this status and nothing else.
     pub status: Option<u16>,
+    /// `R`, with any status: the rule says nothing about index files.
+    pub is_redirect: bool,
     /// `L`
     pub last: bool,
     /// `END`
     pub end: bool,
+    /// `PT`
+    pub passes_through: bool,
     /// `N`: maximum of rounds; 0: it is not set.
     pub rounds: u32,
     /// `S=N`
@@ -55,6 +59,10 @@ pub struct Flags {
     pub last_question_mark: bool,
     /// `B`: bytes to escape; `Some(None)`: all but letters and digits.
     pub escapes: Option<Option<Vec<u8>>>,
+    /// `BNE`: bytes that `B` does not escape.
+    pub unescaped: Vec<u8>,
+    /// `BCTLS`: control characters and spaces are escaped.
+    pub escapes_controls: bool,
     /// `BNP`: a space becomes `%20`, not `+`.
     pub space_as_percent: bool,
     /// `UnsafeAllow3F`: a question mark may come from an escape in the URL.
@@ -96,9 +104,9 @@ pub enum ConditionTest {
     /// It matches.
     Pattern(Pattern),
     /// `=`, `<`, `>`, `<=`, `>=` as texts: the longer one is greater.
-    Text(Comparison, Template),
+    Text(Comparison, String),
     /// `-eq` and the like, as integers.
-    Number(Comparison, Template),
+    Number(Comparison, i64),
     /// `-f`, `-d` and the like.
     File(FileTest),
     /// `expr`
@@ -178,7 +186,7 @@ impl Condition {
             return Err(invalid("RewriteCond needs a test string and a pattern"));
         };
         let (mut ignores_case, mut or_next, mut no_vary) = (false, false, false);
-        for flag in flags.iter().flat_map(|flags| list(flags)) {
+        for flag in list(flags.first().copied().unwrap_or(""))? {
             match flag.to_ascii_uppercase().as_str() {
                 "NC" | "NOCASE" => ignores_case = true,
                 "OR" | "ORNEXT" => or_next = true,
@@ -216,7 +224,6 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
     if let Some(file) = file {
         return Ok((ConditionTest::File(file), negated));
     }
-    let template = |text: &str| Template::new(text).map_err(Unusable::Unsupported);
     let numbers = [
         ("-eq", Comparison::Equal),
         ("-ne", Comparison::NotEqual),
@@ -226,8 +233,8 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
         ("-ge", Comparison::AtLeast),
     ];
     for (name, comparison) in numbers {
-        if let Some(number) = pattern.strip_prefix(name) {
-            return Ok((ConditionTest::Number(comparison, template(number)?), negated));
+        if let Some(digits) = pattern.strip_prefix(name) {
+            return Ok((ConditionTest::Number(comparison, number(digits.as_bytes())), negated));
         }
     }
     let texts = [
@@ -238,9 +245,10 @@ fn test(pattern: &str, ignores_case: bool) -> Result<(ConditionTest, bool), Unus
         ("=", Comparison::Equal),
     ];
     for (name, comparison) in texts {
-        if let Some(text) = pattern.strip_prefix(name) {
+        // One character alone is a regular expression.
+        if let Some(text) = pattern.strip_prefix(name).filter(|_| pattern.len() > 1) {
             let text = if text == "\"\"" { "" } else { text };
-            return Ok((ConditionTest::Text(comparison, template(text)?), negated));
+            return Ok((ConditionTest::Text(comparison, text.to_owned()), negated));
         }
     }
     let pattern = Pattern::new(pattern, ignores_case).map_err(Unusable::Unsupported)?;
@@ -287,10 +295,12 @@ impl Rule {
 impl Flags {
     fn new(text: &str) -> Result<Flags, Unusable> {
         let mut flags = Flags::default();
-        for flag in list(text) {
+        for flag in list(text)? {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             flags.add(flag, &name.to_ascii_uppercase(), value)?;
         }
+        // Apache ends the pass with PT before it looks at END.
+        flags.end &= !flags.passes_through;
         Ok(flags)
     }
 
@@ -300,7 +310,8 @@ impl Flags {
         match name {
             "B" => self.escapes = Some(Some(value.as_bytes().to_vec()).filter(|bytes| !bytes.is_empty())),
             "BNP" | "BACKREFNOPLUS" => self.space_as_percent = true,
-            "BNE" | "BCTLS" | "PT" | "PASSTHROUGH" => {}
+            "BNE" => self.unescaped = value.as_bytes().to_vec(),
+            "BCTLS" => self.escapes_controls = true,
             "C" | "CHAIN" => self.chained = true,
             "CO" | "COOKIE" => self.cookies.push(template(value)?),
             "DPI" | "DISCARDPATH" => self.drops_path_info = true,
@@ -310,6 +321,7 @@ impl Flags {
             "G" | "GONE" => self.status = Some(410),
             "H" | "HANDLER" => self.handler = Some(value.to_owned()),
             "L" | "LAST" => self.last = true,
+            "PT" | "PASSTHROUGH" => (self.last, self.passes_through) = (true, true),
             "N" | "NEXT" => self.rounds = value.parse::<u32>().unwrap_or(MOST_ROUNDS).clamp(1, MOST_ROUNDS),
             "NC" | "NOCASE" => self.ignores_case = true,
             "NE" | "NOESCAPE" => self.keeps_escapes = true,
@@ -318,7 +330,10 @@ impl Flags {
             "QSA" | "QSAPPEND" => self.appends_query = true,
             "QSD" | "QSDISCARD" => self.drops_query = true,
             "QSL" | "QSLAST" => self.last_question_mark = true,
-            "R" | "REDIRECT" => self.status = Some(status(value).ok_or_else(invalid)?),
+            "R" | "REDIRECT" => {
+                self.status = Some(status(value).ok_or_else(invalid)?);
+                self.is_redirect = true;
+            }
             "S" | "SKIP" => self.skip = value.parse().map_err(|_| invalid())?,
             "T" | "TYPE" => self.media_type = Some(template(value)?),
             "UNSAFEALLOW3F" => self.allows_question_mark = true,
@@ -335,12 +350,17 @@ impl Flags {
 
     /// The escaped form of a group.
     pub fn escaped(&self, group: &[u8]) -> Vec<u8> {
-        let Some(only) = &self.escapes else { return group.to_vec() };
+        if self.escapes.is_none() && !self.escapes_controls {
+            return group.to_vec();
+        }
         let mut out = Vec::with_capacity(group.len());
         for byte in group {
-            let is_plain = match only {
-                Some(only) => !only.contains(byte),
-                None => byte.is_ascii_alphanumeric() || *byte == b'_',
+            let is_control = *byte <= b' ' || *byte == 0x7f;
+            let is_plain = match &self.escapes {
+                _ if self.escapes_controls && is_control => false,
+                None => true,
+                Some(Some(only)) => !only.contains(byte),
+                Some(None) => byte.is_ascii_alphanumeric() || *byte == b'_' || self.unescaped.contains(byte),
             };
             match byte {
                 _ if is_plain => out.push(*byte),
@@ -362,10 +382,15 @@ fn status(value: &str) -> Option<u16> {
     }
 }
 
-/// The flags of a list in brackets. A comma in quotes or behind a backslash separates nothing.
-fn list(text: &str) -> Vec<&str> {
-    let text = text.trim().strip_prefix('[').unwrap_or(text);
-    let text = text.trim_end().strip_suffix(']').unwrap_or(text);
+/// The flags of a list in brackets. A comma in quotes separates nothing.
+fn list(text: &str) -> Result<Vec<&str>, Unusable> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(text) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else {
+        let why = "flags stand in brackets without a space between them, such as [R=301,L]";
+        return Err(Unusable::Invalid(format!("\"{text}\": {why}; a text with a space needs quotes")));
+    };
     let mut flags = Vec::new();
     let (mut start, mut quoted) = (0, false);
     for (at, byte) in text.bytes().enumerate().chain([(text.len(), b',')]) {
@@ -382,7 +407,7 @@ fn list(text: &str) -> Vec<&str> {
             _ => {}
         }
     }
-    flags
+    Ok(flags)
 }
 
 /// The rules of one folder.
@@ -392,6 +417,8 @@ pub struct Rewrite {
     pub engine: Option<bool>,
     /// RewriteBase.
     pub base: Option<String>,
+    /// RewriteOptions MergeBase: the base of the folder above counts if there is none here.
+    pub merges_base: bool,
     /// RewriteOptions Inherit (after the folder's own rules) or InheritBefore.
     pub inherit: Option<Inherit>,
     /// RewriteOptions AllowNoSlash.

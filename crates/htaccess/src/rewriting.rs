@@ -1,8 +1,10 @@
 //! One run of a folder's rewrite rules, in the order of steps of Apache's mod_rewrite.c.
 
+use std::cmp::Ordering;
+
 use crate::effort;
 use crate::escape;
-use crate::evaluate::{Halt, ON_DISK, Pass};
+use crate::evaluate::{Applied, Halt, ON_DISK, Pass};
 use crate::expression::{Scope, number};
 use crate::request::World;
 use crate::rewrite::{Condition, ConditionTest, Flags, Groups, Inherit, Rewrite, Rule, cookie_name};
@@ -23,8 +25,9 @@ pub(crate) enum Rewritten {
 /// The rules that apply to a folder.
 struct Plan<'r> {
     base: Option<&'r str>,
-    /// Length of the folder's URL path with its slash.
-    prefix: usize,
+    /// Length of the folder's URL path with its slash; `None`: the rules stand in a section, where patterns see the whole file
+    /// name, and nothing is relative.
+    prefix: Option<usize>,
     rules: Vec<&'r Rule>,
     allows_no_slash: bool,
 }
@@ -33,7 +36,8 @@ struct Plan<'r> {
 pub(crate) fn run<W: World>(pass: &mut Pass<'_, W>) -> Result<Rewritten, Halt> {
     // The rules belong to the layers, which stay as they are during the run.
     let layers = std::mem::take(&mut pass.layers);
-    let own: Vec<_> = layers.iter().filter_map(|l| Some((l.prefix, l.rules().rewrite.as_ref()?))).collect();
+    let prefix = |layer: &Applied| (!layer.is_section()).then_some(layer.prefix);
+    let own: Vec<_> = layers.iter().filter_map(|l| Some((prefix(l), l.rules().rewrite.as_ref()?))).collect();
     let result = match plan(&own) {
         Some(plan) => Run { pass, plan: &plan }.run(),
         None => Ok(Rewritten::No),
@@ -43,11 +47,13 @@ pub(crate) fn run<W: World>(pass: &mut Pass<'_, W>) -> Result<Rewritten, Halt> {
 }
 
 /// Merges the rules of all layers: those of the innermost one, unless it inherits others. `None`: they are off.
-fn plan<'r>(layers: &[(usize, &'r Rewrite)]) -> Option<Plan<'r>> {
-    let (mut engine, mut base, mut rules, mut allows_no_slash) = (false, None, Vec::new(), false);
+fn plan<'r>(layers: &[(Option<usize>, &'r Rewrite)]) -> Option<Plan<'r>> {
+    let (mut engine, mut base, mut rules) = (false, None, Vec::new());
+    let (mut allows_no_slash, mut merges_base) = (false, false);
     for (_, own) in layers {
         engine = own.engine.unwrap_or(engine);
-        base = own.base.as_deref().or(base);
+        merges_base |= own.merges_base;
+        base = own.base.as_deref().or(base.filter(|_| merges_base));
         allows_no_slash |= own.allows_no_slash;
         let outer: Vec<&Rule> = std::mem::take(&mut rules);
         let inner = own.rules.iter();
@@ -78,8 +84,8 @@ struct Run<'p, 'a, W> {
 impl<W: World> Run<'_, '_, W> {
     fn run(mut self) -> Result<Rewritten, Halt> {
         let folder = self.folder();
-        let without_slash = &folder[..folder.len() - 1];
-        if self.pass.filename == without_slash && !self.plan.allows_no_slash {
+        let without_slash = folder.strip_suffix(b"/");
+        if without_slash == Some(&self.pass.filename) && !self.plan.allows_no_slash {
             return Ok(Rewritten::No);
         }
         let original = (self.pass.filename.clone(), self.pass.path_info.clone(), self.pass.query.clone());
@@ -90,7 +96,7 @@ impl<W: World> Run<'_, '_, W> {
             return Ok(Rewritten::No);
         }
         if let Some(skip) = scheme_length(&filename) {
-            let location = self.location(filename, skip, changed, original.2.as_deref(), &folder);
+            let location = self.location(filename, skip, changed, original.2.as_deref(), &folder)?;
             return Err(Halt::With(Outcome::Redirect(status, location)));
         }
         if !filename.starts_with(b"/") {
@@ -110,9 +116,16 @@ impl<W: World> Run<'_, '_, W> {
         Ok(Rewritten::To(path))
     }
 
-    /// The folder's absolute path with a slash at its end.
+    /// The folder's absolute path with a slash at its end; empty: the rules stand in a section.
     fn folder(&self) -> Vec<u8> {
-        [self.pass.request.root, &self.pass.path[..self.plan.prefix.min(self.pass.path.len())]].concat()
+        let Some(prefix) = self.plan.prefix else { return Vec::new() };
+        let mut folder =
+            [self.pass.request.root, &self.pass.path[..prefix.min(self.pass.path.len())]].concat();
+        // The request may name the folder without its slash.
+        if !folder.ends_with(b"/") {
+            folder.push(b'/');
+        }
+        folder
     }
 
     /// All rules; how they changed the request, and the status of a redirect.
@@ -121,6 +134,10 @@ impl<W: World> Run<'_, '_, W> {
         let (mut at, mut rounds) = (0, 0);
         while let Some(rule) = self.plan.rules.get(at).copied() {
             at += 1;
+            // Apache passes over these, also in a chain.
+            if self.pass.is_inner && (rule.flags.not_inner || rule.flags.is_redirect) {
+                continue;
+            }
             if !self.rule(rule, folder)? {
                 let mut chained = rule.flags.chained;
                 while chained && at < self.plan.rules.len() {
@@ -161,10 +178,6 @@ impl<W: World> Run<'_, '_, W> {
     fn rule(&mut self, rule: &Rule, folder: &[u8]) -> Result<bool, Halt> {
         let Some(pattern) = &rule.pattern else { return Ok(false) };
         effort::spend(self.pass.filename.len() + self.pass.path_info.len())?;
-        let scope = self.pass.scope();
-        if rule.flags.not_inner && scope.moment.is_inner {
-            return Ok(false);
-        }
         let whole = [&self.pass.filename[..], &self.pass.path_info].concat();
         let subject = whole.strip_prefix(folder).unwrap_or(&whole);
         let found = pattern.captures(subject)?;
@@ -250,17 +263,17 @@ impl<W: World> Run<'_, '_, W> {
                 matches
             }
             ConditionTest::Text(comparison, text) => {
-                let (mut left, mut right) = (subject, self.expand(text, groups, &flags));
+                let (mut left, mut right) = (subject, text.clone().into_bytes());
                 if condition.ignores_case {
                     left.make_ascii_lowercase();
                     right.make_ascii_lowercase();
                 }
-                // As Apache: the longer text is the greater one.
-                comparison.holds(left.len().cmp(&right.len()).then_with(|| left.cmp(&right)))
+                // As Apache: the longer text is the greater one, but not without regard to case.
+                let by_length =
+                    if condition.ignores_case { Ordering::Equal } else { left.len().cmp(&right.len()) };
+                comparison.holds(by_length.then_with(|| left.cmp(&right)))
             }
-            ConditionTest::Number(comparison, text) => {
-                comparison.holds(number(&subject).cmp(&number(&self.expand(text, groups, &flags))))
-            }
+            ConditionTest::Number(comparison, wanted) => comparison.holds(number(&subject).cmp(wanted)),
             ConditionTest::File(test) => {
                 effort::spend(ON_DISK)?;
                 scope.file(*test, &subject)
@@ -385,13 +398,16 @@ impl<W: World> Run<'_, '_, W> {
         let Some(mark) = mark else { return filename };
         let mut query = filename.split_off(mark + 1);
         filename.pop();
-        if let Some(known) = self.pass.query.take().filter(|_| flags.appends_query) {
+        let known = self.pass.query.take().filter(|_| flags.appends_query);
+        // With QSA, and nothing to append, Apache leaves an ampersand at the end.
+        let is_trimmed = known.is_some() || !flags.appends_query;
+        if let Some(known) = known {
             if !query.is_empty() {
                 query.push(b'&');
             }
             query.extend(known);
         }
-        if query.ends_with(b"&") {
+        if is_trimmed && query.ends_with(b"&") {
             query.pop();
         }
         self.pass.query = Some(query).filter(|query| !query.is_empty());
@@ -406,7 +422,7 @@ impl<W: World> Run<'_, '_, W> {
         changed: Changed,
         original_query: Option<&[u8]>,
         folder: &[u8],
-    ) -> String {
+    ) -> Result<String, Halt> {
         let slash = url[skip..].iter().position(|byte| *byte == b'/').map_or(url.len(), |at| skip + at);
         let (host, mut path) = (url[..slash].to_vec(), url[slash..].to_vec());
         if let Some(base) = self.plan.base {
@@ -419,16 +435,20 @@ impl<W: World> Run<'_, '_, W> {
         }
         if let Some(query) = &self.pass.query {
             location.push(b'?');
+            // As it is, it would split the field; Apache refuses that, too (AH10411).
             let as_it_is = changed == Changed::Unescaped || original_query == Some(&query[..]);
+            if as_it_is && query.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+                return Err(Halt::With(Outcome::Refuse(403)));
+            }
             location.extend(if as_it_is { query.clone() } else { escape::path(query) });
         }
-        String::from_utf8_lossy(&location).into_owned()
+        Ok(String::from_utf8_lossy(&location).into_owned())
     }
 }
 
 /// `path` with `base` instead of the folder at its start.
 fn replaced(path: &[u8], folder: &[u8], base: &[u8]) -> Option<Vec<u8>> {
-    let rest = path.strip_prefix(&folder[..folder.len() - 1]).filter(|rest| rest.starts_with(b"/"))?;
+    let rest = path.strip_prefix(folder.strip_suffix(b"/")?).filter(|rest| rest.starts_with(b"/"))?;
     Some([base.strip_suffix(b"/").unwrap_or(base), rest].concat())
 }
 

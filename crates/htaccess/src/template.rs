@@ -28,6 +28,8 @@ pub enum Variable {
     Field(String),
     /// `ENV:NAME`
     Environment(String),
+    /// `resp('Name')` of expressions
+    ResponseField(String),
     /// All others, by name in upper case. An unknown one is empty.
     Named(String),
 }
@@ -194,6 +196,24 @@ pub struct Moment<'a> {
     pub user: &'a str,
     /// Whether this is an internal look-up for an index file.
     pub is_inner: bool,
+    /// The response, once there is one.
+    pub response: Option<Responding<'a>>,
+}
+
+/// A response on its way out, as expressions of `Header` see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Responding<'a> {
+    /// Its status.
+    pub status: u16,
+    /// Its fields.
+    pub fields: &'a [(String, Vec<u8>)],
+}
+
+impl Responding<'_> {
+    fn field(&self, name: &str) -> Vec<u8> {
+        let mut fields = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        fields.next().map(|(_, value)| value.clone()).unwrap_or_default()
+    }
 }
 
 /// Environment variables in the order of their first setting.
@@ -238,6 +258,11 @@ impl Values for Moment<'_> {
                 effort::count(self.environment.0.len());
                 self.environment.get(name.as_bytes()).unwrap_or_default().to_vec()
             }
+            // Apache does not keep it among the fields.
+            Variable::ResponseField(name) if name.eq_ignore_ascii_case("content-type") => Vec::new(),
+            Variable::ResponseField(name) => {
+                self.response.map(|response| response.field(name)).unwrap_or_default()
+            }
             Variable::Named(name) => self.named(name),
         }
     }
@@ -274,6 +299,13 @@ impl Moment<'_> {
                 Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none() => "on",
                 _ => "off",
             }),
+            // Only Apache's expressions know these two, and before the response they say nothing.
+            "CONTENT_TYPE" => {
+                self.response.map(|response| response.field("content-type")).unwrap_or_default()
+            }
+            "REQUEST_STATUS" => {
+                text(&self.response.map_or(String::new(), |response| response.status.to_string()))
+            }
             "API_VERSION" => text("20120211:142"),
             _ if name.starts_with("TIME") => time(name, request.now.get()),
             _ => Vec::new(),

@@ -117,7 +117,7 @@ fn what_is_not_supported_and_restricts_nothing_is_ignored() {
     for rules in [
         "NoSuchDirective x",
         "php_value memory_limit 1G",
-        "Header echo X",
+        "Header set X %t",
         "RewriteMap2 x",
         "AddHandler application/x-httpd-php .html",
     ] {

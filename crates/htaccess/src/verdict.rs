@@ -9,7 +9,7 @@ use crate::media::{Expires, Kinds};
 use crate::pattern::TooManySteps;
 use crate::request::{Request, World};
 use crate::rewrite::cookie;
-use crate::template::{Environment, Moment};
+use crate::template::{Environment, Moment, Responding};
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub struct CacheWord {
 /// A response's status and fields, on their way out.
 #[derive(Clone, Debug)]
 pub struct Leaving {
+    /// The status.
+    pub status: u16,
     /// The fields, without those of the connection.
     pub fields: Vec<(String, Vec<u8>)>,
     /// The response is the server's own, for an error or a redirect.
@@ -212,36 +214,53 @@ impl Verdict {
                 leaving.fields.push(("Set-Cookie".to_owned(), value.into_bytes()));
             }
         }
-        let moment = Moment {
-            request,
-            path: &self.path,
-            query: self.query.as_deref(),
-            filename: &self.filename,
-            path_info: &self.path_info,
-            environment: &self.environment,
-            user: &self.user,
-            is_inner: false,
+        let own = self.change_fields(request, world, leaving)?;
+        if leaving.is_error {
+            // Such as the server's own Retry-After.
+            leaving.fields.retain(|(name, _)| !own.iter().any(|(set, _)| set.eq_ignore_ascii_case(name)));
+        }
+        leaving.fields.splice(0..0, own);
+        Ok(())
+    }
+
+    /// `Header`: changes the fields of the response; returns those of `always`, which are apart, as in Apache.
+    fn change_fields(
+        &self,
+        request: &Request<'_>,
+        world: &impl World,
+        leaving: &mut Leaving,
+    ) -> Result<Vec<(String, Vec<u8>)>, TooManySteps> {
+        let status = leaving.status;
+        let apply = |change: &Change, fields: &mut Vec<_>, seen: &[(String, Vec<u8>)]| {
+            let moment = Moment {
+                request,
+                path: &self.path,
+                query: self.query.as_deref(),
+                filename: &self.filename,
+                path_info: &self.path_info,
+                environment: &self.environment,
+                user: &self.user,
+                is_inner: false,
+                response: Some(Responding { status, fields: seen }),
+            };
+            let changed = &self.request_fields;
+            change.apply(fields, &crate::evaluate::Scoped { moment, world, groups_file: None, changed })
         };
-        let scope = crate::evaluate::Scoped { moment, world, groups_file: None };
         let changes = |always| {
             self.rules().flat_map(|rules| &rules.headers).filter(move |c: &&Change| c.always == always)
         };
         let mut own = Vec::new();
         for change in changes(true) {
-            change.apply(&mut own, &scope)?;
+            let seen = if change.sees_response() { [&leaving.fields[..], &own].concat() } else { Vec::new() };
+            apply(change, &mut own, &seen)?;
         }
         if !leaving.is_error {
             for change in changes(false) {
-                change.apply(&mut leaving.fields, &scope)?;
+                let seen = if change.sees_response() { leaving.fields.clone() } else { Vec::new() };
+                apply(change, &mut leaving.fields, &seen)?;
             }
         }
-        if leaving.is_error {
-            // Such as the server's own Retry-After.
-            leaving.fields.retain(|(name, _)| !own.iter().any(|(set, _)| set.eq_ignore_ascii_case(name)));
-        }
-        own.append(&mut leaving.fields);
-        leaving.fields = own;
-        Ok(())
+        Ok(own)
     }
 
     /// Takes away what the server says about a file's freshness by itself, if rules add to that field: they expect none.
@@ -271,27 +290,29 @@ impl Verdict {
             return Ok(());
         }
         let is_file = leaving.modified.is_some();
-        if let Some(value) = &self.media_type {
+        // A script names its own type.
+        if let Some(value) = self.media_type.as_ref().filter(|_| is_file) {
             leaving.set("Content-Type", value.clone());
         } else if let Some(value) = kinds.type_of(&name).filter(|_| is_file) {
             leaving.set("Content-Type", value.as_bytes().to_vec());
         }
-        if is_file {
-            if let Some(value) = kinds.coding_of(&name)
-                && leaving.field("content-encoding").is_none()
-            {
-                leaving.set("Content-Encoding", value.as_bytes().to_vec());
-            }
-            if let Some(value) = kinds.language_of(&name) {
-                leaving.set("Content-Language", value.as_bytes().to_vec());
-            }
+        if let Some(value) = kinds.coding_of(&name).filter(|_| is_file)
+            && leaving.field("content-encoding").is_none()
+        {
+            leaving.set("Content-Encoding", value.as_bytes().to_vec());
+        }
+        if let Some(value) = kinds.language_of(&name)
+            && leaving.field("content-language").is_none()
+        {
+            leaving.set("Content-Language", value.as_bytes().to_vec());
         }
         let Some(own) = leaving.field("content-type").map(<[u8]>::to_vec) else { return Ok(()) };
         let (plain, parameters) = match own.iter().position(|byte| *byte == b';') {
             Some(at) => own.split_at(at),
             None => (&own[..], &[][..]),
         };
-        let charset = kinds.charset_of(&name).filter(|_| is_file);
+        let is_forced = matches!(kinds.forced, Some(Some(_)));
+        let charset = kinds.charset_of(&name).filter(|_| is_file && !is_forced);
         let is_text = [&b"text/html"[..], b"text/plain"].contains(&plain.trim_ascii());
         let default = kinds.default_charset.as_ref();
         let has_none = parameters.is_empty() || is_file;

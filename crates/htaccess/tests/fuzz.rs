@@ -41,7 +41,7 @@ fn play(folder: &Arc<Folder>, path: &[u8], query: &[u8], fields: &[(&str, Vec<u8
         assert!(verdict.path.starts_with(b"/"), "{:?}", String::from_utf8_lossy(&verdict.path));
         let fields = vec![("Content-Type".to_owned(), b"text/html".to_vec())];
         let date = |seconds: u64| seconds.to_string();
-        let mut leaving = Leaving { fields, is_error: false, modified: Some(1), date };
+        let mut leaving = Leaving { status: 200, fields, is_error: false, modified: Some(1), date };
         let _ = verdict.change(&request, &disk, &mut leaving);
         spent = spent.max(steps());
     }

@@ -112,6 +112,10 @@ pub struct Proxy {
     pub path: String,
     /// The applications, with the same content; at least one.
     pub to: Vec<AppUrl>,
+    /// Whether they speak HTTP/2.
+    pub http2: bool,
+    /// Whether they get the content of a request while it arrives.
+    pub stream_request: bool,
     /// Whether the application's paths lack `path`.
     pub strip: bool,
     /// The host that the application is asked for.

@@ -286,6 +286,8 @@ fn proxy(view: &View<'_>) -> Proxy {
     Proxy {
         path: view.text("proxy.path").unwrap_or_default(),
         to: view.applications("proxy.to"),
+        http2: view.choice("proxy.http") == "2",
+        stream_request: view.switch("proxy.stream_request"),
         strip: view.switch("proxy.strip"),
         host: match &*host {
             "visitor" => ProxyHost::Visitor,

@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), as strict as [`crate::head`]: a size that is not plain hex, an
 //! invalid extension, a bare LF or an invalid trailer field ends the connection.
 //!
-//! Extensions and trailers are checked and skipped: nothing behind this module uses them, and a recipient may ignore
-//! both (sections 7.1.1 and 7.1.2).
+//! Extensions are checked and skipped: nothing behind this module uses them, and a recipient may ignore them (section
+//! 7.1.1). Trailers are checked and collected.
 
 use std::{fmt, io};
 
@@ -132,16 +132,16 @@ impl From<Malformed> for io::Error {
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: ChunkState,
-    /// The incomplete trailer line.
-    line: Vec<u8>,
-    trailer_bytes: usize,
+    /// The trailer section as far as it has arrived, and where its last line begins.
+    section: Vec<u8>,
+    line_at: usize,
     trailers: usize,
 }
 
 impl Default for ChunkedDecoder {
     fn default() -> ChunkedDecoder {
         let state = ChunkState::Size { size: 0, digits: 0 };
-        ChunkedDecoder { state, line: Vec::new(), trailer_bytes: 0, trailers: 0 }
+        ChunkedDecoder { state, section: Vec::new(), line_at: 0, trailers: 0 }
     }
 }
 
@@ -149,6 +149,12 @@ impl ChunkedDecoder {
     /// Whether the last chunk and the trailers have been read.
     pub fn is_done(&self) -> bool {
         self.state == ChunkState::Done
+    }
+
+    /// The lines of the trailer section, without the empty one; complete when the decoder is done.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        self.line_at = 0;
+        std::mem::take(&mut self.section)
     }
 
     /// Reads from the start of `input`. Returns how many bytes it took and which of them are content; call again with
@@ -218,16 +224,17 @@ impl ChunkedDecoder {
     }
 
     fn trailer_byte(&mut self, byte: u8) -> Result<(), Malformed> {
-        self.trailer_bytes += 1;
-        if self.trailer_bytes > MOST_TRAILER_BYTES {
+        if self.section.len() >= MOST_TRAILER_BYTES {
             return Err(Malformed("the trailers are too long"));
         }
-        self.line.push(byte);
+        self.section.push(byte);
         if byte != b'\n' {
             return Ok(());
         }
-        let line = self.line.strip_suffix(b"\r\n").ok_or(Malformed("a trailer ends with a bare LF"))?;
+        let line = &self.section[self.line_at..];
+        let line = line.strip_suffix(b"\r\n").ok_or(Malformed("a trailer ends with a bare LF"))?;
         if line.is_empty() {
+            self.section.truncate(self.line_at);
             self.state = ChunkState::Done;
         } else {
             check_trailer(line)?;
@@ -235,8 +242,8 @@ impl ChunkedDecoder {
             if self.trailers > MOST_TRAILERS {
                 return Err(Malformed("too many trailers"));
             }
+            self.line_at = self.section.len();
         }
-        self.line.clear();
         Ok(())
     }
 }
@@ -266,6 +273,13 @@ pub fn encode(content: &[u8], out: &mut Vec<u8>) {
 
 /// The last chunk, without trailers.
 pub const END: &[u8] = b"0\r\n\r\n";
+
+/// Appends the last chunk with the trailers in `lines`, each of which ends with CR LF.
+pub fn encode_end(lines: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0\r\n");
+    out.extend_from_slice(lines);
+    out.extend_from_slice(b"\r\n");
+}
 
 /// Appends the line before a chunk of `size` bytes.
 pub fn encode_size(size: usize, out: &mut Vec<u8>) {
@@ -302,6 +316,23 @@ mod tests {
             let (content, done, taken) = decode(text, step).unwrap();
             assert_eq!((content.as_slice(), done), (&b"Wikipedia0123456789"[..], true));
             assert_eq!(&text[taken..], b"NEXT");
+        }
+    }
+
+    #[test]
+    fn trailers_are_collected() {
+        let text = b"1\r\na\r\n0\r\nX-Sum: 1\r\nY:2\r\n\r\n";
+        for step in 1..text.len() {
+            let mut decoder = ChunkedDecoder::default();
+            for piece in text.chunks(step) {
+                let mut rest = piece;
+                while !rest.is_empty() {
+                    rest = &rest[decoder.decode(rest).unwrap().0..];
+                }
+            }
+            assert!(decoder.is_done());
+            assert_eq!(decoder.take_trailers(), b"X-Sum: 1\r\nY:2\r\n", "in pieces of {step}");
+            assert_eq!(decoder.take_trailers(), b"", "once");
         }
     }
 

@@ -3,7 +3,7 @@
 //! All input from Millrace's sockets is parsed here, so that torn and hostile input is tested without a socket:
 //! [`head`] (HTTP/1 request heads), [`response`] (HTTP/1 responses), [`chunked`] (chunked content), [`ranges`],
 //! [`encoding`] (Accept-Encoding), [`conditional`] (If-* fields), [`path`] (request targets to paths), [`frames`]
-//! (messages of PHP workers), [`fastcgi`] (messages of php-fpm), [`decimal`].
+//! (messages of PHP workers), [`fastcgi`] (messages of php-fpm), [`http2`] (where its frames begin), [`decimal`].
 
 pub mod chunked;
 pub mod conditional;
@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod fastcgi;
 pub mod frames;
 pub mod head;
+pub mod http2;
 pub mod path;
 pub mod ranges;
 pub mod response;

@@ -23,6 +23,8 @@ const MOST_HEAD_BYTES: usize = 48 << 10;
 #[derive(Debug, Default)]
 pub struct Reader {
     phase: Phase,
+    /// The trailers of the last response.
+    trailers: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,7 @@ impl Reader {
             }
             Phase::Chunked(decoder) => {
                 if decoder.is_done() {
+                    self.trailers = decoder.take_trailers();
                     self.phase = Phase::Head;
                     return Ok((0, Some(Item::End)));
                 }
@@ -98,6 +101,11 @@ impl Reader {
     /// Whether the end of the connection completes the response instead of truncating it.
     pub fn may_end(&self) -> bool {
         matches!(self.phase, Phase::ToEnd)
+    }
+
+    /// The trailers of the response that has just ended, a line each.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.trailers)
     }
 
     /// Whether the head of a response has been read, and its end has not.

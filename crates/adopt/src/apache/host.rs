@@ -496,6 +496,9 @@ impl Host<'_> {
             .iter()
             .map(|to| if strips { format!("{to}{}", base.trim_end_matches('/')) } else { to.clone() })
             .collect();
+        let speaks_http2 = to.iter().any(|to| to.starts_with("h2"));
+        let scheme = |to: &String| to.replacen("h2c://", "http://", 1).replacen("h2://", "https://", 1);
+        let to: Vec<String> = to.iter().map(scheme).collect();
         if to.is_empty() || to.iter().any(|to| !to.starts_with("http") && !to.starts_with("unix:")) {
             return self.site.notes.lost(source, "`proxy.to` takes URLs with http, https or unix");
         }
@@ -504,6 +507,7 @@ impl Host<'_> {
             let mut keys = vec![("path", Toml::Text(one))];
             keys.push(("to", Toml::one_or_list(to.clone())));
             keys.extend((strips && path != "/").then_some(("strip", Toml::Switch(true))));
+            keys.extend(speaks_http2.then(|| ("http", "2".into())));
             keys.extend((!self.preserves_host).then(|| ("host", "application".into())));
             let timeout = item.args.iter().find_map(|arg| arg.strip_prefix("timeout="));
             for key in ["read_timeout", "response_timeout"] {

@@ -35,6 +35,14 @@ const LOST: &[(&str, &str)] = &[
 const PASSWORDS: &str = "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until \
                          then, all requests are refused";
 
+/// How upstreams begin that speak HTTP/2 without TLS.
+const H2C: &str = "h2c://";
+
+/// Whether these `versions` of a transport are HTTP/2 only: with others, Caddy chooses.
+fn is_http2(versions: &[String]) -> bool {
+    !versions.is_empty() && versions.iter().all(|version| matches!(version.as_str(), "2" | "h2c"))
+}
+
 /// Options of `reverse_proxy` for what Millrace does by itself.
 const PROXY_OPTIONS: &[&str] = &[
     "transport",
@@ -481,13 +489,22 @@ impl Converter<'_> {
     fn proxy(&mut self, node: &CaddyLine, when: &When, args: &[String], strips: bool) {
         let mut to: Vec<String> = args.iter().map(|arg| upstream(arg)).collect();
         let mut keys: Vec<(&'static str, Toml)> = Vec::new();
+        let mut speaks_http2 = args.iter().any(|arg| arg.starts_with(H2C));
         for inner in node.block.iter().flat_map(|inner| [inner].into_iter().chain(&inner.block)) {
             if inner.word(0) == "to" {
                 to.extend(inner.words.iter().skip(1).map(|arg| upstream(arg)));
+                speaks_http2 |= inner.words.iter().any(|arg| arg.starts_with(H2C));
+                self.site.notes.carried(&inner.source);
+            } else if inner.word(0) == "versions" && is_http2(&inner.words[1..]) {
+                speaks_http2 = true;
                 self.site.notes.carried(&inner.source);
             } else {
                 keys.extend(self.proxy_option(inner));
             }
+        }
+        if speaks_http2 {
+            // Caddy never collects requests first, and gRPC needs that.
+            keys.extend([("http", "2".into()), ("stream_request", Toml::Switch(true))]);
         }
         let paths = match when.as_slice() {
             [] => vec!["/".to_owned()],
@@ -717,7 +734,7 @@ fn upstream(text: &str) -> String {
     if let Some(path) = text.strip_prefix("unix/") {
         return format!("unix:{path}");
     }
-    let text = text.strip_prefix("h2c://").unwrap_or(text);
+    let text = text.strip_prefix(H2C).unwrap_or(text);
     match text {
         _ if text.contains("://") => text.to_owned(),
         _ if text.starts_with(':') => format!("http://127.0.0.1{text}"),

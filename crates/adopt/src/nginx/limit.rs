@@ -121,7 +121,7 @@ fn rule<'a>(
             "nginx counts all places with the zone {name} together, here each rule counts its own"
         ));
     }
-    let mut keys = location.map(Location::guarded).unwrap_or_default();
+    let mut keys = location.map(|location| location.guarded(&[])).unwrap_or_default();
     except(server, directive, location, &mut keys, &mut caveats);
     if let Some(front) = front_controller_of(server, location) {
         caveats.push(format!(

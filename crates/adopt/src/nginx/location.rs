@@ -32,11 +32,24 @@ pub struct Location<'a> {
     pub directive: &'a Directive,
     /// The locations that it is in, the innermost first.
     pub outer: Vec<&'a Directive>,
+    /// Their ranks, the outermost first.
+    around: Vec<Rank>,
 }
 
+/// What decides between locations of one level: lower ones before higher ones.
+type Rank = (u8, usize);
+
+/// Which location decides: lower ones before higher ones, those in a location before it.
+pub type Precedence = Vec<Rank>;
+
+/// Of what is in no location, and the end of each precedence.
+pub const LAST: Rank = (u8::MAX, usize::MAX);
+
 impl<'a> Location<'a> {
-    /// Reads a location; `outer` is the one that it is in.
-    pub fn read(directive: &'a Directive, outer: Option<&Location<'a>>) -> Result<Self, String> {
+    /// Reads a location; `outer` is the one that it is in, with its number in the server.
+    pub fn read(directive: &'a Directive, outer: Option<(&Location<'a>, usize)>) -> Result<Self, String> {
+        let around = outer.map(|(outer, number)| [&outer.around[..], &[outer.rank(number)]].concat());
+        let outer = outer.map(|(outer, _)| outer);
         let (modifier, text) = match directive.args.as_slice() {
             [one] => split(one),
             [modifier, text] => (modifier.as_str(), text.as_str()),
@@ -47,12 +60,7 @@ impl<'a> Location<'a> {
             "=" => Kind::Exact(plain(text)?),
             "^~" => Kind::First(plain(text)?),
             "~" | "~*" => {
-                let within = match outer.map(|outer| &outer.kind) {
-                    Some(Kind::First(prefix) | Kind::Prefix(prefix)) if !text.starts_with('^') => {
-                        format!("^{}.*(?:{text})", pattern::escaped(prefix))
-                    }
-                    _ => text.to_owned(),
-                };
+                let within = within(text, outer.map(|outer| &outer.kind))?;
                 let carried = pattern::carried(&within, modifier == "~*")?;
                 (groups, unless) = (carried.groups, carried.unless);
                 Kind::Regex(carried.text)
@@ -62,13 +70,33 @@ impl<'a> Location<'a> {
             _ => Kind::Prefix(plain(text)?),
         };
         let outer = outer.map(|outer| [&[outer.directive], outer.outer.as_slice()].concat());
-        Ok(Location { kind, groups, unless, directive, outer: outer.unwrap_or_default() })
+        let (outer, around) = (outer.unwrap_or_default(), around.unwrap_or_default());
+        Ok(Location { kind, groups, unless, directive, outer, around })
+    }
+
+    /// Which location decides. `number` is its place in the server.
+    pub fn precedence(&self, number: usize) -> Precedence {
+        let own = self.rank(number);
+        let is_in_prefix = self.around.first().is_some_and(|outer| outer.0 >= PREFIX);
+        // nginx looks at expressions in a location with a prefix before those outside of it.
+        let before = (own.0 == REGEX && is_in_prefix).then_some((REGEX, 0));
+        before.into_iter().chain(self.around.iter().copied()).chain([own, LAST]).collect()
     }
 
     /// As [`Location::when`], for what restricts access: a script also runs with something after its name, as `/x.php/y`.
-    pub fn guarded(&self) -> When {
+    ///
+    /// A folder is served by its index file, one of `index`, for which nginx looks for a location again.
+    pub fn guarded(&self, index: &[String]) -> When {
         let mut when = self.when();
         for (_, value) in &mut when {
+            if let Toml::Regex(regex) = value
+                && let Some(compiled) = pattern::compile(regex)
+                && index.iter().any(|name| compiled.is_match(format!("/x/{name}").as_bytes()))
+                && !compiled.is_match(b"/x/")
+            {
+                *regex = format!("(?:{regex})|/$");
+                continue;
+            }
             match value {
                 Toml::Text(path) if path.ends_with(".php") => {
                     *value = Toml::List(vec![path.clone(), format!("{path}/*")]);
@@ -99,14 +127,13 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Which decides: lower ones before higher ones. `number` is its place in the server.
-    pub fn rank(&self, number: usize) -> (u8, usize) {
+    fn rank(&self, number: usize) -> Rank {
         let long = |path: &str| usize::MAX - path.len();
         match &self.kind {
             Kind::Exact(_) => (0, number),
             Kind::First(path) => (1, long(path)),
-            Kind::Regex(_) => (2, number),
-            Kind::Prefix(path) => (3, long(path)),
+            Kind::Regex(_) => (REGEX, number + 1),
+            Kind::Prefix(path) => (PREFIX, long(path)),
             Kind::Whole | Kind::Named(_) => (4, number),
         }
     }
@@ -118,6 +145,35 @@ impl<'a> Location<'a> {
             Kind::Exact(path) | Kind::First(path) | Kind::Prefix(path) => Some(path),
             Kind::Regex(_) | Kind::Named(_) => None,
         }
+    }
+}
+
+/// Ranks of expressions, and of plain prefixes.
+const REGEX: u8 = 2;
+const PREFIX: u8 = 3;
+
+/// An expression that only matches within the location around it.
+fn within(text: &str, outer: Option<&Kind>) -> Result<String, String> {
+    let apart = || Err("no rule has two expressions: write one with `regex` for both".to_owned());
+    match outer {
+        Some(Kind::First(prefix) | Kind::Prefix(prefix)) => {
+            let Some(rest) = text.strip_prefix('^') else {
+                return Ok(format!("^{}.*(?:{text})", pattern::escaped(prefix)));
+            };
+            let start: String =
+                rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "/-_".contains(*c)).collect();
+            match start.starts_with(prefix.as_str()) || prefix.starts_with(&start) {
+                true => Ok(text.to_owned()),
+                false => Err(format!("no request of {prefix} matches this expression")),
+            }
+        }
+        Some(Kind::Regex(own))
+            if own.starts_with('^') && !own.contains(['$', '|']) && !text.starts_with('^') =>
+        {
+            Ok(format!("{own}.*(?:{text})"))
+        }
+        Some(Kind::Regex(_)) => apart(),
+        _ => Ok(text.to_owned()),
     }
 }
 

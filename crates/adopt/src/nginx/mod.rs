@@ -65,6 +65,8 @@ const INHERITED: &[&str] = &[
     "fastcgi_read_timeout",
     "proxy_set_header",
     "proxy_read_timeout",
+    "proxy_http_version",
+    "proxy_request_buffering",
 ];
 
 /// Converts a file.

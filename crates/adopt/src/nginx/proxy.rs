@@ -1,4 +1,4 @@
-//! `proxy_pass`: applications behind the server.
+//! `proxy_pass` and `grpc_pass`: applications behind the server.
 
 use super::lex::Directive;
 use super::location::{Kind, Location};
@@ -37,7 +37,10 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
         Kind::Named(_) => "/".to_owned(),
         _ => location.prefix().unwrap_or("/").to_owned(),
     };
-    let url = server.expand(directive.arg(0));
+    let url = match server.expand(directive.arg(0)) {
+        url if directive.name == "grpc_pass" => grpc_url(&url),
+        url => url,
+    };
     let Some((to, path)) = target(server, &url) else {
         return server
             .site
@@ -57,7 +60,7 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
     let to: Vec<String> = to.into_iter().map(|to| format!("{to}{}{base}", colon(&to))).collect();
     let mut keys = vec![("to", Toml::one_or_list(to))];
     keys.extend((strips && prefix != "/").then_some(("strip", Toml::Switch(true))));
-    keys.extend(options(server, location));
+    keys.extend(options(server, directive, location));
     server.site.notes.carried(source);
     let paths = match &location.kind {
         Kind::Exact(path) => vec![path.clone()],
@@ -70,27 +73,50 @@ pub fn pass(server: &mut Server<'_>, directive: &Directive, location: &Location<
 }
 
 /// What the other directives of a location say about its application.
-fn options(server: &Server<'_>, location: &Location<'_>) -> Vec<(&'static str, Toml)> {
-    let inside =
-        |name: &'static str| location.directive.inner().iter().filter(move |inner| inner.name == name);
+fn options(server: &Server<'_>, directive: &Directive, location: &Location<'_>) -> Vec<(&'static str, Toml)> {
+    let inside = |name: &'static str| {
+        let is_it = move |inner: &&Directive| of_proxy(&inner.name) == Some(name);
+        location.directive.inner().iter().filter(is_it)
+    };
     let mut keys = Vec::new();
-    let mut fields = inside("proxy_set_header").chain(server.proxy_fields());
+    let mut fields = inside("set_header").chain(server.proxy_directives("proxy_set_header"));
     match fields.find(|field| field.arg(0).eq_ignore_ascii_case("host")).map(|field| field.arg(1)) {
         None | Some("$proxy_host") => keys.push(("host", "application".into())),
         Some(host) if !host.contains('$') => keys.push(("host", host.into())),
         Some(_) => {}
     }
+    let mut versions = inside("http_version").chain(server.proxy_directives("proxy_http_version"));
+    let is_http2 =
+        directive.name == "grpc_pass" || versions.next().is_some_and(|version| version.arg(0) == "2");
+    keys.extend(is_http2.then(|| ("http", "2".into())));
+    let mut buffering = inside("request_buffering").chain(server.proxy_directives("proxy_request_buffering"));
+    let streams = directive.name == "grpc_pass" || buffering.next().is_some_and(|set| set.arg(0) == "off");
+    keys.extend(streams.then_some(("stream_request", Toml::Switch(true))));
     let time = |name| {
         let time = inside(name).next().and_then(|inner| duration(inner.arg(0)));
         time.filter(|time| time != "60s" && time != "0").map(Toml::Text)
     };
-    keys.extend(time("proxy_connect_timeout").map(|time| ("connect_timeout", time)));
-    if let Some(time) = time("proxy_read_timeout") {
+    keys.extend(time("connect_timeout").map(|time| ("connect_timeout", time)));
+    if let Some(time) = time("read_timeout") {
         keys.extend([("read_timeout", time.clone()), ("response_timeout", time)]);
     }
-    let ca = inside("proxy_ssl_trusted_certificate").next();
+    let ca = inside("ssl_trusted_certificate").next();
     keys.extend(ca.map(|ca| ("ca", server.http.file(ca.arg(0)).into())));
     keys
+}
+
+/// A directive of either module without the module's name.
+fn of_proxy(name: &str) -> Option<&str> {
+    name.strip_prefix("proxy_").or_else(|| name.strip_prefix("grpc_"))
+}
+
+/// The URL of `grpc_pass` as `proxy_pass` has it.
+fn grpc_url(url: &str) -> String {
+    match url.split_once("://") {
+        Some(("grpcs", rest)) => format!("https://{rest}"),
+        Some((_, rest)) => format!("http://{rest}"),
+        None => format!("http://{url}"),
+    }
 }
 
 /// The URLs without their path, and the path.
@@ -153,14 +179,14 @@ pub fn servers(server: &mut Server<'_>, upstream: &Directive) -> Vec<String> {
 /// Other directives of the proxy.
 pub fn take(server: &mut Server<'_>, directive: &Directive) {
     let (source, name) = (&directive.source, directive.arg(0).to_ascii_lowercase());
-    match directive.name.as_str() {
-        "proxy_set_header" if name == "host" || TOLD.contains(&name.as_str()) => {
+    match of_proxy(&directive.name).unwrap_or_default() {
+        "set_header" if name == "host" || TOLD.contains(&name.as_str()) => {
             server.site.notes.needless(
                 source,
                 "an application gets the host, the client's address, the scheme, and upgrades",
             );
         }
-        "proxy_set_header" if super::auth::field_of(server, directive.arg(1)).is_some() => {
+        "set_header" if super::auth::field_of(server, directive.arg(1)).is_some() => {
             let field = super::auth::field_of(server, directive.arg(1)).unwrap_or_default();
             match field.eq_ignore_ascii_case(&name) {
                 true => server.site.notes.carried(source),
@@ -170,18 +196,16 @@ pub fn take(server: &mut Server<'_>, directive: &Directive) {
                 }
             }
         }
-        "proxy_set_header" => {
+        "set_header" => {
             server.site.notes.lost(
                 source,
                 "no field is added to an application's requests: configure it in the application",
             );
         }
-        "proxy_connect_timeout" | "proxy_read_timeout" | "proxy_ssl_trusted_certificate" => {
-            server.site.notes.carried(source)
-        }
-        "proxy_send_timeout" => {
-            server.site.notes.needless(source, "`proxy.read_timeout` is for both directions")
-        }
-        other => plain(other, directive, &mut server.site.notes),
+        "connect_timeout" | "read_timeout" | "ssl_trusted_certificate" => server.site.notes.carried(source),
+        "http_version" if name == "2" => server.site.notes.carried(source),
+        "request_buffering" if name == "off" => server.site.notes.carried(source),
+        "send_timeout" => server.site.notes.needless(source, "`proxy.read_timeout` is for both directions"),
+        _ => plain(&directive.name, directive, &mut server.site.notes),
     }
 }

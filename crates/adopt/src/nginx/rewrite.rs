@@ -30,7 +30,7 @@ pub fn take(server: &mut Server<'_>, directive: &Directive, location: Option<&Lo
     match directive.name.as_str() {
         "return" => returns(server, directive, location),
         "rewrite" => rewrites(server, directive, location),
-        "if" => condition(server, directive),
+        "if" => condition(server, directive, location),
         "try_files" => {
             try_files(server, directive, location);
             Done::Yes
@@ -243,7 +243,12 @@ fn rewrite_condition(
     let begins =
         |prefix: &str| regex.strip_prefix('^').is_some_and(|rest| rest.replace('\\', "").starts_with(prefix));
     let fits = match location.map(|location| &location.kind) {
-        None | Some(Kind::Whole | Kind::Regex(_)) => true,
+        None | Some(Kind::Whole) => true,
+        // What the rewrite matches must be a part of what the location matches.
+        Some(Kind::Regex(own)) => {
+            let start = own.strip_prefix('^').map(|rest| rest.replace('\\', ""));
+            *own == carried.text || start.is_some_and(|start| is_plain(&start) && begins(&start))
+        }
         Some(Kind::Exact(prefix) | Kind::First(prefix) | Kind::Prefix(prefix)) => begins(prefix),
         Some(Kind::Named(_)) => false,
     };
@@ -254,6 +259,11 @@ fn rewrite_condition(
     let unless = (!carried.unless.is_empty()).then_some(("unless_path", Toml::List(carried.unless)));
     let keys = [("regex", Toml::Regex(carried.text))].into_iter().chain(unless).collect();
     Ok((keys, carried.groups))
+}
+
+/// Whether a text has no character that means something in an expression, but for a dot.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte))
 }
 
 fn is_everything(regex: &str) -> bool {
@@ -292,7 +302,7 @@ fn front_controller(server: &mut Server<'_>, source: &Source, script: &str) -> D
 }
 
 /// An `if` block.
-fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
+fn condition(server: &mut Server<'_>, directive: &Directive, location: Option<&Location<'_>>) -> Done {
     let text = directive.args.join(" ");
     let test = text.trim();
     let test = test.strip_prefix('(').unwrap_or(test);
@@ -317,7 +327,7 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
         _ => false,
     };
     let to_https = inner[0].args.iter().any(|arg| arg.starts_with("https://"));
-    if is_http && to_https {
+    if is_http && to_https && covers_all(location) {
         server.site.settings.set("redirect.https", Toml::Switch(true));
         server.site.notes.carried(&whole);
         return Done::Yes;
@@ -327,6 +337,7 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
         to.starts_with("https://$host$request_uri") || to.starts_with("https://$server_name$request_uri")
     };
     if test.0 == "host"
+        && covers_all(location)
         && server.site.plain
         && !server.site.secure
         && same(inner[0].args.last().map_or("", String::as_str))
@@ -336,7 +347,11 @@ fn condition(server: &mut Server<'_>, directive: &Directive) -> Done {
         server.site.notes.carried(&whole);
         return Done::Yes;
     }
-    match take(server, &inner[0], None) {
+    let has_path = |(key, _): &(&'static str, Toml)| matches!(*key, "path" | "regex");
+    if has_path(&test) && (inner[0].name == "rewrite" || when(location).iter().any(has_path)) {
+        return lost(server, &whole, "a rule has one path or expression: write one with `regex` for both");
+    }
+    match take(server, &inner[0], location) {
         Done::Rules(mut rules) => {
             for rule in &mut rules {
                 rule.keys.insert(0, test.clone());
@@ -372,6 +387,23 @@ fn simple_test(
         ("$request_method", "=") => Some(("method", Toml::List(vec![value.to_owned()]))),
         ("$request_method", "~" | "~*") if value.starts_with('^') => {
             words().map(|words| ("method", Toml::List(words)))
+        }
+        ("$uri" | "$document_uri" | "$request_uri", "~" | "~*") if !value.contains(['?', '=', '&']) => {
+            // What a client has sent begins with the path; the path alone is the part that leads to files.
+            let carried =
+                pattern::carried(value, operator == "~*").ok().filter(|carried| carried.unless.is_empty());
+            carried.map(|carried| ("regex", Toml::Regex(carried.text)))
+        }
+        ("$uri" | "$document_uri", "=") if value.starts_with('/') && !value.contains('*') => {
+            Some(("path", value.into()))
+        }
+        (name, "" | "=") if name.starts_with("$arg_") => {
+            let name = &name["$arg_".len()..];
+            let value = if operator == "=" { format!("={value}") } else { String::new() };
+            Some(("query", Toml::List(vec![format!("{name}{value}")])))
+        }
+        (name, "") if name.starts_with("$http_") => {
+            Some(("header", Toml::List(vec![name["$http_".len()..].replace('_', "-")])))
         }
         ("$remote_addr", "=") => Some(("from", Toml::List(vec![value.to_owned()]))),
         ("$http_user_agent" | "$http_referer", "~*") if !value.starts_with('^') && !value.ends_with('$') => {
@@ -528,7 +560,7 @@ fn named_fallback(
         Some(script) if server.front_controller_of_all().as_deref() == Some(script.as_str()) => {
             server.site.notes.needless(source, "the site's front controller");
         }
-        None if inner.iter().any(|inner| inner.name == "proxy_pass") => {
+        None if inner.iter().any(|inner| matches!(inner.name.as_str(), "proxy_pass" | "grpc_pass")) => {
             server.site.notes.needless(source, "the application of the location answers");
         }
         _ => server.site.notes.lost(source, FRONT),

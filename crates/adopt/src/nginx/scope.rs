@@ -267,6 +267,10 @@ impl Scope {
         if let Some(location) = location {
             self.inherit(server, location);
         }
+        // The first that fits counts: nothing comes behind one that fits all.
+        if let Some(all) = self.access.iter().position(|(_, who)| who == "all") {
+            self.access.truncate(all + 1);
+        }
         let rule = |keys: Vec<(&'static str, Toml)>| {
             let keys = when.iter().cloned().chain(keys).collect();
             Block { source: source.clone(), keys, caveat: None }
@@ -384,6 +388,7 @@ impl Scope {
             (true, Some(false)) => vec![vec![DENY]],
             (true, Some(true)) => vec![vec![ALLOW]],
             (false, Some(false)) if only(true) => vec![vec![("unless_from", Toml::List(listed)), DENY]],
+            (false, Some(false)) if only(false) => vec![vec![DENY]],
             (false, _) if only(false) => vec![vec![("from", Toml::List(listed)), DENY]],
             _ => {
                 let each = |(is_allowed, who): &(bool, String)| {

@@ -1,7 +1,7 @@
 //! A `server` block.
 
 use super::lex::Directive;
-use super::location::{Kind, Location};
+use super::location::{self, Kind, Location, Precedence};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope};
 use super::{Http, auth, limit, php, proxy};
@@ -32,9 +32,6 @@ pub struct Server<'a> {
 /// Directives that control access.
 const REFUSING: &[&str] =
     &["allow", "deny", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt"];
-
-/// Which location decides: lower ones before higher ones.
-type Precedence = (u8, usize);
 
 /// Converts a server, and adds it.
 pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopted) {
@@ -119,12 +116,12 @@ fn names(directive: &Directive, site: &mut Site) {
 }
 
 impl<'a> Server<'a> {
-    fn find_locations(&mut self, block: &'a Directive, outer: Option<&Location<'a>>) {
+    fn find_locations(&mut self, block: &'a Directive, outer: Option<(&Location<'a>, usize)>) {
         for directive in block.inner().iter().filter(|inner| inner.name == "location") {
             match Location::read(directive, outer) {
                 Ok(location) => {
                     self.locations.push(location.clone());
-                    self.find_locations(directive, Some(&location));
+                    self.find_locations(directive, Some((&location, self.locations.len() - 1)));
                 }
                 Err(why) => {
                     let closes = |inner: &Directive| {
@@ -178,7 +175,7 @@ impl<'a> Server<'a> {
         let none = When::new();
         let limits = self.effective(&["limit_req"], None);
         let limits = limit::rules(self, &limits, None);
-        self.limits.extend(limits.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.limits.extend(limits.into_iter().map(|block| (vec![location::LAST], block)));
         for directive in self.own.clone() {
             if scope.take(directive, self) {
                 continue;
@@ -189,9 +186,9 @@ impl<'a> Server<'a> {
                 Done::No => self.of_server(directive, adopted),
             }
         }
-        self.effects.extend(scope.effects(&none).into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.effects.extend(scope.effects(&none).into_iter().map(|block| (vec![location::LAST], block)));
         let access = scope.access(self, None, &none);
-        self.actions.extend(access.into_iter().map(|block| ((u8::MAX, usize::MAX), block)));
+        self.actions.extend(access.into_iter().map(|block| (vec![location::LAST], block)));
     }
 
     fn of_server(&mut self, directive: &Directive, adopted: &mut Adopted) {
@@ -236,7 +233,7 @@ impl<'a> Server<'a> {
             "auth_request_set" => self.site.notes.needless(source, "no `auth_request` is there"),
             "client_max_body_size" => self.body_size(directive),
             name if name.starts_with("fastcgi_") => php::take(self, directive),
-            name if name.starts_with("proxy_") => proxy::take(self, directive),
+            name if name.starts_with("proxy_") || name.starts_with("grpc_") => proxy::take(self, directive),
             "access_log" | "error_log" => {
                 self.site
                     .notes
@@ -352,19 +349,17 @@ impl<'a> Server<'a> {
 
     fn all_locations(&mut self) {
         let mut order: Vec<usize> = (0..self.locations.len()).collect();
-        order.sort_by_key(|number| self.locations[*number].rank(*number));
+        order.sort_by_key(|number| self.locations[*number].precedence(*number));
         for number in order {
             let location = self.locations[number].clone();
-            self.location(&location, location.rank(number));
+            self.location(&location, &location.precedence(number));
         }
     }
 
-    fn location(&mut self, location: &Location<'a>, rank: Precedence) {
+    fn location(&mut self, location: &Location<'a>, place: &Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
-        let is_challenge =
-            location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"));
-        if is_challenge {
+        if is_challenge(location) {
             let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
             return self.site.notes.needless(&directive.whole(), why);
         }
@@ -387,26 +382,39 @@ impl<'a> Server<'a> {
                 Done::No => self.of_location(inner, location),
             }
         }
+        self.leave_to_others(location, &mut rules);
         if location.kind == Kind::Whole {
             // The location `/` is the server for all that no other location has.
             self.early.append(&mut rules);
         }
         let effects = scope.effects(&when);
-        self.effects.extend(effects.into_iter().map(|block| (rank, block)));
+        self.effects.extend(effects.into_iter().map(|block| (place.clone(), block)));
         let limits = named(directive.inner(), &["limit_req"]);
         let limits = limit::rules(self, &limits, Some(location));
-        self.limits.extend(limits.into_iter().map(|block| (rank, block)));
+        self.limits.extend(limits.into_iter().map(|block| (place.clone(), block)));
         rules.extend(self.access(&mut scope, location));
         rules.extend(self.internal(location));
         rules.extend(folders);
         self.spare(location, &mut rules);
-        self.actions.extend(rules.into_iter().map(|block| (rank, block)));
+        self.actions.extend(rules.into_iter().map(|block| (place.clone(), block)));
     }
 
     /// The rules that control access to the location.
     fn access(&mut self, scope: &mut Scope, location: &Location<'a>) -> Vec<Block> {
         let Some(front) = limit::front_controller_of(self, Some(location)) else {
-            return scope.access(self, Some(location), &location.guarded());
+            let guarded = location.guarded(&self.index_names(location));
+            let mut blocks = scope.access(self, Some(location), &guarded);
+            if guarded != location.guarded(&[]) {
+                // Folders whose own location closes them: that one counts first.
+                let closed = self.closed_folders();
+                for block in &mut blocks {
+                    block.caveat = Some("for folders, too, whose index file is one of these".to_owned());
+                    if !closed.is_empty() {
+                        except(block, &closed);
+                    }
+                }
+            }
+            return blocks;
         };
         // In nginx URLs without a file come to the location for scripts, and are refused there.
         let mut blocks = scope.access(self, Some(location), &When::new());
@@ -417,18 +425,56 @@ impl<'a> Server<'a> {
         blocks
     }
 
+    fn closed_folders(&self) -> Vec<String> {
+        let closes = |inner: &Directive| REFUSING.contains(&inner.name.as_str()) && inner.name != "allow";
+        let closed = self.locations.iter().filter(|other| other.directive.inner().iter().any(closes));
+        closed.filter_map(|other| Some(format!("{}*", other.prefix()?))).filter(|path| path != "/*").collect()
+    }
+
+    /// The names of index files that count for a location.
+    fn index_names(&self, location: &Location<'_>) -> Vec<String> {
+        let named = self.effective(&["index"], Some(location)).pop();
+        named.map_or_else(|| vec!["index.html".to_owned()], |directive| directive.args)
+    }
+
     /// What only nginx itself requests is 404 for clients, if they could reach it by this path.
     fn internal(&self, location: &Location<'_>) -> Option<Block> {
         let source = directive_of(location, "internal")?.source.clone();
-        let is_reached = directive_of(location, "proxy_pass").is_some()
-            || directive_of(location, "fastcgi_pass").is_some()
-                && location.prefix().is_some_and(|path| path.ends_with(".php"));
-        let when = location.guarded();
+        let is_reached =
+            ["proxy_pass", "grpc_pass"].iter().any(|name| directive_of(location, name).is_some())
+                || directive_of(location, "fastcgi_pass").is_some()
+                    && location.prefix().is_some_and(|path| path.ends_with(".php"));
+        let when = location.guarded(&[]);
         (is_reached && !when.is_empty()).then(|| Block {
             source,
             keys: when.into_iter().chain([("return", Toml::Number(404))]).collect(),
             caveat: None,
         })
+    }
+
+    /// Keeps redirects and responses of a location from requests that a more specific one has, because in nginx only one counts.
+    fn leave_to_others(&self, location: &Location<'a>, rules: &mut [Block]) {
+        let Some(prefix) = location.prefix().filter(|_| !matches!(location.kind, Kind::Exact(_))) else {
+            return;
+        };
+        let returns =
+            |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
+        let others = self.locations.iter().filter(|other| !returns(other) && !is_challenge(other));
+        let paths: Vec<String> = others
+            .filter_map(|other| match &other.kind {
+                Kind::Exact(path) if path.starts_with(prefix) => Some(path.clone()),
+                Kind::First(path) | Kind::Prefix(path)
+                    if path.len() > prefix.len() && path.starts_with(prefix) =>
+                {
+                    Some(format!("{path}*"))
+                }
+                _ => None,
+            })
+            .collect();
+        let leads_away = |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
+        for rule in rules.iter_mut().filter(leads_away).filter(|_| !paths.is_empty()) {
+            except(rule, &paths);
+        }
     }
 
     /// Keeps rules of expressions from requests that another location has before: `= /index.php` before `~ \.php$`.
@@ -566,14 +612,14 @@ impl<'a> Server<'a> {
             }
             "set" => self.set(directive),
             "fastcgi_pass" => php::pass(self, directive),
-            "proxy_pass" => proxy::pass(self, directive, location),
+            "proxy_pass" | "grpc_pass" => proxy::pass(self, directive, location),
             _ => self.common(directive),
         }
     }
 
-    /// Fields for applications that the server sets for its locations.
-    pub fn proxy_fields(&self) -> impl Iterator<Item = &'a Directive> {
-        self.own.iter().copied().filter(|own| own.name == "proxy_set_header")
+    /// Directives for applications that the server has for its locations.
+    pub fn proxy_directives(&self, name: &'static str) -> impl Iterator<Item = &'a Directive> {
+        self.own.iter().copied().filter(move |own| own.name == name)
     }
 
     /// The front controller that the location `/` names, or the server.
@@ -599,8 +645,8 @@ impl<'a> Server<'a> {
 
     /// A rule for the files of another folder; `None`: it is the site's own, or the location does more than a rule can.
     fn other_files(&mut self, directive: &Directive, location: &Location<'_>) -> Option<Block> {
-        const MORE: [&str; 6] =
-            ["internal", "fastcgi_pass", "proxy_pass", "uwsgi_pass", "rewrite", "location"];
+        const MORE: [&str; 7] =
+            ["internal", "fastcgi_pass", "proxy_pass", "grpc_pass", "uwsgi_pass", "rewrite", "location"];
         let folder = self.expand(directive.arg(0));
         let does_more = MORE.iter().any(|name| directive_of(location, name).is_some());
         // With a fallback, a missing file is a page.
@@ -668,9 +714,9 @@ impl<'a> Server<'a> {
 
     fn finish(mut self) -> Site {
         // Later effects replace earlier ones: the most specific location last.
-        self.effects.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        self.actions.sort_by_key(|(rank, _)| *rank);
-        self.limits.sort_by_key(|(rank, _)| *rank);
+        self.effects.sort_by(|(a, _), (b, _)| b.cmp(a));
+        self.actions.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.limits.sort_by(|(a, _), (b, _)| a.cmp(b));
         let effects = self.effects.into_iter().map(|(_, block)| block);
         let limits = self.limits.into_iter().map(|(_, block)| block);
         let actions = self.actions.into_iter().map(|(_, block)| block);
@@ -699,8 +745,13 @@ fn directive_of<'d>(location: &Location<'d>, name: &str) -> Option<&'d Directive
 fn except(rule: &mut Block, paths: &[String]) {
     match rule.keys.iter_mut().find(|(key, _)| *key == "unless_path") {
         Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
-        _ => rule.keys.insert(1, ("unless_path", Toml::List(paths.to_vec()))),
+        _ => rule.keys.insert(rule.keys.len().min(1), ("unless_path", Toml::List(paths.to_vec()))),
     }
+}
+
+/// Whether certificate authorities ask there.
+fn is_challenge(location: &Location<'_>) -> bool {
+    location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"))
 }
 
 /// `return 404` as a refusal, which an earlier `allow` spares.

@@ -38,7 +38,13 @@ pub fn change(
         Origin::File(modified) => Some(modified),
         Origin::Server | Origin::Script => None,
     };
-    let mut leaving = Leaving { fields, is_error: origin == Origin::Server, modified, date: http_date };
+    let mut leaving = Leaving {
+        status: reply.status,
+        fields,
+        is_error: origin == Origin::Server,
+        modified,
+        date: http_date,
+    };
     let world = world::SiteDisk::new(thread, context, site);
     let changed = view::with(context, site, request, &verdict.path, request.query(), |view| {
         verdict.change(view, &world, &mut leaving)

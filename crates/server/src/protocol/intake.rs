@@ -2,11 +2,14 @@
 //! protocol supplies the bytes.
 
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
+use tokio::time::Sleep;
 
 use crate::context::stats::Counter;
 use crate::message::request::{Collector, Listed, Request};
@@ -14,6 +17,55 @@ use crate::serve::{ExchangeTrouble, ServeThread, refusal};
 
 /// Maximum content in memory while the memory for connections is used up, bytes.
 const SHORT_MEMORY: usize = 64 << 10;
+
+/// Content that is passed on while it arrives: counts it, and limits its pauses.
+#[derive(Debug)]
+pub(super) struct StreamLimits {
+    /// Its length, if the client has announced it.
+    pub(super) length: Option<u64>,
+    most: u64,
+    taken: u64,
+    patience: Duration,
+    /// `None`: no pause has begun.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl StreamLimits {
+    /// At most `most` bytes of content for `request`.
+    ///
+    /// # Errors
+    /// The announced length is larger.
+    pub(super) fn begin(
+        thread: &Rc<ServeThread>,
+        plan: &Plan,
+        most: u64,
+        request: &Request,
+    ) -> Result<StreamLimits, ExchangeTrouble> {
+        Intake::begin(thread, plan, most, request)?;
+        let length = match request.head.framing() {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        Ok(StreamLimits { length, most, taken: 0, patience: plan.http.body_timeout, pause: None })
+    }
+
+    /// A piece of so many bytes has arrived.
+    ///
+    /// # Errors
+    /// The status for the client: the content is too large.
+    pub(super) fn take(&mut self, bytes: usize) -> Result<(), u16> {
+        self.taken += bytes as u64;
+        self.pause = None;
+        if self.taken > self.most { Err(413) } else { Ok(()) }
+    }
+
+    /// Nothing has arrived: ready with the status for the client when that has lasted too long.
+    pub(super) fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<u16> {
+        let patience = self.patience;
+        let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        pause.as_mut().poll(cx).map(|()| 408)
+    }
+}
 
 /// Content that is arriving.
 pub(super) struct Intake<'a> {

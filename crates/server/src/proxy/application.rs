@@ -33,6 +33,8 @@ pub struct Application {
     /// Where it is.
     pub url: AppUrl,
     ca: Option<PathBuf>,
+    /// Whether it speaks HTTP/2.
+    pub http2: bool,
     /// The authorities that it needs a certificate of, when it is first connected to by TLS; or why there are none.
     trust: OnceLock<Result<Trust, String>>,
     /// Connections to it.
@@ -96,6 +98,7 @@ impl Applications {
         let new = Arc::new(Application {
             url: url.clone(),
             ca: proxy.ca.clone(),
+            http2: proxy.http2,
             trust: OnceLock::new(),
             open: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
@@ -129,7 +132,7 @@ impl Applications {
 impl Application {
     /// Whether it is the one at `url` of this proxy.
     pub fn is(&self, proxy: &Proxy, url: &AppUrl) -> bool {
-        self.url == *url && self.ca == proxy.ca
+        self.url == *url && self.ca == proxy.ca && self.http2 == proxy.http2
     }
 
     /// The authorities that sign its certificate.
@@ -201,7 +204,8 @@ impl Application {
         }
     }
 
-    fn status(&self) -> ApplicationStatus {
+    /// What there is to say about it.
+    pub fn status(&self) -> ApplicationStatus {
         let up = self.rests_until.load(Relaxed) == 0;
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ApplicationStatus {

@@ -14,6 +14,7 @@ use millrace_settings::plan::{AppAddress, AppUrl, Proxy};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::application::{Application, Applications};
+use super::h2::LinkPool;
 use super::stream::AppStream;
 use crate::context::Context;
 use crate::context::stats::Counter;
@@ -40,6 +41,8 @@ pub struct KnownApplication {
     /// The application.
     pub shared: Arc<Application>,
     idle: RefCell<Vec<AppConnection>>,
+    /// Connections that requests share.
+    pub links: LinkPool,
 }
 
 /// A connection to an application.
@@ -51,12 +54,13 @@ pub struct AppConnection {
     pub is_used: bool,
     /// When it became idle, a tick of the thread's clock.
     idle_since: u64,
-    _open: Opened,
+    /// Counts it.
+    pub open: Opened,
 }
 
 /// Counts a connection while it is open.
 #[derive(Debug)]
-struct Opened(Arc<Application>);
+pub struct Opened(Arc<Application>);
 
 impl Drop for Opened {
     fn drop(&mut self) {
@@ -97,7 +101,9 @@ impl ProxyThread {
         if let Some(known) = known.iter().find(|known| known.shared.is(proxy, url)) {
             return known.clone();
         }
-        let new = Rc::new(KnownApplication { shared: self.shared.get(proxy, url), idle: RefCell::default() });
+        let shared = self.shared.get(proxy, url);
+        let (idle, links) = Default::default();
+        let new = Rc::new(KnownApplication { shared, idle, links });
         known.push(new.clone());
         new
     }
@@ -112,7 +118,7 @@ impl ProxyThread {
         }
     }
 
-    /// A new connection.
+    /// A new connection for HTTP/1.1.
     ///
     /// # Errors
     /// [`ConnectError`]: it could not be made.
@@ -121,14 +127,27 @@ impl ProxyThread {
         application: &KnownApplication,
         proxy: &Proxy,
     ) -> Result<AppConnection, ConnectError> {
+        let connecting = self.socket(application, false);
+        tokio::time::timeout(proxy.connect_timeout, connecting).await.map_err(|_| ConnectError::Late)?
+    }
+
+    /// A new connection, however long it takes; `http2`: for HTTP/2.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: it could not be made.
+    pub async fn socket(
+        &self,
+        application: &KnownApplication,
+        http2: bool,
+    ) -> Result<AppConnection, ConnectError> {
         let shared = &application.shared;
         shared.open.fetch_add(1, Relaxed);
         let open = Opened(shared.clone());
-        let connected = tokio::time::timeout(proxy.connect_timeout, connect(shared)).await;
+        let connected = connect(shared, http2).await;
         self.clock.read();
-        let stream = connected.map_err(|_| ConnectError::Late)?.map_err(ConnectError::Refused)?;
+        let stream = connected.map_err(ConnectError::refused)?;
         self.stats.add(Counter::ProxyConnections, 1);
-        Ok(AppConnection { stream, is_used: false, idle_since: 0, _open: open })
+        Ok(AppConnection { stream, is_used: false, idle_since: 0, open })
     }
 
     /// A connection can take another request.
@@ -138,6 +157,11 @@ impl ProxyThread {
             return;
         }
         idle.push(AppConnection { is_used: true, idle_since: self.clock.ticks(), ..connection });
+        self.begin_sweeps();
+    }
+
+    /// There is a connection that may become too old.
+    pub fn begin_sweeps(self: &Rc<Self>) {
         if !self.sweeps.replace(true) {
             tokio::task::spawn_local(sweep(self.clone()));
         }
@@ -145,12 +169,19 @@ impl ProxyThread {
 }
 
 /// Why there is no connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ConnectError {
     /// It took too long.
     Late,
-    /// It was refused, or TLS failed.
-    Refused(io::Error),
+    /// It was refused, TLS failed, or it speaks no HTTP/2.
+    Refused(Rc<io::Error>),
+}
+
+impl ConnectError {
+    /// It was refused.
+    pub fn refused(error: io::Error) -> ConnectError {
+        ConnectError::Refused(Rc::new(error))
+    }
 }
 
 impl fmt::Display for ConnectError {
@@ -162,7 +193,7 @@ impl fmt::Display for ConnectError {
     }
 }
 
-async fn connect(application: &Application) -> io::Result<AppStream> {
+async fn connect(application: &Application, http2: bool) -> io::Result<AppStream> {
     let (host, port) = match &application.url.address {
         AppAddress::Unix(path) => return UnixStream::connect(path).await.map(AppStream::Unix),
         AppAddress::Tcp(host, port) => (host, *port),
@@ -173,8 +204,11 @@ async fn connect(application: &Application) -> io::Result<AppStream> {
         return Ok(AppStream::Tcp(socket));
     }
     let trust = application.trust().map_err(io::Error::other)?;
-    let mut stream = Box::new(trust.outgoing(host, socket)?);
+    let mut stream = Box::new(trust.outgoing(host, socket, http2)?);
     poll_fn(|cx| stream.poll_handshake(cx)).await?;
+    if http2 && !stream.speaks_http2() {
+        return Err(io::Error::other("it does not agree to HTTP/2 (ALPN h2): remove proxy.http, or let it"));
+    }
     Ok(AppStream::Tls(stream))
 }
 
@@ -188,7 +222,7 @@ async fn sweep(thread: Rc<ProxyThread>) {
         for application in &*thread.known.borrow() {
             let mut idle = application.idle.borrow_mut();
             idle.retain_mut(|one| one.idle_since + LONGEST_IDLE_MS > now && one.stream.is_alive());
-            left += idle.len();
+            left += idle.len() + application.links.sweep(now.saturating_sub(LONGEST_IDLE_MS));
         }
         if left == 0 {
             return thread.sweeps.set(false);

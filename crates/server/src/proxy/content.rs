@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::application::InProgress;
 use super::connect::{KnownApplication, ProxyThread};
-use super::exchange::{AppExchange, ExchangeError, PauseLimit};
+use super::exchange::{ExchangeError, PauseLimit};
+use super::transfer::AppTransfer;
 use crate::context::stats::Counter;
-use crate::message::reply::{Aside, ContentSource};
+use crate::message::reply::{Aside, ContentSource, Fields};
 
 /// The rest of a response. Dropping it before its end closes the connection: the application notices.
 #[derive(Debug)]
@@ -17,11 +18,13 @@ pub struct AppContent {
     thread: Rc<ProxyThread>,
     application: Rc<KnownApplication>,
     /// `None`: it has ended.
-    exchange: Option<AppExchange>,
+    exchange: Option<AppTransfer>,
     /// Content that has arrived and was not taken.
     first: Vec<u8>,
     /// Remaining bytes, if the application announced them.
     left: Option<u64>,
+    /// What follows the content, once it has ended.
+    trailers: Fields,
     pause: PauseLimit,
     terms: ContentTerms,
     _progress: InProgress,
@@ -37,25 +40,28 @@ pub struct ContentTerms {
 }
 
 impl AppContent {
-    /// The content of a response that has begun with `first`; `length`: of all of it.
+    /// The content of a response that has begun with `first`, and may be over; `length`: of all of it.
     pub fn new(
         thread: &Rc<ProxyThread>,
         application: Rc<KnownApplication>,
-        exchange: AppExchange,
+        exchange: AppTransfer,
         first: Vec<u8>,
         length: Option<u64>,
         (terms, progress): (ContentTerms, InProgress),
     ) -> AppContent {
-        AppContent {
+        let mut content = AppContent {
             thread: thread.clone(),
             application,
             exchange: Some(exchange),
             first,
             left: length,
+            trailers: Fields::default(),
             pause: PauseLimit::default(),
             terms,
             _progress: progress,
-        }
+        };
+        content.settle();
+        content
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
@@ -65,7 +71,7 @@ impl AppContent {
             match exchange.poll_content(cx, buffer) {
                 Poll::Ready(Ok(())) => {
                     self.pause.restart();
-                    if exchange.is_over || buffer.len() > before {
+                    if exchange.is_over() || buffer.len() > before {
                         return Poll::Ready(Ok(()));
                     }
                 }
@@ -80,16 +86,19 @@ impl AppContent {
 
     /// Gives the connection back once the response is complete.
     fn settle(&mut self) {
-        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_over)
-            && exchange.can_go_on()
-        {
-            self.thread.keep(&self.application, self.terms.keepalive, exchange.connection);
-        }
+        let Some(mut exchange) = self.exchange.take_if(|exchange| exchange.is_over()) else { return };
+        self.trailers = exchange.take_trailers();
+        exchange.settle(&self.thread, &self.application, self.terms.keepalive);
     }
 
     /// The response will not be complete: the client notices when its own ends.
     fn fail(&mut self, error: &ExchangeError) -> io::Error {
-        self.exchange = None;
+        if let Some(exchange) = self.exchange.take() {
+            exchange.mind(error);
+        }
+        if let ExchangeError::Client(_) = error {
+            return io::Error::other("the client has broken off its request");
+        }
         self.thread.clock.read();
         let (thread, application) = (&self.thread, &self.application.shared);
         thread.stats.add(Counter::ProxyFailures, 1);
@@ -124,6 +133,15 @@ impl ContentSource for AppContent {
 
     fn minds_its_client(&self) -> bool {
         true
+    }
+
+    fn may_have_trailers(&self) -> bool {
+        let may_come = |exchange: &AppTransfer| exchange.may_have_trailers(self.left);
+        !self.trailers.is_empty() || self.exchange.as_ref().is_some_and(may_come)
+    }
+
+    fn take_trailers(&mut self) -> Fields {
+        std::mem::take(&mut self.trailers)
     }
 
     fn take_aside(&mut self) -> Option<Box<Aside>> {

@@ -9,23 +9,29 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use millrace_wire::chunked::Malformed;
-use millrace_wire::response::{Item, Outline, Reader};
+use millrace_wire::response::{self, Item, Outline, Reader};
 use tokio::time::Sleep;
 
 use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
-use super::upload::AppUpload;
+use super::upload::{AppUpload, UploadState};
+use crate::message::reply::{Fields, lines};
 use crate::message::request::Hints;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Content that is collected, if it is there, before the response begins: a short one is sent whole.
-const FIRST_BYTES: usize = 64 << 10;
+pub const FIRST_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// Input stays here until it is parsed: no connection owns a buffer.
     static INPUT: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Lends the thread's buffer for input.
+pub fn with_input<T>(read: impl FnOnce(&mut [u8]) -> T) -> T {
+    INPUT.with_borrow_mut(|input| read(input))
 }
 
 /// A connection with a request on it.
@@ -37,6 +43,8 @@ pub struct AppExchange {
     pub upload: AppUpload,
     reader: Reader,
     is_head: bool,
+    /// The client takes trailers.
+    takes_trailers: bool,
     /// What the client wants to switch to.
     switch: Option<Switch>,
     /// The start of a header section.
@@ -45,6 +53,8 @@ pub struct AppExchange {
     pub heard: bool,
     /// The response is complete.
     pub is_over: bool,
+    /// What follows the content, for the client.
+    trailers: Fields,
     /// Something follows the response that was not asked for.
     has_more: bool,
     outline: Option<Outline>,
@@ -74,6 +84,21 @@ pub enum ExchangeError {
     Late(&'static str),
     /// This is not a response.
     Malformed(Malformed),
+    /// The same over HTTP/2.
+    Protocol(String),
+    /// It has not processed the request, and says so: the reason.
+    Refused(&'static str),
+    /// HTTP/2 has no way to say this request.
+    Unsendable,
+    /// The client has not sent the whole content: the status for it.
+    Client(u16),
+}
+
+impl ExchangeError {
+    /// Whether the connection was lost: the request may have arrived there, and may not have been processed.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, ExchangeError::Lost(_) | ExchangeError::Cut)
+    }
 }
 
 impl fmt::Display for ExchangeError {
@@ -83,6 +108,14 @@ impl fmt::Display for ExchangeError {
             ExchangeError::Cut => f.write_str("the connection ended before the response was complete"),
             ExchangeError::Late(setting) => write!(f, "it took too long ({setting})"),
             ExchangeError::Malformed(why) => write!(f, "it sent an invalid response: {why}"),
+            ExchangeError::Protocol(why) => write!(f, "it sent an invalid response: {why}"),
+            ExchangeError::Refused(why) => f.write_str(why),
+            ExchangeError::Client(413) => f.write_str("the client sends more content than site.body_bytes"),
+            ExchangeError::Client(408) => {
+                f.write_str("the client does not send its content in time (http.body_timeout)")
+            }
+            ExchangeError::Client(_) => f.write_str("the client has not sent all of its content"),
+            ExchangeError::Unsendable => f.write_str("HTTP/2 has no way to say this host, method or target"),
         }
     }
 }
@@ -100,14 +133,21 @@ impl AppExchange {
             upload,
             reader: Reader::default(),
             is_head,
+            takes_trailers: false,
             switch,
             rest: Vec::new(),
             heard: false,
             is_over: false,
+            trailers: Fields::default(),
             has_more: false,
             outline: None,
             failed: None,
         }
+    }
+
+    /// The same for a client that takes trailers.
+    pub fn with_trailers(self, takes_trailers: bool) -> AppExchange {
+        AppExchange { takes_trailers, ..self }
     }
 
     /// Sends the request and waits for the beginning of the response. `hints`: the client's way to get early hints; `response`: time limit from the end of the request on;
@@ -122,23 +162,16 @@ impl AppExchange {
         pause: Duration,
     ) -> Result<Begun, ExchangeError> {
         let mut content = Vec::new();
-        let mut limit = std::pin::pin!(tokio::time::sleep(response));
-        let mut was_sending = false;
+        let sleep = std::pin::pin!(tokio::time::sleep(response));
+        let mut limit = SendLimit::new(sleep, response, pause);
         let head = poll_fn(|cx| {
             let before = self.upload.progress();
-            let sent = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
-            if sent.is_pending() && (self.upload.progress() != before || !was_sending) {
-                limit.as_mut().set(tokio::time::sleep(pause));
-            } else if sent.is_ready() && was_sending {
-                limit.as_mut().set(tokio::time::sleep(response));
+            let state = self.upload.poll_send(cx, &mut self.connection.stream)?;
+            limit.note(state, self.upload.progress() != before);
+            match self.poll_head(cx, hints, &mut content) {
+                Poll::Ready(head) => Poll::Ready(head),
+                Poll::Pending => limit.poll(cx).map(Err),
             }
-            was_sending = sent.is_pending();
-            if let Poll::Ready(head) = self.poll_head(cx, hints, &mut content) {
-                return Poll::Ready(head);
-            }
-            std::task::ready!(limit.as_mut().poll(cx));
-            let setting = if was_sending { "proxy.read_timeout" } else { "proxy.response_timeout" };
-            Poll::Ready(Err(ExchangeError::Late(setting)))
         })
         .await?;
         let outline = self.outline.unwrap_or(Outline { status: 502, keep_alive: false, length: None });
@@ -158,14 +191,16 @@ impl AppExchange {
     ) -> Poll<Result<AppHead, ExchangeError>> {
         let mut head = None;
         // Lent to the closure, which reads heads while the exchange reads bytes.
-        let switch = self.switch.take();
+        let (switch, takes_trailers) = (self.switch.take(), self.takes_trailers);
         let polled = loop {
             let polled = self.poll_read(cx, |item, bytes| match item {
-                Some(Item::Head(outline)) => head = Some(read_head(outline.status, bytes, switch.as_ref())),
+                Some(Item::Head(outline)) => {
+                    head = Some(read_head(outline.status, bytes, takes_trailers, switch.as_ref()));
+                }
                 Some(Item::Content(piece)) => content.extend_from_slice(piece),
                 Some(Item::End) => {}
                 None => {
-                    let lines = answer::links(bytes);
+                    let lines = answer::links(response::values(bytes, "link"));
                     if !lines.is_empty() {
                         hints.iter().for_each(|hints| hints.send(&lines));
                     }
@@ -212,13 +247,23 @@ impl AppExchange {
         }
         // An application may respond before it has taken the whole request.
         if !self.upload.is_sent() {
-            let _ = self.upload.poll_send(cx, &mut self.connection.stream).map_err(ExchangeError::Lost)?;
+            let _ = self.upload.poll_send(cx, &mut self.connection.stream)?;
         }
         self.poll_read(cx, |item, _| {
             if let Some(Item::Content(piece)) = item {
                 out.extend_from_slice(piece);
             }
         })
+    }
+
+    /// Whether the response, which is over, has trailers for the client.
+    pub fn has_trailers(&self) -> bool {
+        !self.trailers.is_empty()
+    }
+
+    /// The trailers for the client, once the response is over.
+    pub fn take_trailers(&mut self) -> Fields {
+        std::mem::take(&mut self.trailers)
     }
 
     /// Whether the connection can take another request.
@@ -233,7 +278,7 @@ impl AppExchange {
         cx: &mut Context<'_>,
         mut take: impl FnMut(Option<&Item<'_>>, &[u8]),
     ) -> Poll<Result<(), ExchangeError>> {
-        INPUT.with_borrow_mut(|input| {
+        with_input(|input| {
             let read = match self.connection.stream.poll_read(cx, input) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(read)) => read,
@@ -278,7 +323,10 @@ impl AppExchange {
                         return Ok(used);
                     }
                 }
-                Some(Item::End) => self.is_over = true,
+                Some(Item::End) => {
+                    self.is_over = true;
+                    self.trailers = answer::trailers(lines(&self.reader.take_trailers()));
+                }
                 Some(Item::Content(_)) => {}
                 None if taken == 0 => return Ok(used),
                 // A part of the framing, not an interim response.
@@ -303,8 +351,13 @@ impl AppExchange {
 }
 
 /// Reads a header section; one that switches protocols must be what the client asked for.
-fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHead, Malformed> {
-    let mut head = answer::read(bytes);
+fn read_head(
+    status: u16,
+    bytes: &[u8],
+    takes_trailers: bool,
+    switch: Option<&Switch>,
+) -> Result<AppHead, Malformed> {
+    let mut head = answer::read(&response::fields(bytes), takes_trailers);
     if status == 101 {
         let agreed = switch.and_then(|switch| switch.agreed(bytes, &head.fields));
         let (status, fields) =
@@ -312,6 +365,41 @@ fn read_head(status: u16, bytes: &[u8], switch: Option<&Switch>) -> Result<AppHe
         (head.switched, head.fields) = (Some(status), fields);
     }
     Ok(head)
+}
+
+/// The time limits of a request until its response begins: for each piece of it, then for the response.
+pub struct SendLimit<'a> {
+    sleep: Pin<&'a mut Sleep>,
+    response: Duration,
+    pause: Duration,
+    state: UploadState,
+}
+
+impl<'a> SendLimit<'a> {
+    /// A request that begins now; `sleep` takes as long as `response`.
+    pub fn new(sleep: Pin<&'a mut Sleep>, response: Duration, pause: Duration) -> SendLimit<'a> {
+        SendLimit { sleep, response, pause, state: UploadState::Sent }
+    }
+
+    /// What the request waits for now. `moved`: some of it has just been sent.
+    pub fn note(&mut self, state: UploadState, moved: bool) {
+        let is_new = state != std::mem::replace(&mut self.state, state);
+        match state {
+            UploadState::Sending if is_new || moved => self.sleep.set(tokio::time::sleep(self.pause)),
+            UploadState::Sent if is_new => self.sleep.set(tokio::time::sleep(self.response)),
+            _ => {}
+        }
+    }
+
+    /// Ready when the time is up. The client has a time limit of its own.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeError> {
+        let setting = match self.state {
+            UploadState::Waiting => return Poll::Pending,
+            UploadState::Sending => "proxy.read_timeout",
+            UploadState::Sent => "proxy.response_timeout",
+        };
+        self.sleep.as_mut().poll(cx).map(|()| ExchangeError::Late(setting))
+    }
 }
 
 /// A time limit that begins again with each piece. It costs nothing while pieces are there.

@@ -4,8 +4,6 @@
 //! the server's to say: such fields of a stranger are dropped, also with `_` for `-`, which CGI and WSGI applications
 //! cannot tell apart. A trusted proxy's have been understood before (`server.trusted_proxies`).
 
-use std::io::Write;
-
 use millrace_settings::plan::{AppUrl, Proxy, ProxyHost};
 use millrace_wire::decimal;
 
@@ -57,6 +55,26 @@ pub fn write(
     target::write(proxy, url, request, path, out);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     line(out, "Host", host(proxy, url, request).as_bytes());
+    fields(request, &mut |name, value| line(out, name, value));
+    match switch {
+        Some(switch) => switch.write(out),
+        // What this server takes, it says itself: it passes trailers on (RFC 9110 section 10.1.4).
+        None if request.asks_for_trailers() => out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n"),
+        None => {}
+    }
+    if is_chunked(request) {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    } else if let Some(length) = length(request) {
+        out.extend_from_slice(b"Content-Length: ");
+        decimal::push(length, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Passes the fields of the request to `add`, but for those that each version of HTTP has its own way for: the host, the
+/// length of the content, and what is about the connection.
+pub fn fields(request: &Request, add: &mut impl FnMut(&str, &[u8])) {
     let named: Vec<&[u8]> = request
         .head
         .fields()
@@ -66,10 +84,10 @@ pub fn write(
     for (name, value) in request.head.fields() {
         let is_named = named.iter().any(|other| other.eq_ignore_ascii_case(name.as_bytes()));
         if !is_named && !is_withheld(name) {
-            line(out, name, value);
+            add(name, value);
         }
     }
-    write_forwarded(request, out);
+    add_forwarded(request, add);
     let via: Vec<&[u8]> = request
         .head
         .fields()
@@ -77,17 +95,21 @@ pub fn write(
         .map(|(_, value)| value)
         .chain([VIA.as_bytes()])
         .collect();
-    line(out, "Via", &via.join(&b", "[..]));
-    if let Some(switch) = switch {
-        switch.write(out);
+    add("Via", &via.join(&b", "[..]));
+}
+
+/// Whether content follows whose length is unknown.
+pub fn is_chunked(request: &Request) -> bool {
+    request.stream.as_ref().is_some_and(|stream| stream.length().is_none())
+}
+
+/// The length of the content, if it is known and has to be said.
+pub fn length(request: &Request) -> Option<u64> {
+    if let Some(stream) = &request.stream {
+        return stream.length();
     }
     let length = request.content.length();
-    if length > 0 || matches!(request.head.method(), "POST" | "PUT" | "PATCH") {
-        out.extend_from_slice(b"Content-Length: ");
-        decimal::push(length, out);
-        out.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
+    (length > 0 || matches!(request.head.method(), "POST" | "PUT" | "PATCH")).then_some(length)
 }
 
 /// Whether the request has passed so many servers of this kind that it goes in a circle.
@@ -97,25 +119,26 @@ pub fn is_loop(request: &Request) -> bool {
 }
 
 /// What the server says about its client, in the usual fields and in RFC 7239's.
-fn write_forwarded(request: &Request, out: &mut Vec<u8>) {
+fn add_forwarded(request: &Request, add: &mut impl FnMut(&str, &[u8])) {
     let (scheme, host) = (request.ends.scheme.text(), request.authority());
-    // Writing to memory does not fail.
-    let _ = match request.ends.client_ip() {
-        Some(ip) if ip.is_ipv6() => write!(
-            out,
-            "X-Forwarded-For: {ip}\r\nX-Real-IP: {ip}\r\nForwarded: for=\"[{ip}]\";host=\"{host}\";proto={scheme}\r\n"
-        ),
-        Some(ip) => write!(
-            out,
-            "X-Forwarded-For: {ip}\r\nX-Real-IP: {ip}\r\nForwarded: for={ip};host=\"{host}\";proto={scheme}\r\n"
-        ),
-        None => write!(out, "Forwarded: for=unknown;host=\"{host}\";proto={scheme}\r\n"),
+    let ip = request.ends.client_ip();
+    if let Some(ip) = ip {
+        let ip = ip.to_string();
+        add("X-Forwarded-For", ip.as_bytes());
+        add("X-Real-IP", ip.as_bytes());
+    }
+    let by = match ip {
+        Some(ip) if ip.is_ipv6() => format!("for=\"[{ip}]\""),
+        Some(ip) => format!("for={ip}"),
+        None => "for=unknown".to_owned(),
     };
-    line(out, "X-Forwarded-Proto", scheme.as_bytes());
-    line(out, "X-Forwarded-Host", host.as_bytes());
+    add("Forwarded", format!("{by};host=\"{host}\";proto={scheme}").as_bytes());
+    add("X-Forwarded-Proto", scheme.as_bytes());
+    add("X-Forwarded-Host", host.as_bytes());
 }
 
-fn host<'a>(proxy: &'a Proxy, url: &'a AppUrl, request: &'a Request) -> &'a str {
+/// The host that the application is asked for.
+pub fn host<'a>(proxy: &'a Proxy, url: &'a AppUrl, request: &'a Request) -> &'a str {
     match &proxy.host {
         ProxyHost::Visitor if !request.authority().is_empty() => request.authority(),
         ProxyHost::Visitor | ProxyHost::Application => &url.authority,
@@ -190,12 +213,17 @@ pub(in crate::proxy) mod tests {
     #[test]
     fn nothing_of_the_connection_is_passed_on() {
         let text = "GET /a/x HTTP/1.1\nHost: b.test:8\nConnection: keep-alive, X-Secret\nX-Secret: s\nKeep-Alive: 5\n\
-            TE: trailers\nUpgrade: h2c\nHTTP2-Settings: x\nProxy-Connection: x\nProxy-Authorization: x\nProxy: x\n\
+            TE: gzip\nUpgrade: h2c\nHTTP2-Settings: x\nProxy-Connection: x\nProxy-Authorization: x\nProxy: x\n\
             Accept: */*\nCookie: a=b";
         let rest = "Accept: */*\r\nCookie: a=b\r\n";
         assert_eq!(
             sent("", &request(text)),
             format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{rest}{OURS}\r\n")
+        );
+        let trailers = "GET /a/x HTTP/1.1\nHost: b.test:8\nTE: gzip;q=0.5, trailers";
+        assert_eq!(
+            sent("", &request(trailers)),
+            format!("GET /a/x HTTP/1.1\r\nHost: b.test:8\r\n{OURS}Connection: TE\r\nTE: trailers\r\n\r\n")
         );
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use millrace_settings::plan::Proxy;
 
 use super::connect::{KnownApplication, ProxyThread};
-use super::exchange::AppExchange;
-use super::upload::AppUpload;
-use crate::message::request::Content;
+use super::exchange::{AppExchange, ExchangeError};
+use super::h2::{self, AppLink, StreamExchange, StreamSeat};
+use super::upload::{AppUpload, UploadContent};
 
 /// How often to see which checks are due.
 const TICK: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub async fn watch(thread: Rc<ProxyThread>) {
     }
 }
 
-async fn check(thread: &ProxyThread, application: &KnownApplication, proxy: &Proxy, path: &str) {
+async fn check(thread: &Rc<ProxyThread>, application: &KnownApplication, proxy: &Proxy, path: &str) {
     let asked = tokio::time::timeout(proxy.health_interval, ask(thread, application, proxy, path)).await;
     let log = &thread.process.log;
     match asked.unwrap_or_else(|_| Err("it took too long (proxy.health.interval)".to_owned())) {
@@ -46,22 +46,29 @@ async fn check(thread: &ProxyThread, application: &KnownApplication, proxy: &Pro
 
 /// One check, on a connection of its own.
 async fn ask(
-    thread: &ProxyThread,
+    thread: &Rc<ProxyThread>,
     application: &KnownApplication,
     proxy: &Proxy,
     path: &str,
 ) -> Result<(), String> {
-    let connection = thread.connect(application, proxy).await.map_err(|error| error.to_string())?;
-    let url = &application.shared.url;
-    let head = format!(
-        "GET {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Millrace\r\nConnection: close\r\n\r\n",
-        url.base, url.authority
-    );
-    let upload = AppUpload::new(head.into_bytes(), Content::Empty);
-    let mut exchange = AppExchange::new(connection, upload, false, None);
-    let limit = proxy.health_interval;
-    let begun = exchange.begin(None, limit, limit).await.map_err(|error| error.to_string())?;
-    match begun.outline.status {
+    let (url, limit) = (&application.shared.url, proxy.health_interval);
+    let begun = if proxy.http2 {
+        let link = AppLink::open(thread, application, proxy).await.map_err(|error| error.to_string())?;
+        let request = h2::plain(url, path).ok_or_else(|| ExchangeError::Unsendable.to_string())?;
+        let exchange =
+            StreamExchange::new(StreamSeat::alone(thread, link), request, UploadContent::default(), false);
+        let mut exchange = exchange.map_err(|(_, error)| error.to_string())?;
+        exchange.begin(None, limit, limit).await
+    } else {
+        let connection = thread.connect(application, proxy).await.map_err(|error| error.to_string())?;
+        let head = format!(
+            "GET {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Millrace\r\nConnection: close\r\n\r\n",
+            url.base, url.authority
+        );
+        let upload = AppUpload::new(head.into_bytes(), UploadContent::default());
+        AppExchange::new(connection, upload, false, None).begin(None, limit, limit).await
+    };
+    match begun.map_err(|error| error.to_string())?.outline.status {
         200..=399 => Ok(()),
         status => Err(format!("status {status}")),
     }

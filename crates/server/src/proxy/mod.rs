@@ -12,7 +12,8 @@
 //!   section; [`answer`]: the response's;
 //! - [`application`]: what all event loops know of an application: whether it is up, how busy it is;
 //! - [`connect`]: connections, and the idle ones of an event loop; [`stream`]: their sockets;
-//! - [`exchange`]: one request on one connection; [`content`]: a long response; [`upload`]: the request on its way;
+//! - [`exchange`]: one request on one connection; [`upload`]: the request on its way; [`h2`]: the same where requests share
+//!   connections; [`transfer`]: either; [`content`]: a long response;
 //! - [`switch`]: WebSocket and other protocols; [`tunnel`]: a connection that has switched;
 //! - [`health`]: checks, if the settings want them;
 //! - [`run`]: the attempts of a request, and the response if all fail.
@@ -25,12 +26,14 @@ mod application;
 mod connect;
 mod content;
 mod exchange;
+mod h2;
 mod head;
 mod health;
 mod run;
 mod stream;
 mod switch;
 mod target;
+mod transfer;
 mod tunnel;
 mod upload;
 

@@ -98,6 +98,15 @@ pub trait ExchangeClient {
         most: u64,
     ) -> Result<(), ExchangeTrouble>;
 
+    /// Makes the content of `request`, at most `most` bytes, a stream that is read while it arrives.
+    async fn stream_content(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), ExchangeTrouble>;
+
     /// Ready when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
@@ -324,8 +333,11 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         // What follows a switch of protocols is no content.
         if self.request.protocol.is_none() {
-            let most = self.site.plan.body_bytes;
-            client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+            let (most, plan) = (self.site.plan.body_bytes, &self.setup.plan);
+            match self.site.plan.proxies[number].stream_request {
+                true => client.stream_content(thread, &mut self.request, plan, most).await?,
+                false => client.read_content(thread, &mut self.request, plan, most).await?,
+            }
         }
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let running = Box::pin(proxy::run(&thread.proxy, &self.site.plan.proxies[number], &mut self.request));

@@ -6,7 +6,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use millrace_htaccess::evaluate::{credentials, normalised};
+use millrace_htaccess::evaluate::normalised;
+use millrace_htaccess::password::credentials;
 use millrace_htaccess::{Verdict, escape};
 use millrace_pages::ask::Device;
 use millrace_settings::plan::{

@@ -14,6 +14,9 @@ use super::OutgoingTls;
 use super::error::TlsError;
 use super::terms;
 
+/// HTTP/2 in a TLS handshake.
+pub(super) const HTTP2: &[u8] = b"h2";
+
 /// Files with the system's trusted certificates: on Debian and its derivatives, Fedora, SUSE, Alpine and BSD.
 const SYSTEM: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
@@ -24,7 +27,11 @@ const SYSTEM: &[&str] = &[
 
 /// The trusted certificate authorities.
 #[derive(Clone)]
-pub struct Trust(Arc<ClientConfig>);
+pub struct Trust {
+    config: Arc<ClientConfig>,
+    /// The same, and HTTP/2 is asked for (RFC 7301).
+    http2: Arc<ClientConfig>,
+}
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +60,10 @@ impl Trust {
         let builder = ClientConfig::builder_with_provider(terms::provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Cryptography)?;
-        Ok(Trust(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
+        let config = builder.with_root_certificates(roots).with_no_client_auth();
+        let mut http2 = config.clone();
+        http2.alpn_protocols = vec![HTTP2.to_vec()];
+        Ok(Trust { config: Arc::new(config), http2: Arc::new(http2) })
     }
 
     /// Speaks TLS over `socket` with `host`, an IPv6 address without brackets. It blocks: not for event loops.
@@ -61,21 +71,27 @@ impl Trust {
     /// # Errors
     /// `host` can't be a server's name. Errors of the server's certificate appear at the first read or write.
     pub fn connect(&self, host: &str, socket: TcpStream) -> io::Result<impl io::Read + io::Write + use<>> {
-        Ok(StreamOwned::new(self.session(host)?, socket))
+        Ok(StreamOwned::new(session(&self.config, host)?, socket))
     }
 
-    /// The same for an event loop; the handshake is still to come.
+    /// The same for an event loop; the handshake is still to come. `http2`: HTTP/2 is asked for.
     ///
     /// # Errors
     /// `host` can't be a server's name.
-    pub fn outgoing(&self, host: &str, socket: tokio::net::TcpStream) -> io::Result<OutgoingTls> {
-        Ok(OutgoingTls::new(self.session(host)?, socket))
+    pub fn outgoing(
+        &self,
+        host: &str,
+        socket: tokio::net::TcpStream,
+        http2: bool,
+    ) -> io::Result<OutgoingTls> {
+        let config = if http2 { &self.http2 } else { &self.config };
+        Ok(OutgoingTls::new(session(config, host)?, socket))
     }
+}
 
-    fn session(&self, host: &str) -> io::Result<ClientConnection> {
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)
-    }
+fn session(config: &Arc<ClientConfig>, host: &str) -> io::Result<ClientConnection> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    ClientConnection::new(config.clone(), name).map_err(io::Error::other)
 }
 
 /// The file of the certificates that the system trusts, or the one that `SSL_CERT_FILE` names.

@@ -10,6 +10,7 @@ use rustix::net::RecvFlags;
 use rustls::ClientConnection;
 use tokio::net::TcpStream;
 
+use super::client::HTTP2;
 use crate::context::poll_receive;
 
 /// Bytes of a record with its overhead: the library takes one at a time.
@@ -48,6 +49,11 @@ impl OutgoingTls {
             }
             ready!(self.poll_take(cx))?;
         }
+    }
+
+    /// Whether the other end has agreed to HTTP/2, after the handshake.
+    pub fn speaks_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(HTTP2)
     }
 
     /// Reads plaintext once; 0: the other end has said that nothing follows.

@@ -176,13 +176,14 @@ trusted_proxies = ["10.0.0.1/8", "proxy", 5, "10.0.0.0/40"]
 root = "/srv/app"
 [[site.proxy]]
 path = "api/*"
-to = ["127.0.0.1:3000", "ftp://a", "http://a:99999", "http://a/b?c", "https://a/../b", 5]
+to = ["127.0.0.1:3000", "ftp://a", "h2c://a:3000", "http://a:99999", "http://a/b?c", "https://a/../b", 5]
 host = "a b"
 retries = 99
 health = { path = "up", intervall = "5s" }
 keep_alive = 3
 [[site.proxy]]
 path = "/b/*"
+http = 3
 to = []
 websocket = "yes"
 [[site.proxy]]

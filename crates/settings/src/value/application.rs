@@ -24,6 +24,10 @@ fn url(raw: &Raw, text: &str, base: &Path) -> Read<AppUrl> {
         let (address, authority) = (AppAddress::Unix(socket), "localhost".to_owned());
         return Ok(AppUrl { address, tls: false, authority, base: base_path(raw, text, below)? });
     }
+    if let Some((scheme, rest)) = over_http2(text) {
+        let cure = format!("write \"{scheme}{}\", and `http = \"2\"` beside it", shown(rest));
+        return wrong(raw, text, "the version of HTTP is a setting of its own", cure);
+    }
     let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
         (Some(rest), _) => (false, rest),
         (_, Some(rest)) => (true, rest),
@@ -41,6 +45,13 @@ fn url(raw: &Raw, text: &str, base: &Path) -> Read<AppUrl> {
     let port = port.unwrap_or(if tls { 443 } else { 80 });
     let address = AppAddress::Tcp(host.trim_matches(['[', ']']).to_owned(), port);
     Ok(AppUrl { address, tls, authority: authority.to_owned(), base: base_path(raw, text, below)? })
+}
+
+/// The scheme and the rest of a URL as other servers write it for HTTP/2.
+fn over_http2(text: &str) -> Option<(&'static str, &str)> {
+    const SCHEMES: [(&str, &str); 4] =
+        [("h2c://", "http://"), ("grpc://", "http://"), ("h2://", "https://"), ("grpcs://", "https://")];
+    SCHEMES.iter().find_map(|(other, ours)| Some((*ours, text.strip_prefix(other)?)))
 }
 
 /// What the application's paths begin with: `/base` of `http://host/base/`.

@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 
 use millrace_wire::encoding::Coding;
 
+use super::Fields;
+
 /// Makes content piece by piece. Dropping it before its end tells the maker that its client has gone.
 pub trait ContentSource: fmt::Debug {
     /// Remaining bytes, if known.
@@ -33,6 +35,17 @@ pub trait ContentSource: fmt::Debug {
     fn code(&mut self, coding: Coding) -> bool {
         let _ = coding;
         false
+    }
+
+    /// Whether trailers may follow the content, as far as known: without them, a response of known length ends with its
+    /// last byte.
+    fn may_have_trailers(&self) -> bool {
+        false
+    }
+
+    /// The trailers, without those that a client must not get; known after the end, and returned once.
+    fn take_trailers(&mut self) -> Fields {
+        Fields::default()
     }
 
     /// Reports beside the content; complete only after the end, and returned once.

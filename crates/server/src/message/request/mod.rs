@@ -6,6 +6,7 @@ mod client;
 mod forwarded;
 mod hints;
 mod run;
+mod stream;
 mod uploads;
 mod visit;
 
@@ -19,8 +20,9 @@ pub use hints::{Hints, TakesHints};
 use millrace_htaccess::Verdict;
 use millrace_pages::visitors::Standing;
 use millrace_settings::plan::NetworkSet;
-use millrace_wire::head::Head;
+use millrace_wire::head::{Head, Version};
 pub use run::{AsRun, RunEnd};
+pub use stream::ContentStream;
 pub use uploads::{Listed, Upload, Uploads};
 pub use visit::Visit;
 
@@ -91,6 +93,8 @@ pub struct Request {
     pub content: Content,
     /// Whether the content has been read from the connection.
     pub content_is_read: bool,
+    /// The content, if an application gets it while it arrives.
+    pub stream: Option<Box<dyn ContentStream>>,
     /// Sends early hints; `None`: they are not wanted.
     pub hints: Option<Hints>,
     /// The waiting room's cookie, if the request was derived from one that has it.
@@ -147,6 +151,7 @@ impl Request {
             forwarded_host,
             content: Content::Empty,
             content_is_read: false,
+            stream: None,
             hints: None,
             place: None,
             early: false,
@@ -164,6 +169,25 @@ impl Request {
         }
     }
 
+    /// Whether its client says that it takes trailers (RFC 9110 section 10.1.4).
+    pub fn asks_for_trailers(&self) -> bool {
+        let named = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("te"));
+        named.flat_map(|(_, value)| value.split(|byte| *byte == b',')).any(|coding| {
+            let name = coding.split(|byte| *byte == b';').next().unwrap_or_default();
+            name.trim_ascii().eq_ignore_ascii_case(b"trailers")
+        })
+    }
+
+    /// Whether its client gets trailers: over HTTP/2 they are a part of every message; over HTTP/1.1 a client that does
+    /// not ask for them may not expect them (RFC 9110 section 6.5.1).
+    pub fn takes_trailers(&self) -> bool {
+        match self.head.version() {
+            Version::Http2 => true,
+            Version::Http11 => self.asks_for_trailers(),
+            Version::Http10 => false,
+        }
+    }
+
     /// A GET by the same client without content, for `path_query`: only with the fields that `keeps` accepts by name,
     /// and `more`.
     pub fn derived(
@@ -178,6 +202,7 @@ impl Request {
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
+            stream: None,
             hints: None,
             place: self.waiting_place(),
             early: false,
@@ -205,6 +230,7 @@ impl Request {
             forwarded_host: self.forwarded_host.clone(),
             content: Content::Empty,
             content_is_read: true,
+            stream: None,
             hints: self.hints.clone(),
             place: self.waiting_place(),
             early: self.early,

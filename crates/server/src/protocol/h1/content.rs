@@ -1,8 +1,10 @@
 //! Reads a request's content from the connection.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::task::{Poll, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use millrace_settings::Plan;
 use millrace_wire::chunked::ChunkedDecoder;
@@ -13,7 +15,8 @@ use crate::connection::Expire;
 use crate::context::budget::REQUEST_BYTES;
 use crate::context::stats::Counter;
 use crate::message::Request;
-use crate::protocol::intake::Intake;
+use crate::message::request::ContentStream;
+use crate::protocol::intake::{Intake, StreamLimits};
 use crate::serve::ExchangeTrouble;
 
 /// Reads the content of `request`: first from `rest`, which keeps the bytes behind it, then from the socket.
@@ -24,18 +27,13 @@ pub(super) async fn read(
     plan: &Plan,
     most: u64,
 ) -> Result<(), ExchangeTrouble> {
-    let coding = match request.head.framing() {
-        Framing::None | Framing::Length(0) => return Ok(()),
-        Framing::Length(length) => Coding::Length(length),
-        Framing::Chunked => Coding::Chunked(Box::default()),
-    };
+    let Some(coding) = Coding::of(request) else { return Ok(()) };
     let intake = Intake::begin(connection.thread.serve(), plan, most, request)?;
     let mut reader = ContentReader { connection, coding, intake };
     let taken = reader.take(rest).map_err(|status| reader.intake.refuse(request, status))?;
     rest.drain(..taken);
     if !reader.is_done() && request.head.expects_continue() && rest.is_empty() {
-        let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
-        write_all(connection, &mut [io::IoSlice::new(go_on)]).await.map_err(|_| ExchangeTrouble::Gone)?;
+        go_on(connection).await?;
     }
     connection.enter(ConnectionPhase::Content);
     loop {
@@ -54,10 +52,140 @@ pub(super) async fn read(
     reader.intake.finish(request).await
 }
 
+/// What is left of a request's content.
+#[derive(Debug)]
 enum Coding {
     /// Number of bytes still to come.
     Length(u64),
     Chunked(Box<ChunkedDecoder>),
+}
+
+impl Coding {
+    /// `None`: there is no content.
+    fn of(request: &Request) -> Option<Coding> {
+        match request.head.framing() {
+            Framing::None | Framing::Length(0) => None,
+            Framing::Length(length) => Some(Coding::Length(length)),
+            Framing::Chunked => Some(Coding::Chunked(Box::default())),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Coding::Length(left) => *left == 0,
+            Coding::Chunked(decoder) => decoder.is_done(),
+        }
+    }
+
+    /// Passes content from the start of `input` to `take`; returns how many bytes belong to the content.
+    ///
+    /// # Errors
+    /// The status for the client.
+    fn read(&mut self, input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), u16>) -> Result<usize, u16> {
+        let mut taken = 0;
+        while taken < input.len() && !self.is_done() {
+            let rest = &input[taken..];
+            let (n, content) = match self {
+                Coding::Length(left) => {
+                    let n = (*left).min(rest.len() as u64) as usize;
+                    *left -= n as u64;
+                    (n, &rest[..n])
+                }
+                Coding::Chunked(decoder) => decoder.decode(rest).map_err(|_| 400u16)?,
+            };
+            taken += n;
+            take(content)?;
+        }
+        Ok(taken)
+    }
+}
+
+/// Content that an application gets while it arrives, and the bytes behind it. The connection and the application share
+/// it.
+#[derive(Debug)]
+pub(super) struct H1Content {
+    connection: Rc<Connection>,
+    coding: Coding,
+    /// Bytes that have been read, and not taken.
+    rest: Vec<u8>,
+    limits: StreamLimits,
+}
+
+/// The application's end of it.
+#[derive(Debug)]
+pub(super) struct SharedContent(pub(super) Rc<RefCell<H1Content>>);
+
+impl H1Content {
+    /// The content of `request`, which begins with `rest`; `None`: it has none.
+    pub(super) async fn begin(
+        connection: &Rc<Connection>,
+        request: &Request,
+        rest: &mut Vec<u8>,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<Option<Rc<RefCell<H1Content>>>, ExchangeTrouble> {
+        let Some(coding) = Coding::of(request) else { return Ok(None) };
+        let limits = StreamLimits::begin(connection.thread.serve(), plan, most, request)?;
+        if request.head.expects_continue() && rest.is_empty() {
+            go_on(connection).await?;
+        }
+        let (connection, rest) = (connection.clone(), std::mem::take(rest));
+        Ok(Some(Rc::new(RefCell::new(H1Content { connection, coding, rest, limits }))))
+    }
+
+    /// Whether all of it has been taken.
+    pub(super) fn is_done(&self) -> bool {
+        self.coding.is_done()
+    }
+
+    /// The bytes behind it, if it is done.
+    pub(super) fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest)
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<bool, u16>> {
+        if self.is_done() {
+            return Poll::Ready(Ok(false));
+        }
+        let before = buffer.len();
+        let mut take = |content: &[u8]| {
+            buffer.extend_from_slice(content);
+            Ok(())
+        };
+        if self.rest.is_empty() {
+            let connection = self.connection.clone();
+            let mut input = connection.thread.buffers.input.borrow_mut();
+            let read = match connection.stream().poll_read(cx, &mut input) {
+                Poll::Ready(Ok(read @ 1..)) => read,
+                // It has gone: nobody reads the response.
+                Poll::Ready(_) => return Poll::Ready(Err(400)),
+                Poll::Pending => return self.limits.poll_pause(cx).map(Err),
+            };
+            connection.thread.stats.add(Counter::BytesReceived, read as u64);
+            let taken = self.coding.read(&input[..read], &mut take)?;
+            self.rest.extend_from_slice(&input[taken..read]);
+        } else {
+            let taken = self.coding.read(&self.rest, &mut take)?;
+            self.rest.drain(..taken);
+        }
+        self.limits.take(buffer.len() - before)?;
+        Poll::Ready(Ok(true))
+    }
+}
+
+impl ContentStream for SharedContent {
+    fn length(&self) -> Option<u64> {
+        self.0.borrow().limits.length
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<bool, u16>> {
+        self.0.borrow_mut().poll_piece(cx, buffer)
+    }
+}
+
+async fn go_on(connection: &Connection) -> Result<(), ExchangeTrouble> {
+    let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
+    write_all(connection, &mut [io::IoSlice::new(go_on)]).await.map_err(|_| ExchangeTrouble::Gone)
 }
 
 struct ContentReader<'a> {
@@ -68,10 +196,7 @@ struct ContentReader<'a> {
 
 impl ContentReader<'_> {
     fn is_done(&self) -> bool {
-        match &self.coding {
-            Coding::Length(left) => *left == 0,
-            Coding::Chunked(decoder) => decoder.is_done(),
-        }
+        self.coding.is_done()
     }
 
     /// Takes content from the start of `input`; returns how many bytes belong to the content.
@@ -79,21 +204,8 @@ impl ContentReader<'_> {
     /// # Errors
     /// The status for the client.
     fn take(&mut self, input: &[u8]) -> Result<usize, u16> {
-        let mut taken = 0;
-        while taken < input.len() && !self.is_done() {
-            let rest = &input[taken..];
-            let (n, content) = match &mut self.coding {
-                Coding::Length(left) => {
-                    let n = (*left).min(rest.len() as u64) as usize;
-                    *left -= n as u64;
-                    (n, &rest[..n])
-                }
-                Coding::Chunked(decoder) => decoder.decode(rest).map_err(|_| 400u16)?,
-            };
-            taken += n;
-            self.intake.push(content)?;
-        }
-        Ok(taken)
+        let ContentReader { coding, intake, .. } = self;
+        coding.read(input, |content| intake.push(content))
     }
 
     /// Reads once from the socket; bytes behind the content go to `rest`.

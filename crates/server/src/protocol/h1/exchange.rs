@@ -1,11 +1,13 @@
 //! Runs an exchange on its connection: reads the content, sends the response, and prepares the next request.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
+use super::content::{H1Content, SharedContent};
 use super::{Connection, ConnectionPhase, NextStep, content, send, tunnel};
 use crate::context::budget::REQUEST_BYTES;
 use crate::message::Request;
@@ -14,8 +16,10 @@ use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, Serve
 /// The client of a connection. `rest` holds the bytes behind the request's head, and afterwards the bytes behind its
 /// content.
 struct H1Client<'a> {
-    connection: &'a Connection,
+    connection: &'a Rc<Connection>,
     rest: &'a mut Vec<u8>,
+    /// The content, if an application gets it while it arrives.
+    streamed: Option<Rc<RefCell<H1Content>>>,
 }
 
 impl ExchangeClient for H1Client<'_> {
@@ -31,6 +35,20 @@ impl ExchangeClient for H1Client<'_> {
         Ok(())
     }
 
+    async fn stream_content(
+        &mut self,
+        _thread: &Rc<ServeThread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), ExchangeTrouble> {
+        self.streamed = H1Content::begin(self.connection, request, self.rest, plan, most).await?;
+        if let Some(streamed) = &self.streamed {
+            request.stream = Some(Box::new(SharedContent(streamed.clone())));
+        }
+        Ok(())
+    }
+
     /// Only the client's half of the connection counts, as for nginx: a client that sends a request and closes its
     /// half looks the same as one that has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -41,14 +59,17 @@ impl ExchangeClient for H1Client<'_> {
 /// Serves a request that has to wait for something.
 pub(super) async fn run(
     mut exchange: Box<Exchange>,
-    connection: &Connection,
+    connection: &Rc<Connection>,
     rest: &mut Vec<u8>,
 ) -> NextStep {
     connection.enter(ConnectionPhase::Running);
     connection.works_with(REQUEST_BYTES as usize);
     connection.begin_hints(&exchange.request);
     let thread = connection.thread.clone();
-    let mut reply = match exchange.answer(thread.serve(), &mut H1Client { connection, rest }).await {
+    let mut client = H1Client { connection, rest, streamed: None };
+    let answer = exchange.answer(thread.serve(), &mut client).await;
+    let streamed = client.streamed;
+    let mut reply = match answer {
         Ok(reply) | Err(ExchangeTrouble::Answer(reply)) => reply,
         Err(ExchangeTrouble::Gone) => {
             let status = if connection.is_timed_out() { 408 } else { CLIENT_GONE };
@@ -57,7 +78,15 @@ pub(super) async fn run(
         }
     };
     let hints = connection.end_hints();
-    let unread = !skip_content(&exchange.request, rest);
+    let unread = match &streamed {
+        // Its end may arrive while the response is sent, but only then.
+        Some(streamed) if !streamed.borrow().is_done() => true,
+        Some(streamed) => {
+            *rest = streamed.borrow_mut().take_rest();
+            false
+        }
+        None => !skip_content(&exchange.request, rest),
+    };
     reply.close |= unread;
     let tunnel = reply.take_tunnel();
     let close = !connection.keeps(&exchange.request, &reply) && tunnel.is_none();

@@ -97,7 +97,8 @@ pub(super) async fn reply(
         framing = Framing::Nothing;
     }
     connection.works_with(output.capacity() + in_memory(connection, &reply.body));
-    let mut pump = ResponseSender { connection, head: output, content: 0 };
+    let takes_trailers = request.takes_trailers();
+    let mut pump = ResponseSender { connection, head: output, content: 0, takes_trailers };
     let result = match (framing, reply.body) {
         (Framing::Nothing, _) => pump.flush().await,
         (_, Body::Stream(stream)) => pump.stream(stream, framing).await,
@@ -187,6 +188,8 @@ struct ResponseSender<'a> {
     head: Vec<u8>,
     /// Bytes of content sent.
     content: u64,
+    /// The client takes trailers.
+    takes_trailers: bool,
 }
 
 impl ResponseSender<'_> {
@@ -322,7 +325,12 @@ impl ResponseSender<'_> {
         }
         match (framing, left) {
             (Framing::Chunked, _) => {
-                self.head.extend_from_slice(chunked::END);
+                match stream.take_trailers() {
+                    trailers if self.takes_trailers => {
+                        chunked::encode_end(&trailers.blocks().concat(), &mut self.head);
+                    }
+                    _ => self.head.extend_from_slice(chunked::END),
+                }
                 self.flush().await
             }
             (_, Some(1..)) => Err(io::ErrorKind::UnexpectedEof.into()),

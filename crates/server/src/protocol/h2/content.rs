@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 
-use crate::message::reply::{Body, ContentSource};
+use crate::message::reply::{Body, ContentSource, Fields};
 
 /// Bytes that the library sends without copying them.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(super) struct SourceStream {
     /// Remaining bytes, if its maker announced the length.
     left: Option<u64>,
     ended: bool,
+    /// The trailers, once it has ended.
+    trailers: Fields,
 }
 
 impl UnsentContent {
@@ -88,6 +90,7 @@ impl UnsentContent {
                     piece: Bytes::new(),
                     left,
                     ended: false,
+                    trailers: Fields::default(),
                 }))
             }
         })
@@ -155,22 +158,37 @@ impl UnsentContent {
             UnsentContent::Made(bytes) => bytes.is_empty(),
             UnsentContent::File(_, start, end) => start == end,
             UnsentContent::Parts(parts) => parts.iter().all(UnsentContent::is_over),
-            UnsentContent::Stream(stream) => {
-                stream.piece.is_empty() && (stream.ended || stream.left == Some(0))
-            }
+            UnsentContent::Stream(stream) => stream.piece.is_empty() && stream.is_over(),
+        }
+    }
+
+    /// The trailers, after the end.
+    pub(super) fn take_trailers(&mut self) -> Fields {
+        match self {
+            UnsentContent::Stream(stream) => std::mem::take(&mut stream.trailers),
+            _ => Fields::default(),
         }
     }
 }
 
 impl SourceStream {
+    /// Whether it is known that neither content nor trailers follow the latest piece.
+    fn is_over(&self) -> bool {
+        match self.ended {
+            true => self.trailers.is_empty(),
+            false => self.left == Some(0) && !self.source.may_have_trailers(),
+        }
+    }
+
     fn poll_there(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
         while self.piece.is_empty() {
-            if self.ended || self.left == Some(0) {
+            if self.ended || self.is_over() {
                 return Poll::Ready(Ok(None));
             }
             let mut piece = Vec::new();
             if !ready!(self.source.poll_next(cx, &mut piece))? {
                 self.ended = true;
+                self.trailers = self.source.take_trailers();
                 return Poll::Ready(match self.left {
                     Some(1..) => Err(io::ErrorKind::UnexpectedEof.into()),
                     _ => Ok(None),
@@ -249,8 +267,8 @@ mod tests {
     }
 
     /// Pieces in sequence.
-    #[derive(Debug)]
-    struct Pieces(Vec<&'static [u8]>, Option<u64>);
+    #[derive(Debug, Default)]
+    struct Pieces(Vec<&'static [u8]>, Option<u64>, Fields);
 
     impl ContentSource for Pieces {
         fn length(&self) -> Option<u64> {
@@ -265,15 +283,36 @@ mod tests {
             Poll::Ready(Ok(true))
         }
 
+        fn may_have_trailers(&self) -> bool {
+            !self.2.is_empty()
+        }
+
+        fn take_trailers(&mut self) -> Fields {
+            std::mem::take(&mut self.2)
+        }
+
         fn take_aside(&mut self) -> Option<Box<crate::message::reply::Aside>> {
             None
         }
     }
 
     #[test]
+    fn trailers_come_behind_the_content() {
+        for length in [None, Some(5)] {
+            let mut trailers = Fields::default();
+            trailers.push("X-Sum", b"1");
+            let source = Box::new(Pieces(vec![b"hello"], length, trailers));
+            let mut content = UnsentContent::of(Body::Stream(source)).unwrap();
+            assert_eq!(all(&mut content, 10).unwrap(), (b"hello".to_vec(), false), "{length:?}");
+            assert_eq!(content.take_trailers().blocks().concat(), b"X-Sum: 1\r\n", "{length:?}");
+            assert!(content.is_over());
+        }
+    }
+
+    #[test]
     fn what_is_being_made_ends_as_it_was_announced() {
         let stream = |pieces: &[&'static [u8]], length| {
-            let source = Box::new(Pieces(pieces.to_vec(), length));
+            let source = Box::new(Pieces(pieces.to_vec(), length, Fields::default()));
             all(&mut UnsentContent::of(Body::Stream(source)).unwrap(), 4)
         };
         assert_eq!(stream(&[b"hello", b"", b" world"], None).unwrap(), (b"hello world".to_vec(), false));

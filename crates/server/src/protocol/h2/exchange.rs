@@ -1,5 +1,6 @@
 //! A request that has to wait for something, in a task of its own: its content, PHP, a file that is compressed.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -11,7 +12,8 @@ use millrace_settings::Plan;
 use super::connection::{Connection, FinishedExchange, PendingRequest};
 use super::{head, tunnel};
 use crate::message::Request;
-use crate::protocol::intake::Intake;
+use crate::message::request::ContentStream;
+use crate::protocol::intake::{Intake, StreamLimits};
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread, refusal};
 
 /// Minimum memory for content before it goes to disk, bytes.
@@ -33,7 +35,12 @@ pub(super) fn start(
     connection.begin(&waiting);
     tokio::task::spawn_local(async move {
         let thread = connection.thread.clone();
-        let mut asker = H2Client { connection: &connection, waiting: &waiting, content };
+        let mut asker = H2Client {
+            connection: &connection,
+            waiting: &waiting,
+            content: Some(content),
+            ended: Rc::default(),
+        };
         let passed = match exchange.is_ready() {
             true => asker.pass_over(&exchange.request).await,
             false => Ok(()),
@@ -45,11 +52,16 @@ pub(super) fn start(
         thread.clock.read();
         match answer {
             Ok(mut reply) | Err(ExchangeTrouble::Answer(mut reply)) => {
-                if let Some(tunnel) = reply.take_tunnel() {
-                    reply.body = tunnel::join(&thread, tunnel, asker.content);
+                if let Some(tunnel) = reply.take_tunnel()
+                    && let Some(content) = asker.content.take()
+                {
+                    reply.body = tunnel::join(&thread, tunnel, content);
                     return connection.answer(FinishedExchange { waiting, exchange, reply, unread: false });
                 }
-                let unread = !asker.content.is_end_stream();
+                let unread = match &asker.content {
+                    Some(content) => !content.is_end_stream(),
+                    None => !asker.ended.get(),
+                };
                 connection.answer(FinishedExchange { waiting, exchange, reply, unread });
             }
             Err(ExchangeTrouble::Gone) => {
@@ -63,7 +75,43 @@ pub(super) fn start(
 struct H2Client<'a> {
     connection: &'a Connection,
     waiting: &'a PendingRequest,
+    /// `None`: an application gets it while it arrives.
+    content: Option<RecvStream>,
+    /// The application has got all of it.
+    ended: Rc<Cell<bool>>,
+}
+
+/// Content that an application gets while it arrives. The client may send more only when a piece has been taken.
+#[derive(Debug)]
+struct H2Content {
     content: RecvStream,
+    limits: StreamLimits,
+    ended: Rc<Cell<bool>>,
+}
+
+impl ContentStream for H2Content {
+    fn length(&self) -> Option<u64> {
+        self.limits.length
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<Result<bool, u16>> {
+        match self.content.poll_data(cx) {
+            Poll::Ready(Some(Ok(piece))) => {
+                buffer.extend_from_slice(&piece);
+                // It fails only for more than has arrived.
+                let _ = self.content.flow_control().release_capacity(piece.len());
+                self.ended.set(self.content.is_end_stream());
+                Poll::Ready(self.limits.take(piece.len()).map(|()| true))
+            }
+            // It has gone, or breaks the rules: nobody reads the response.
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(400)),
+            Poll::Ready(None) => {
+                self.ended.set(true);
+                Poll::Ready(Ok(false))
+            }
+            Poll::Pending => self.limits.poll_pause(cx).map(Err),
+        }
+    }
 }
 
 /// One of the connection's uploads: together they get the memory of one.
@@ -100,16 +148,16 @@ impl Drop for UploadShare<'_> {
 impl H2Client<'_> {
     /// Drops content on which the response does not depend.
     async fn pass_over(&mut self, request: &Request) -> Result<(), ExchangeTrouble> {
-        if request.head.expects_continue() {
+        let Some(content) = self.content.as_mut().filter(|_| !request.head.expects_continue()) else {
             return Ok(());
-        }
+        };
         let all = async {
             let mut passed = 0;
             while passed < PASSED_OVER {
-                let Some(piece) = poll_fn(|cx| self.content.poll_data(cx)).await else { break };
+                let Some(piece) = poll_fn(|cx| content.poll_data(cx)).await else { break };
                 let length = piece.map_err(|_| ExchangeTrouble::Gone)?.len();
                 passed += length;
-                let _ = self.content.flow_control().release_capacity(length);
+                let _ = content.flow_control().release_capacity(length);
             }
             Ok(())
         };
@@ -125,17 +173,14 @@ impl ExchangeClient for H2Client<'_> {
         plan: &Plan,
         most: u64,
     ) -> Result<(), ExchangeTrouble> {
-        if self.content.is_end_stream() {
+        let Some(content) = self.content.as_mut().filter(|content| !content.is_end_stream()) else {
             return Ok(());
-        }
+        };
         let mut intake = Intake::begin(thread, plan, most, request)?;
         let mut upload = UploadShare::begin(self.connection);
-        if request.head.expects_continue() {
-            let go_on = self.waiting.respond.borrow_mut().send_informational(head::interim(100, b""));
-            go_on.map_err(|_| ExchangeTrouble::Gone)?;
-        }
+        go_on(self.waiting, request)?;
         loop {
-            let next = poll_fn(|cx| self.content.poll_data(cx));
+            let next = poll_fn(|cx| content.poll_data(cx));
             // The library's result shows whether the client pauses or has gone.
             let next = tokio::time::timeout(plan.http.body_timeout, next).await;
             thread.clock.read();
@@ -146,15 +191,46 @@ impl ExchangeClient for H2Client<'_> {
             intake.make_room(request, upload.memory(plan)).await?;
             upload.takes(intake.in_memory());
             // Only now the client may send more of it.
-            let _ = self.content.flow_control().release_capacity(piece.len());
-            if intake.is_too_slow() && !self.content.is_end_stream() {
+            let _ = content.flow_control().release_capacity(piece.len());
+            if intake.is_too_slow() && !content.is_end_stream() {
                 return Err(refusal(408));
             }
         }
         intake.finish(request).await
     }
 
+    async fn stream_content(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        request: &mut Request,
+        plan: &Plan,
+        most: u64,
+    ) -> Result<(), ExchangeTrouble> {
+        let Some(content) = self.content.take_if(|content| !content.is_end_stream()) else { return Ok(()) };
+        let limits = StreamLimits::begin(thread, plan, most, request);
+        match limits.and_then(|limits| go_on(self.waiting, request).map(|()| limits)) {
+            Ok(limits) => {
+                let ended = self.ended.clone();
+                request.stream = Some(Box::new(H2Content { content, limits, ended }));
+            }
+            Err(trouble) => {
+                self.content = Some(content);
+                return Err(trouble);
+            }
+        }
+        Ok(())
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiting.is_gone(cx) { Poll::Ready(()) } else { Poll::Pending }
     }
+}
+
+/// Tells a client that waits for it to send the content.
+fn go_on(waiting: &PendingRequest, request: &Request) -> Result<(), ExchangeTrouble> {
+    if !request.head.expects_continue() {
+        return Ok(());
+    }
+    let told = waiting.respond.borrow_mut().send_informational(head::interim(100, b""));
+    told.map_err(|_| ExchangeTrouble::Gone)
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, Response, StatusCode};
 use millrace_wire::decimal;
 
 use crate::message::Request;
-use crate::message::reply::{Reply, lines};
+use crate::message::reply::{Fields, Reply, lines};
 use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{self, allows_content, transport_security};
 
@@ -37,6 +37,13 @@ pub(super) fn interim(status: u16, block: &[u8]) -> Response<()> {
     let mut fields = HeaderMap::new();
     add_lines(block, &mut fields);
     whole(status, fields)
+}
+
+/// Trailers of a response.
+pub(super) fn trailers(trailers: &Fields) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    trailers.blocks().into_iter().for_each(|block| add_lines(block, &mut fields));
+    fields
 }
 
 fn common(thread: &ProtocolThread, is_dated: bool) -> HeaderMap {

@@ -14,7 +14,7 @@ use h2::{Reason, SendStream};
 use super::connection::Connection;
 use super::content::{Piece, UnsentContent};
 use super::priority::Priority;
-use super::unread;
+use super::{head, unread};
 use crate::context::budget::REQUEST_BYTES;
 use crate::protocol::ProtocolThread;
 use crate::serve::Exchange;
@@ -98,7 +98,11 @@ impl OutgoingResponse {
             Poll::Pending => return SendTurn::Held,
             Poll::Ready(Err(_)) => return SendTurn::Failed,
             Poll::Ready(Ok(None)) => {
-                let ended = self.send.send_data(Piece::Made(Default::default()), true);
+                let trailers = self.content.take_trailers();
+                let ended = match trailers.is_empty() {
+                    true => self.send.send_data(Piece::Made(Default::default()), true),
+                    false => self.send.send_trailers(head::trailers(&trailers)),
+                };
                 return if ended.is_ok() { SendTurn::Done(0) } else { SendTurn::Failed };
             }
             Poll::Ready(Ok(Some(there))) => there,

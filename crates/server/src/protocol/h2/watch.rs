@@ -1,12 +1,12 @@
 //! Observes a client's frames (RFC 9113 section 4.1) on their way to the library, which reports few of them: counts
 //! useless frames, and notes cancelled requests and changed priorities. A value without clock and socket.
 
+use millrace_wire::http2::{FrameHead, FramePart, FrameWalker, flag, kind};
+
 use super::priority::Priority;
 
 /// The first bytes of every connection: `PRI * HTTP/2.0 ...`
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-const HEAD_BYTES: usize = 9;
 
 /// A longer PRIORITY_UPDATE contains nothing that is understood, bytes.
 const MOST_UPDATE: usize = 64;
@@ -17,19 +17,6 @@ const PER_REQUEST: u32 = 4;
 const BYTES_PER_FRAME: u64 = 1024;
 /// A frame with at least this many bytes of content is useful.
 const USEFUL_BYTES: u32 = 16;
-
-mod kind {
-    pub(super) const DATA: u8 = 0x0;
-    pub(super) const HEADERS: u8 = 0x1;
-    pub(super) const RST_STREAM: u8 = 0x3;
-    pub(super) const CONTINUATION: u8 = 0x9;
-    pub(super) const PRIORITY_UPDATE: u8 = 0x10;
-}
-
-mod flag {
-    pub(super) const END_STREAM: u8 = 0x1;
-    pub(super) const END_HEADERS: u8 = 0x4;
-}
 
 /// A client sends too much of what costs it nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +66,7 @@ impl Allowance {
 pub(super) struct Watch {
     /// Bytes of the preface still to come.
     preface_left: usize,
-    /// The received part of the next frame's header.
-    head: [u8; HEAD_BYTES],
-    filled: usize,
-    /// Bytes of the current frame's payload still to come.
-    payload_left: usize,
+    walker: FrameWalker,
     /// The received payload of a PRIORITY_UPDATE.
     update: Option<Vec<u8>>,
     /// In the middle of a request's head: more must follow.
@@ -105,9 +88,7 @@ impl Watch {
     pub(super) fn new(frames: u32, resets: u32, now: u64) -> Watch {
         Watch {
             preface_left: PREFACE.len(),
-            head: [0; HEAD_BYTES],
-            filled: 0,
-            payload_left: 0,
+            walker: FrameWalker::default(),
             update: None,
             in_fields: false,
             frames: Allowance::new(frames, now),
@@ -130,27 +111,16 @@ impl Watch {
         self.preface_left -= skipped;
         let mut rest = &bytes[skipped..];
         while !rest.is_empty() {
-            let payload = self.payload_left.min(rest.len());
-            if let Some(update) = &mut self.update {
-                update.extend_from_slice(&rest[..payload]);
+            let (taken, part) = self.walker.walk(rest);
+            rest = &rest[taken..];
+            match (part, &mut self.update) {
+                (Some(FramePart::Head(head)), _) => self.begin_frame(head)?,
+                (Some(FramePart::Payload(payload)), Some(update)) => update.extend_from_slice(payload),
+                _ => {}
             }
-            self.payload_left -= payload;
-            rest = &rest[payload..];
-            if self.payload_left > 0 {
-                break;
+            if self.walker.payload_left() == 0 {
+                self.end_update();
             }
-            self.end_update();
-            let more = (HEAD_BYTES - self.filled).min(rest.len());
-            self.head[self.filled..self.filled + more].copy_from_slice(&rest[..more]);
-            self.filled += more;
-            rest = &rest[more..];
-            if self.filled == HEAD_BYTES {
-                self.filled = 0;
-                self.begin_frame()?;
-            }
-        }
-        if self.payload_left == 0 {
-            self.end_update();
         }
         Ok(())
     }
@@ -169,7 +139,7 @@ impl Watch {
 
     /// Whether a frame, or the head of a request, is incomplete.
     pub(super) fn is_torn(&self) -> bool {
-        self.in_fields || self.payload_left > 0 || self.filled > 0
+        self.in_fields || self.walker.is_torn()
     }
 
     /// Number of useless frames and cancelled requests since the last call.
@@ -192,11 +162,8 @@ impl Watch {
         std::mem::take(&mut self.reordered)
     }
 
-    fn begin_frame(&mut self) -> Result<(), Flood> {
-        let [a, b, c, kind, flags, stream @ ..] = self.head;
-        let length = u32::from_be_bytes([0, a, b, c]);
-        let stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
-        self.payload_left = length as usize;
+    fn begin_frame(&mut self, head: FrameHead) -> Result<(), Flood> {
+        let FrameHead { length, kind, flags, stream } = head;
         match kind {
             kind::HEADERS => {
                 self.frames.earn(PER_REQUEST);
