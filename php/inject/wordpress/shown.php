@@ -249,7 +249,8 @@ final class Shown
     public static function post_in_loop($post): void
     {
         if ($post instanceof \WP_Post && !isset(self::BUILDING[$post->post_type]) && !isset(self::INNER[$post->post_type])) {
-            self::post($post, false, false);
+            // Its query, if it has one, reads more of it (post()).
+            self::$tags["post-$post->ID"] = self::$tags["by-$post->post_author"] = true;
         }
     }
 
@@ -258,7 +259,7 @@ final class Shown
     {
         self::$tags['list-product'] = true;
         foreach (is_object($results) && is_array($results->ids ?? null) ? $results->ids : [] as $id) {
-            self::post($id, false, false);
+            self::$tags['post-' . (int) $id] = true;
         }
         return $results;
     }
