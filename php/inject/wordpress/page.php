@@ -235,12 +235,14 @@ final class Page
     }
 
     /**
-     * No longer than until a scheduled post is due. WordPress publishes it in a request: if all were answered from the
+     * No longer than until a scheduled post or sale is due. WordPress publishes it in a request: if all were answered from the
      * cache, there would be none.
      */
     private static function until_due(int $seconds): int
     {
         $now = time();
+        $sale = Shop::next_sale();
+        $seconds = $sale === null ? $seconds : min($seconds, max($sale - $now, 10));
         $sales = function_exists('WC') ? 'woocommerce_scheduled_sales' : 'publish_future_post';
         foreach (_get_cron_array() ?: [] as $time => $events) {
             if ($time >= $now + $seconds) {

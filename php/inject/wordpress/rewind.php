@@ -19,11 +19,12 @@ final class Rewind
     ];
 
     /**
-     * Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. And wpdb's
-     * placeholder for `%`: a secret that is never shown, so that the requests of one image may share it.
+     * Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. And what is random, but
+     * never shown, so that the requests of one image may share it: wpdb's placeholder for `%`, and prefixes of WooCommerce's keys in the object
+     * cache (since 11.0), by which it leaves behind what it had under older ones.
      */
     private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
-        'wp_magic_quotes', 'sanitize_comment_cookies', 'wpdb::placeholder_escape'];
+        'wp_magic_quotes', 'sanitize_comment_cookies', 'wpdb::placeholder_escape', 'WC_Cache_Helper::generate_cache_prefix'];
     /** Where our object cache looks at the address, for what to ask for. */
     private const PREFETCH = 'WP_Object_Cache::prefetch';
     /** @var array<string, mixed> the options of the boot */

@@ -22,6 +22,9 @@ final class Shop
         'woocommerce_delete_product_variation' => ['variation', 1, 10],
         'wc_after_products_starting_sales' => ['sales', 1, 10],
         'wc_after_products_ending_sales' => ['sales', 1, 10],
+        // Since WooCommerce 10.5, Action Scheduler begins and ends the sale of each product; WooCommerce itself does it at priority 10.
+        'wc_product_start_scheduled_sale' => ['sales', 1, 11],
+        'wc_product_end_scheduled_sale' => ['sales', 1, 11],
         // They surround the stock changes of an order, including one that an administrator processes.
         'woocommerce_can_reduce_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
         'woocommerce_can_restore_order_stock' => ['order_begins', 1, \PHP_INT_MAX],
@@ -48,6 +51,11 @@ final class Shop
     private const STOCK = ['stock_quantity', 'stock_status', 'manage_stock', 'backorders', 'low_stock_amount'];
     // Lists can be sorted and filtered by price. WooCommerce says 'regular_price' where 'price' follows from that.
     private const LISTED = ['catalog_visibility', 'featured', 'price', 'regular_price', 'sale_price', 'date_on_sale_from', 'date_on_sale_to', 'stock_status'];
+
+    /** What Action Scheduler does when a sale begins or ends: for each product, or once a day. */
+    private const SALE_ACTIONS = "'wc_product_start_scheduled_sale', 'wc_product_end_scheduled_sale', 'woocommerce_scheduled_sales'";
+    /** Seconds after which an action that has not run does not count: nothing runs the actions of this site. */
+    private const OVERDUE = 3600;
 
     /** An order is changing the stock. */
     private static bool $ordered = false;
@@ -105,6 +113,19 @@ final class Shop
             Changes::hard("post-$id", "post-$product");
             self::lists($product);
         }
+    }
+
+    /** When the next sale begins or ends, if Action Scheduler does that; null. */
+    public static function next_sale(): ?int
+    {
+        global $wpdb;
+        if (!function_exists('WC') || empty($wpdb->actionscheduler_actions)) {
+            return null;
+        }
+        $found = $wpdb->get_var($wpdb->prepare(
+            "SELECT MIN(scheduled_date_gmt) FROM $wpdb->actionscheduler_actions WHERE status = 'pending' AND hook IN (" . self::SALE_ACTIONS . ') AND scheduled_date_gmt > %s',
+            gmdate('Y-m-d H:i:s', time() - self::OVERDUE)));
+        return $found ? (strtotime("$found UTC") ?: null) : null;
     }
 
     public static function order_begins($may)

@@ -22,6 +22,12 @@ final class Shown
         'get_calendar' => ['archives', 1, \PHP_INT_MAX],
         'pre_get_sites' => ['sites', 0, \PHP_INT_MAX],
         'switch_blog' => ['switched', 2, \PHP_INT_MIN],
+        // Posts that no query of this request has found: WooCommerce keeps the results of its shortcodes, and shows related products and
+        // up-sells by their numbers.
+        'the_post' => ['post_in_loop', 1, \PHP_INT_MAX],
+        'woocommerce_shortcode_products_query_results' => ['kept_products', 1, \PHP_INT_MAX],
+        'woocommerce_blocks_product_grid_item_html' => ['product_in_grid', 3, \PHP_INT_MAX],
+        'woocommerce_get_price_html' => ['price', 2, \PHP_INT_MAX],
     ];
 
     /** Of these types all pages are made, or none: a change purges all (Site). */
@@ -209,8 +215,9 @@ final class Shown
             return;
         }
         $named = $query->is_singular || $query->get('post__in');
-        if (!$query->is_main_query() && (!$named || !$query->posts)) {
-            foreach ($types as $type => $_) {
+        foreach ($query->is_main_query() ? [] : $types as $type => $_) {
+            // WooCommerce names all products on sale for a list of them: another one may join.
+            if (!$named || !$query->posts || ($type === 'product' && !$query->is_singular)) {
                 self::$tags["list-$type"] = true;
             }
         }
@@ -236,6 +243,43 @@ final class Shown
                 self::$tags['termlink-' . (is_object($term) ? $term->term_id : $term)] = true;
             }
         }
+    }
+
+    /** A loop comes to a post, whoever has found it. */
+    public static function post_in_loop($post): void
+    {
+        if ($post instanceof \WP_Post && !isset(self::BUILDING[$post->post_type]) && !isset(self::INNER[$post->post_type])) {
+            // Its query, if it has one, reads more of it (post()).
+            self::$tags["post-$post->ID"] = self::$tags["by-$post->post_author"] = true;
+        }
+    }
+
+    /** The products of a shortcode: from a query, or from an earlier one. */
+    public static function kept_products($results)
+    {
+        self::$tags['list-product'] = true;
+        foreach (is_object($results) && is_array($results->ids ?? null) ? $results->ids : [] as $id) {
+            self::$tags['post-' . (int) $id] = true;
+        }
+        return $results;
+    }
+
+    public static function product_in_grid($html, $data = null, $product = null)
+    {
+        self::$tags['list-product'] = true;
+        return self::price($html, $product);
+    }
+
+    /** The price of a product, wherever it is shown. */
+    public static function price($html, $product = null)
+    {
+        foreach (['get_id', 'get_parent_id'] as $which) {
+            $id = is_object($product) && is_callable([$product, $which]) ? (int) $product->$which() : 0;
+            if ($id) {
+                self::$tags["post-$id"] = true;
+            }
+        }
+        return $html;
     }
 
     /** What a REST answer shows beside posts. */

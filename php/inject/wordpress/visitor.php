@@ -218,6 +218,10 @@ final class Visitor
             $except[] = 'wp-postpass_' . COOKIEHASH;
         }
         $shop = function_exists('WC') && WC();
+        if ($shop) {
+            // Whoever sets it shows it: WooCommerce's widget, or a theme.
+            $except[] = 'woocommerce_recently_viewed';
+        }
         if (!$shop || !((WC()->session ?? null) instanceof \WC_Session_Handler)) {
             // Not loaded for this request, or replaced by a plugin's; without WooCommerce, another shop may use its names.
             $except[] = 'wp_woocommerce_session_' . COOKIEHASH;

@@ -215,8 +215,18 @@ const SHOP: &str = r#"
         public function initialize_session() { $this->session = new WC_Session_Handler(); $this->session->init(); }
         public function initialize_cart() { $this->customer = new WC_Customer(0, true); }
     }
+    trait TestPrefixes {
+        public static function get_cache_prefix($group) {
+            $prefix = wp_cache_get("wc_{$group}_cache_prefix", $group) ?: self::generate_cache_prefix();
+            wp_cache_set("wc_{$group}_cache_prefix", $prefix, $group);
+            return $prefix;
+        }
+        private static function generate_cache_prefix() { return microtime() . '_' . bin2hex(random_bytes(8)); }
+    }
+    class WC_Cache_Helper { use TestPrefixes; }
     function WC() { static $shop; return $shop ??= new WooCommerce(); }
     WC();
+    WC_Cache_Helper::get_cache_prefix('orders');
     add_action('init', function () {
         WC()->initialize_session();
         WC()->initialize_cart();

@@ -70,6 +70,8 @@ fn products() {
         "do_action('woocommerce_product_object_updated_props', product('shirt-red', 'product_variation'), ['sale_price'])",
         "do_action('wc_after_products_starting_sales', [product('shirt')->id])",
         "do_action('wc_after_products_ending_sales', [product('shirt')->id])",
+        "do_action('wc_product_start_scheduled_sale', product('shirt')->id)",
+        "do_action('wc_product_end_scheduled_sale', product('shirt-red', 'product_variation')->id)",
     ];
     for code in hard {
         // A price; perhaps cron runs.
@@ -197,4 +199,80 @@ fn sales_that_are_due_bound_the_lifetime() {
     site.change("wp_schedule_event(time() + 1200, 'daily', 'woocommerce_scheduled_sales')");
     let seconds = site.page("/product/shirt/").seconds().unwrap();
     assert!((1100..=1200).contains(&seconds), "{seconds}");
+}
+
+/// WooCommerce 10.5 and later begin and end sales by Action Scheduler, whose actions are in a table of its own.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn sales_of_action_scheduler_bound_the_lifetime() {
+    let mut site = start();
+    std::fs::write(
+        site.root.join("wp-content/mu-plugins/wc.php"),
+        "<?php function WC() {} if (get_option('test_actions')) $wpdb->actionscheduler_actions = $wpdb->prefix . 'actionscheduler_actions';",
+    )
+    .unwrap();
+    site.change(
+        "global $wpdb; $wpdb->query(\"CREATE TABLE {$wpdb->prefix}actionscheduler_actions (action_id bigint PRIMARY KEY, hook varchar(191), status varchar(20), scheduled_date_gmt datetime)\");
+         update_option('test_actions', 1)",
+    );
+    let planned = |site: &mut Site, hook: &str, status: &str, seconds: i32| {
+        site.change(&format!(
+            "global $wpdb; $wpdb->query(\"DELETE FROM {{$wpdb->prefix}}actionscheduler_actions\");
+             $wpdb->insert($wpdb->prefix . 'actionscheduler_actions', ['action_id' => 1, 'hook' => '{hook}', 'status' => '{status}', 'scheduled_date_gmt' => gmdate('Y-m-d H:i:s', time() + {seconds})])"
+        ));
+        site.page("/product/shirt/").seconds().unwrap()
+    };
+    for hook in
+        ["wc_product_start_scheduled_sale", "wc_product_end_scheduled_sale", "woocommerce_scheduled_sales"]
+    {
+        let seconds = planned(&mut site, hook, "pending", 1200);
+        assert!((1100..=1200).contains(&seconds), "{hook}: {seconds}");
+    }
+    let start = "wc_product_start_scheduled_sale";
+    assert_eq!(planned(&mut site, start, "pending", -60), 10, "it will run at any moment");
+    for (hook, status, seconds) in
+        [(start, "complete", 1200), (start, "pending", -7200), ("woocommerce_cleanup_logs", "pending", 1200)]
+    {
+        assert_eq!(planned(&mut site, hook, status, seconds), 86400, "{hook} {status} {seconds}");
+    }
+}
+
+/// WooCommerce keeps the results of its shortcodes, and shows related products by their numbers: no query says that they are on the page.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn products_that_no_query_has_found() {
+    let mut site = start();
+    site.change(
+        "update_option('test_ids', [product('shirt')->id, product('shoe')->id, product('shoe-red', 'product_variation')->id]);
+         foreach (['kept', 'loop', 'price', 'grid'] as $name) wp_insert_post(['post_type' => 'page', 'post_name' => $name, 'post_title' => $name, 'post_content' => \"[test_$name]\", 'post_status' => 'publish'])",
+    );
+    std::fs::write(
+        site.root.join("wp-content/mu-plugins/shown.php"),
+        "<?php [$shirt, $shoe, $red] = get_option('test_ids');
+         add_shortcode('test_kept', fn () => apply_filters('woocommerce_shortcode_products_query_results', (object) ['ids' => [$shirt, $shoe]], null)->ids[0]);
+         add_shortcode('test_loop', function () use ($shoe) { setup_postdata($GLOBALS['post'] = get_post($shoe)); wp_reset_postdata(); return ''; });
+         add_shortcode('test_price', fn () => apply_filters('woocommerce_get_price_html', '7', new TestProduct($red, $shoe)));
+         add_shortcode('test_grid', fn () => apply_filters('woocommerce_blocks_product_grid_item_html', '<li>', null, new TestProduct($shirt)));",
+    )
+    .unwrap();
+    let ids = site.value("implode(' ', get_option('test_ids'))");
+    let tags: Vec<String> = ids.split(' ').map(|id| format!("post-{id}")).collect();
+    let [shirt, shoe, red] = &tags[..] else { panic!("{ids}") };
+    let list = "list-product".to_owned();
+    for (uri, shown) in [
+        ("/kept/", vec![shirt, shoe, &list]),
+        ("/loop/", vec![shoe]),
+        ("/price/", vec![shoe, red]),
+        ("/grid/", vec![shirt, &list]),
+        ("/about/", vec![]),
+    ] {
+        let page = site.page(uri);
+        let found: Vec<&String> =
+            [shirt, shoe, red, &list].into_iter().filter(|tag| page.tags.contains(*tag)).collect();
+        assert_eq!(
+            found,
+            [shirt, shoe, red, &list].into_iter().filter(|tag| shown.contains(tag)).collect::<Vec<_>>(),
+            "{uri}"
+        );
+    }
 }

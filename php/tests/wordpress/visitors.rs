@@ -84,6 +84,9 @@ fn what_can_not_be_judged_is_left_out() {
     let mut shop = Site::start("function WC() { return (object) ['session' => null]; }");
     let word = ask(&mut shop, "index.php", "/", "woocommerce_items_in_cart=1").concat();
     assert_eq!(word, "none except=woocommerce_items_in_cart profile");
+    // Products that somebody has looked at, for a widget: it is never known whether one shows them.
+    let word = ask(&mut shop, "index.php", "/", "woocommerce_recently_viewed=17").concat();
+    assert_eq!(word, "none except=woocommerce_recently_viewed profile");
     // Without one, the flag means nothing; a session may be another shop's.
     let session = format!("wp_woocommerce_session_{end}=1");
     assert_eq!(ask(&mut site, "index.php", "/", "woocommerce_items_in_cart=1"), ["none profile"]);

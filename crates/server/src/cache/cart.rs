@@ -82,6 +82,10 @@ pub fn shows(site: &Site, terms: &Terms, items: &[Box<[u8]>]) -> bool {
 pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Millis) {
     let WatchedPage { thread, site, request, .. } = watched;
     let Some((asking, key)) = watched.ask() else { return };
+    // PHP has seen arguments that the public page's maker did not: WooCommerce's links to the same page repeat `utm_source`.
+    if asking.reduced {
+        return;
+    }
     let Some(rules) = &site.cache else { return };
     let Some((hit, terms)) = stored(thread, site, rules, request, &asking, &key) else { return };
     let kind = Tag::named(site.name().unwrap_or(""), &page.kind);

@@ -47,7 +47,12 @@ fn pieces(left: &[&'static str], torn: bool) -> Body {
 impl Scene {
     /// A visitor with a cart asks for the page. If PHP makes it, it responds with `reply` and reports `note`.
     async fn shopper(&self, note: &str, reply: Reply) -> Answer {
-        let mut request = self.request(None, "GET", "/shop", &[COOKIE]);
+        self.shopper_at("/shop", note, reply).await
+    }
+
+    /// The same with this target.
+    async fn shopper_at(&self, target: &str, note: &str, reply: Reply) -> Answer {
+        let mut request = self.request(None, "GET", target, &[COOKIE]);
         self.thread.clock.read();
         let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
             Consulted::Hit(reply) => return read(reply, false).await,
@@ -189,5 +194,22 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         let mut reply = page(&[], "of before");
         settle(&scene.thread, &scene.site, &request, &mut reply, status);
         assert_eq!(scene.compared(), (0, 0), "the public page is newer");
+    });
+}
+
+#[test]
+fn a_page_made_with_arguments_that_are_not_in_the_key_is_not_compared() {
+    wordpress(|scene| async move {
+        let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
+        answers(page(PUBLIC, &shop("0")));
+        scene.get("/shop").await;
+        let with_links = page(&[], "<a href=\"/shop?utm_source=mail&add-to-cart=7\">");
+        scene.shopper_at("/shop?utm_source=mail", &note, with_links).await;
+        assert_eq!(scene.compared(), (0, 0), "PHP has printed the argument");
+        for _ in 0..3 {
+            scene.shopper(&note, page(&[], &shop("1"))).await;
+        }
+        let answer = scene.shopper_at("/shop?utm_source=mail", "", page(&[], "PHP must not run")).await;
+        assert_eq!(answer.text, shop("0"));
     });
 }

@@ -167,19 +167,17 @@ mod tests {
     #[test]
     fn wordpress() {
         let rules = rules("wordpress", &[]).unwrap();
-        for cookie in
-            ["wordpress_logged_in_5f", "wordpress_sec_5f", "wp-postpass_1", "comment_author_1", "PHPSESSID"]
-        {
+        for cookie in [
+            "wordpress_logged_in_5f",
+            "wordpress_sec_5f",
+            "wp-postpass_1",
+            "comment_author_1",
+            "woocommerce_recently_viewed",
+            "PHPSESSID",
+        ] {
             assert!(rules.bypass_cookies.matches(cookie.as_bytes()), "{cookie}");
         }
-        for cookie in [
-            "wordpress_test_cookie",
-            "_ga",
-            "_ga_1",
-            "_fbp",
-            "woocommerce_recently_viewed",
-            "cmplz_banner-status",
-        ] {
+        for cookie in ["wordpress_test_cookie", "_ga", "_ga_1", "_fbp", "cmplz_banner-status"] {
             assert!(!rules.bypass_cookies.matches(cookie.as_bytes()), "{cookie}");
         }
         for path in [

@@ -30,6 +30,8 @@ pub(super) static PROFILE: Profile = Profile {
             "woocommerce_cart_hash",
             "wp_woocommerce_session_*",
             "edd_items_in_cart",
+            // Products that WooCommerce's widget shows to this visitor.
+            "woocommerce_recently_viewed",
         ],
         bypass_arguments: &[
             "preview",
