@@ -43,7 +43,8 @@ impl Scene {
         let fields: Vec<&str> = fields.iter().copied().chain([cookie.as_str()]).collect();
         let mut request = self.request(None, "GET", target, &fields);
         self.thread.clock.read();
-        let cache_status = match consult(&self.thread, &self.site, &request, target.as_bytes(), &maker) {
+        let path = target.split('?').next().unwrap_or(target).as_bytes();
+        let cache_status = match consult(&self.thread, &self.site, &request, path, &maker) {
             Consulted::Hit(reply) => return read(reply, false).await,
             Consulted::Run(cache_status) => cache_status,
             _ => panic!("it waits for a page"),
@@ -109,6 +110,20 @@ fn a_page_is_shared_after_it_was_the_same_for_four_members() {
         assert_eq!(why(&scene.shared(4).await), "cookie");
         answers(page(&[("Cache-Control", "max-age=600")], "public"));
         assert_eq!(scene.get("/news").await.text, "public");
+    });
+}
+
+#[test]
+fn a_page_made_with_arguments_that_are_not_in_the_key_is_not_stored() {
+    club(|scene| async move {
+        for number in 0..4 {
+            let reply = page(SCRIPT, "<a href=\"/news?utm_source=mail&page=2\">");
+            scene.member(number, "/news?utm_source=mail", &[], &said(number, "gold", SHARED), reply).await;
+        }
+        assert_eq!(scene.pages_compared(), (0, 0));
+        scene.prove().await;
+        let reply = page(&[], "PHP must not run");
+        assert_eq!(scene.member(0, "/news?utm_source=mail", &[], &[], reply).await.text, text(0));
     });
 }
 
