@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -69,10 +68,7 @@ def front_page():
     if "PAGE" in os.environ:
         return Path(os.environ["PAGE"]).read_bytes()
     with rig.scratch("wordpress") as folder:
-        site = folder / "site"
-        made = subprocess.run([rig.program("millrace"), "new", "wordpress", site, "--url", "http://bench.test", "--title", "Bench"], capture_output=True, text=True, timeout=600)
-        if made.returncode != 0:
-            sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
+        site = measure.new_wordpress(folder / "site")
         with rig.Millrace(folder, site, ini=rig.php_ini(folder / "php.ini")) as server:
             answer = raw.once(("127.0.0.1", server.port), b"GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n", timeout=60)
     if answer.status != 200 or b"</html>" not in answer.body:

@@ -69,6 +69,16 @@ class Server:
         return sum(anonymous(p) for process in self.processes for p in [process.pid] + rig.children(process.pid))
 
 
+def new_wordpress(root):
+    """A new WordPress on SQLite whose address is http://bench.test, without the cron job that page views start; its folder. Exits if it fails."""
+    made = subprocess.run([rig.program("millrace"), "new", "wordpress", root, "--url", "http://bench.test", "--title", "Bench"], capture_output=True, text=True, timeout=600)
+    if made.returncode != 0:
+        sys.exit(f"not ok: `millrace new wordpress` failed:\n{made.stdout}{made.stderr}")
+    config = root / "wp-config.php"
+    config.write_text(config.read_text().replace("<?php", "<?php\ndefine('DISABLE_WP_CRON', true);", 1))
+    return root
+
+
 def memory_available():
     """Bytes of memory that programs can still get."""
     for line in open("/proc/meminfo"):

@@ -38,7 +38,7 @@ pub enum Action {
     Unset,
     /// Replaces the first match in its value, or all.
     Edit(Pattern, Value, bool),
-    /// Sends the fields of the request whose names match.
+    /// Copies request fields into the response if their names match.
     Echo(Pattern),
     /// A note for Apache's modules: nothing.
     Note,

@@ -2,16 +2,16 @@
 //!
 //! # What must hold
 //!
-//! 1. **The visitor is who PHP says he is.** Only the one cookie whose login PHP has verified counts, and only while its pass is valid
-//!    ([`crate::visitors::member`] says what ends it). When anything is not known for sure, PHP makes the page.
+//! 1. **The visitor is who PHP says he is.** PHP has verified a login cookie, and given it a pass; no other cookie counts, and this one only
+//!    while its pass is valid ([`crate::visitors::member`] says what ends it). When anything is not known for sure, PHP makes the page.
 //! 2. **Same rights.** The key of the page contains the pass's *role*: a digest of everything about the user that a page may depend on.
 //! 3. **PHP saw nothing else.** While PHP makes such a page, its hooks watch what is read of the user
 //!    (`php/inject/wordpress/member.php`). A page is shared only if nothing was read but what the role contains, and the *values* below.
 //! 4. **Values are filled in.** The member's name and nonces are cut out where they stand as a word of their own ([`blanked`]), and each
-//!    member gets his own ([`filled`]). A shared page contains no value of the member for whom it was made.
+//!    member gets his own ([`filled`]). No shared page contains a value of its first reader.
 //! 5. **Two members agree.** A page is sent only if PHP has made it for two members with different values and initials, and what is sent
-//!    is exactly what both got ([`MadePages`], [`common`]). So a value that was not cut out, or a word that was cut out by mistake, is found. Members whose names are
-//!    longer or shorter than theirs get it from PHP first: it may cut a long name short.
+//!    is exactly what both got ([`MadePages`], [`common`]). That finds a value that was not cut out, and a word that was cut out by mistake.
+//!    A member with a longer or shorter name than theirs gets the page from PHP first, because it may cut a long name short.
 //! 6. **Its kind is proven**, as for carts ([`crate::carts`]): pages of this kind were the same for three members with this role other than
 //!    those for whom they were made first; one difference, or one page that PHP calls personal, closes the kind for an hour.
 //! 7. **Nothing is stale.** Pages for members are purged by the same tags as public ones, are never used when stale, and are not stored if

@@ -405,10 +405,11 @@ impl<'a> Server<'a> {
             let guarded = location.guarded(&self.index_names(location));
             let mut blocks = scope.access(self, Some(location), &guarded);
             if guarded != location.guarded(&[]) {
-                // Folders whose own location closes them: that one counts first.
+                // If a folder has a location of its own that closes it, that location decides.
                 let closed = self.closed_folders();
                 for block in &mut blocks {
-                    block.caveat = Some("for folders, too, whose index file is one of these".to_owned());
+                    block.caveat =
+                        Some("and for folders, because nginx looks here for their index file".to_owned());
                     if !closed.is_empty() {
                         except(block, &closed);
                     }

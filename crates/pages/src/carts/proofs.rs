@@ -31,7 +31,7 @@ pub enum PageProof {
 struct KindRecord {
     /// Comparisons without a difference since the last one with.
     agreed: u32,
-    /// The members for whom these pages were made: each counts once.
+    /// Members whose pages agreed; each counts once.
     members: Vec<u64>,
     differences: u32,
     /// Until when it goes to PHP.

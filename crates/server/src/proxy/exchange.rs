@@ -22,7 +22,7 @@ use crate::message::request::Hints;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Content that is collected, if it is there, before the response begins: a short one is sent whole.
-pub const FIRST_BYTES: usize = 64 << 10;
+const FIRST_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// Input stays here until it is parsed: no connection owns a buffer.
@@ -179,7 +179,12 @@ impl AppExchange {
             content = std::mem::take(&mut self.rest);
             return Ok(Begun { outline, head, content });
         }
-        poll_fn(|cx| self.poll_more(cx, &mut content)).await?;
+        self.failed = poll_fn(|cx| {
+            let read =
+                |out: &mut Vec<u8>| if self.is_over { Poll::Pending } else { self.poll_content(cx, out) };
+            Poll::Ready(first_content(&mut content, read))
+        })
+        .await?;
         Ok(Begun { outline, head, content })
     }
 
@@ -215,22 +220,6 @@ impl AppExchange {
         };
         self.switch = switch;
         polled
-    }
-
-    /// Reads what is there already, up to a limit.
-    fn poll_more(&mut self, cx: &mut Context<'_>, content: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
-        while !self.is_over && content.len() < FIRST_BYTES {
-            match self.poll_content(cx, content) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) if content.is_empty() => return Poll::Ready(Err(error)),
-                Poll::Ready(Err(error)) => {
-                    self.failed = Some(error);
-                    break;
-                }
-                Poll::Pending => break,
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Reads once, and appends content to `out`; the response may be over then.
@@ -348,6 +337,25 @@ impl AppExchange {
         }
         Err(ExchangeError::Cut)
     }
+}
+
+/// Reads content that is there already, up to a limit; an error behind content comes with it, for the read after that.
+///
+/// # Errors
+/// There is no content.
+pub fn first_content(
+    content: &mut Vec<u8>,
+    mut read: impl FnMut(&mut Vec<u8>) -> Poll<Result<(), ExchangeError>>,
+) -> Result<Option<ExchangeError>, ExchangeError> {
+    while content.len() < FIRST_BYTES {
+        match read(content) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) if content.is_empty() => return Err(error),
+            Poll::Ready(Err(error)) => return Ok(Some(error)),
+            Poll::Pending => break,
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a header section; one that switches protocols must be what the client asked for.

@@ -15,7 +15,7 @@ use super::pool::StreamSeat;
 use crate::message::reply::Fields;
 use crate::message::request::Hints;
 use crate::proxy::answer::AppHead;
-use crate::proxy::exchange::{Begun, ExchangeError, FIRST_BYTES, SendLimit};
+use crate::proxy::exchange::{Begun, ExchangeError, SendLimit, first_content};
 use crate::proxy::upload::{UploadContent, UploadState};
 
 /// Bytes of a request that are passed to the library at once: a frame size that every application accepts.
@@ -124,24 +124,13 @@ impl StreamExchange {
         .await;
         let (outline, head) = begun.inspect_err(|error| self.mind_silence(error))?;
         let mut content = Vec::new();
-        poll_fn(|cx| self.poll_first(cx, &mut content)).await?;
+        self.failed = poll_fn(|cx| {
+            let read =
+                |out: &mut Vec<u8>| if self.is_over { Poll::Pending } else { self.poll_content(cx, out) };
+            Poll::Ready(first_content(&mut content, read))
+        })
+        .await?;
         Ok(Begun { outline, head, content })
-    }
-
-    /// Reads what is there already, up to a limit.
-    fn poll_first(&mut self, cx: &mut Context<'_>, content: &mut Vec<u8>) -> Poll<Result<(), ExchangeError>> {
-        while !self.is_over && content.len() < FIRST_BYTES {
-            match self.poll_content(cx, content) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) if content.is_empty() => return Poll::Ready(Err(error)),
-                Poll::Ready(Err(error)) => {
-                    self.failed = Some(error);
-                    break;
-                }
-                Poll::Pending => break,
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 
     /// Appends content that has arrived to `out`; the response may be over then. Only what is taken makes room for more.
