@@ -93,6 +93,10 @@ class WP_Object_Cache
         }
         $is_fill = $this->is_filled[$group] ??= preg_match(self::FILLED, $group) === 1;
         $as_of = $this->as_of[$group][$id] ?? ($is_fill ? $this->server->clock : self::LATEST);
+        if (substr($group, -14) === '_relationships') {
+            // A list of terms that WordPress makes of a query, which it may have from the object cache: the list is as old as the query.
+            $as_of = min($as_of, $this->as_of['terms'][$this->place('last_changed', 'terms')[1]] ?? $as_of);
+        }
         $operation = $this->set_operation(self::ADD, $group, $id, $data, $expire, $as_of, $is_fill ? self::FILL : 0);
         if ($operation !== null && $is_fill) {
             $this->server->later($operation, $group, $id);

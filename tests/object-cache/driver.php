@@ -69,6 +69,21 @@ function race(int $number, int $count): array
     return ['raced', $lost, $refused];
 }
 
+/** The tags of a post, as a page shows them. */
+function tags(): array
+{
+    return ['tags', wp_list_pluck(get_the_terms(1, 'post_tag') ?: [], 'name')];
+}
+
+/** What wp_set_object_terms() does, up to where another process can still have the query for the old tags; `retag_rest` does the rest. */
+function retag_first(string $tag): array
+{
+    global $wpdb;
+    $term = get_term_by('name', $tag, 'post_tag');
+    $wpdb->update($wpdb->term_relationships, ['term_taxonomy_id' => $term->term_taxonomy_id], ['object_id' => 1, 'term_taxonomy_id' => get_the_terms(1, 'post_tag')[0]->term_taxonomy_id]);
+    return ['unlinked', wp_cache_delete(1, 'post_tag_relationships')];
+}
+
 /** Random calls of the object cache's functions; all that they return. WordPress's own cache must return the same. */
 function api(int $seed, bool $is_network): array
 {
@@ -173,6 +188,11 @@ function obey(array $order): array
         'option' => ['option', get_option($a, null)],
         'update' => ['updated', update_option($a, $b, $c)],
         'remove' => ['removed', delete_option($a)],
+        'tags' => tags(),
+        'retag' => ['retagged', count(wp_set_object_terms(1, [$a], 'post_tag'))],
+        'retag_first' => retag_first($a),
+        'retag_rest' => ['retagged', wp_cache_set('last_changed', microtime(), 'terms')],
+        'terms_changed' => ['changed', wp_cache_get_last_changed('terms') !== ''],
         'stop_at' => stop_at($a, $b),
         'transient' => ['transient', set_transient($a, $b, $c)],
         'schedule' => ['scheduled', wp_schedule_single_event(time() - 1, 'driver_cron', [$a, $b]), wp_next_scheduled('driver_cron', [$a, $b]) !== false],
