@@ -46,7 +46,7 @@ async function use(name, application, database, browser) {
   let server;
   try {
     await part.step('install from the package', () => {
-      if (!existsSync(application.PACKAGE)) throw new Error(`${application.PACKAGE} is not there: apt-get install --no-install-recommends ${name}`);
+      if (!existsSync(application.PACKAGE)) throw new Error(`${application.PACKAGE} is not there: apt-get install --no-install-recommends ${name === 'network' ? 'wordpress' : name}`);
       return application.install(site);
     }, { seconds: 120 });
     server = await part.step('start the server', () => serve({ ...site, port, profile: application.PROFILE, settings: application.SETTINGS, rules: application.NGINX, followLinks: true }));

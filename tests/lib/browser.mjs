@@ -140,8 +140,17 @@ class Browser {
   }
 }
 
+/** The frame that has made a request; null for a worker's. */
+function frameOf(request) {
+  try {
+    return request.frame();
+  } catch {
+    return null;
+  }
+}
+
 function watch(page) {
-  const state = { open: new Set(), quiet: Date.now() };
+  const state = { open: new Set(), answered: new WeakMap(), quiet: Date.now() };
   traffic.set(page, state);
   const done = (request) => {
     state.open.delete(request);
@@ -151,10 +160,17 @@ function watch(page) {
   page.on('requestfinished', done);
   page.on('requestfailed', done);
   // WordPress asks with OPTIONS what a user may do and reads only the head: such a request never ends.
-  page.on('response', (answer) => answer.request().method() === 'OPTIONS' && done(answer.request()));
+  page.on('response', (answer) => {
+    state.answered.set(answer.request(), answer.status());
+    if (answer.request().method() === 'OPTIONS') done(answer.request());
+  });
+  // The editor replaces the frame that it shows a post in: requests of the old one may end without a word.
+  page.on('framedetached', (frame) => {
+    for (const request of state.open) if (frameOf(request) === frame) done(request);
+  });
   page.on('framenavigated', (frame) => {
     if (frame !== page.mainFrame()) return;
-    for (const request of state.open) if (request.frame() !== frame) state.open.delete(request); // its frame is gone
+    for (const request of state.open) if (frameOf(request) !== frame) state.open.delete(request); // its frame is gone
   });
 }
 
@@ -166,7 +182,7 @@ export async function settle(page, { still = 300, seconds = 30 } = {}) {
   for (;;) {
     if (state.open.size === 0 && Date.now() - state.quiet >= still) return;
     if (Date.now() - began > seconds * 1000) {
-      const open = [...state.open].map((request) => `${request.method()} ${request.url()}`);
+      const open = [...state.open].map((request) => `${request.method()} ${request.url()} (${state.answered.get(request) ?? 'no response'})`);
       throw new Error(`requests without an end after ${seconds} s: ${open.join(' ') || 'they never stop'}`);
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
