@@ -39,10 +39,10 @@ class Session:
 
 
 class Model:
-    """A shopper with one account, who comes as a guest."""
+    """A shopper with one account, who comes as a guest. Of about 38 + `looks` steps, so many look at a page."""
 
-    def __init__(self, site, dice, number, prices, catalogue):
-        self.site, self.dice, self.prices = site, dice, prices
+    def __init__(self, site, dice, number, prices, catalogue, looks):
+        self.site, self.dice, self.prices, self.looks = site, dice, prices, looks
         self.name, self.address = f"customer-{number}", f"127.0.7.{number + 1}"
         self.pages = catalogue + [f"/product/{name}/" for name in prices]
         self.done, self.acts, self.with_cart = collections.deque(maxlen=8), collections.Counter(), {}
@@ -70,7 +70,7 @@ class Model:
         return sum(cart.values()), total * 9 // 10 if self.session.coupon else total
 
     def step(self):
-        acts = [self.look] * 24 + [self.add] * 8 + [self.remove, self.undo, self.quantity, self.use_coupon, self.look_at_cart, self.move] * 2
+        acts = [self.look] * self.looks + [self.add] * 8 + [self.remove, self.undo, self.quantity, self.use_coupon, self.look_at_cart, self.move] * 2
         acts += [self.change_currency, self.two_tabs, self.two_tabs, self.go_back, self.go_back]
         acts += [self.log_in, self.log_out, self.order, self.leave, self.expire, self.empty] if self.dice.random() < 0.3 else []
         act = self.dice.choice(acts)

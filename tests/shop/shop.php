@@ -15,7 +15,8 @@
  * - every page prints WooCommerce's script wc-cart-fragments, which puts the cart into the page
  * - to order: /checkout/, POST ?wc-ajax=update_order_review; then POST /checkout/, ?wc-ajax=checkout or /wp-json/wc/store/v1/checkout
  *
- * TEST_SHOP_COST in wp-config.php says what pages cost: a list of products takes about 35 ms of CPU with 1, 60 ms with 6.
+ * TEST_SHOP_COST in wp-config.php says what pages cost: a list of products takes about 35 ms of CPU with 1, 60 ms with 6; with 0,
+ * no more than WordPress needs.
  * An order is a row in the table test_orders, with its items and its session.
  */
 
@@ -596,7 +597,7 @@ function test_store_products(WP_REST_Request $request): WP_REST_Response
 function test_fragments(): array
 {
     $html = '<div class="widget_shopping_cart_content"><table>' . WC()->cart->lines() . '</table></div>';
-    $fragments = apply_filters('woocommerce_add_to_cart_fragments', ['div.widget_shopping_cart_content' => test_render($html, 4)]);
+    $fragments = apply_filters('woocommerce_add_to_cart_fragments', ['div.widget_shopping_cart_content' => test_render($html, 4 * min(1, TEST_SHOP_COST))]);
     return ['fragments' => $fragments, 'cart_hash' => WC()->cart->get_cart_hash()];
 }
 
@@ -708,7 +709,7 @@ add_filter('the_content', function ($content) {
     return $content . $form . '<ul class="related">' . implode('', array_map('test_card', $like)) . '</ul>';
 });
 
-add_shortcode('test_cart', fn () => '<table id="cart">' . test_render(WC()->cart->lines() ?: '<tr><td>Your cart is empty.</td></tr>', 12) . '</table>');
+add_shortcode('test_cart', fn () => '<table id="cart">' . test_render(WC()->cart->lines() ?: '<tr><td>Your cart is empty.</td></tr>', 12 * min(1, TEST_SHOP_COST)) . '</table>');
 
 add_shortcode('test_checkout', function (): string {
     $order = (int) get_query_var('order-received');
@@ -718,7 +719,7 @@ add_shortcode('test_checkout', function (): string {
     if (WC()->cart->is_empty()) {
         return '<p id="empty">Your cart is empty.</p>';
     }
-    $table = '<table id="order">' . test_render(WC()->cart->lines(), 12) . '</table>';
+    $table = '<table id="order">' . test_render(WC()->cart->lines(), 12 * min(1, TEST_SHOP_COST)) . '</table>';
     return '<form name="checkout" class="checkout" method="post"><input name="billing_email">' . $table . wp_nonce_field('woocommerce-process_checkout', 'woocommerce-process-checkout-nonce', true, false) . '<button name="woocommerce_checkout_place_order" value="1">Place order</button></form>';
 });
 

@@ -142,10 +142,8 @@ final class Cart
         if (!empty($data['wc_notices']) || (function_exists('wc_notice_count') && did_action('woocommerce_init') && wc_notice_count() > 0)) {
             return 'notice';
         }
-        foreach ($data as $key => $value) {
-            if (!empty($value) && !preg_match(Visitor::LEFT, $key) && !preg_match(self::INNER, $key)) {
-                return 'session';
-            }
+        if (preg_grep(self::INNER, array_keys(Visitor::more($data)), \PREG_GREP_INVERT)) {
+            return 'session';
         }
         return is_user_logged_in() || self::has_place($data['customer'] ?? null) || self::has_terms() ? 'customer' : '';
     }

@@ -154,9 +154,20 @@ final class Visitor
             $value = $sent ? urldecode(substr($sent[0], 7)) : $_COOKIE[$name] ?? '';
             return $is_proven ? ['cart', "by=$name", ...$sent, ...Cart::said($data, is_string($value) ? $value : '')] : ['own', "by=$name"];
         }
-        $more = array_filter($data, static fn ($value, $key) => !empty($value) && !preg_match(self::LEFT, $key), \ARRAY_FILTER_USE_BOTH);
-        $own = $more || !empty($data['applied_coupons']) || self::has_address($data['customer'] ?? null);
+        $own = self::more($data) || !empty($data['applied_coupons']) || self::has_address($data['customer'] ?? null);
         return $own ? ['own', "by=$name"] : null;
+    }
+
+    /**
+     * What a session holds beside the cart and what an emptied one leaves. A currency that is the shop's own is nothing: the visitor has
+     * gone back to it.
+     */
+    public static function more(array $data): array
+    {
+        $own = get_option('woocommerce_currency');
+        $is_own = static fn ($value, $key) => $value === $own && strpos((string) $key, 'currency') !== false;
+        $counts = static fn ($value, $key) => !empty($value) && !preg_match(self::LEFT, (string) $key) && !$is_own($value, $key);
+        return array_filter($data, $counts, \ARRAY_FILTER_USE_BOTH);
     }
 
     /** The session of WooCommerce, if this visitor has one. */
