@@ -70,8 +70,10 @@ class Model:
         return sum(cart.values()), total * 9 // 10 if self.session.coupon else total
 
     def step(self):
-        acts = [self.look] * self.looks + [self.add] * 8 + [self.remove, self.undo, self.quantity, self.use_coupon, self.look_at_cart, self.move] * 2
-        acts += [self.change_currency, self.two_tabs, self.two_tabs, self.go_back, self.go_back]
+        acts = [self.look] * self.looks + [self.add] * 8 + [self.remove, self.undo, self.quantity, self.use_coupon, self.look_at_cart] * 2
+        acts += [self.two_tabs, self.two_tabs, self.go_back, self.go_back]
+        # Four of five are at home, and have the shop's own currency.
+        acts += [self.move] * (8 if self.session.net else 2) + [self.change_currency] * (4 if self.session.dollars else 1)
         acts += [self.log_in, self.log_out, self.order, self.leave, self.expire, self.empty] if self.dice.random() < 0.3 else []
         act = self.dice.choice(acts)
         self.done.append(act.__name__)
