@@ -55,6 +55,20 @@ impl Proofs {
         }
     }
 
+    /// A page differs from a public one that may be old: its kind is unproven until that is known. Returns the number of comparisons that had
+    /// agreed.
+    pub fn suspend(&mut self, kind: Tag, shows_item: bool) -> u32 {
+        self.kinds.get_mut(&(kind, shows_item)).map_or(0, |kind| std::mem::take(&mut kind.agreed))
+    }
+
+    /// The public page was old: the comparison has agreed after all, and those `agreed` before count again.
+    pub fn resume(&mut self, kind: Tag, shows_item: bool, agreed: u32, now: Millis) {
+        self.add(kind, shows_item, true, now);
+        if let Some(kind) = self.kinds.get_mut(&(kind, shows_item)).filter(|kind| kind.agreed > 0) {
+            kind.agreed = kind.agreed.saturating_add(agreed);
+        }
+    }
+
     /// PHP made something of another kind than the public page with these tags.
     pub fn add_other_kind(&mut self, tags: &[Tag], shows_item: bool, now: Millis) {
         let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, shows_item))).copied();
@@ -125,6 +139,24 @@ mod tests {
         assert_eq!(of(&proofs, 20 + DOUBT + 2 * DOUBT - 1), PageProof::Differs, "twice as long");
         (0..99).for_each(|_| proofs.add(KIND, false, false, 0));
         assert_eq!(of(&proofs, LONGEST_DOUBT), PageProof::Unproven);
+    }
+
+    #[test]
+    fn a_public_page_that_was_old_disproves_nothing() {
+        let mut proofs = Proofs::default();
+        let of = |proofs: &Proofs| proofs.of(&[KIND], false, 0);
+        assert_eq!(proofs.suspend(KIND, false), 0);
+        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
+        assert_eq!(proofs.suspend(KIND, false), AGREED);
+        assert_eq!(of(&proofs), PageProof::Unproven);
+        proofs.resume(KIND, false, AGREED, 0);
+        assert_eq!(of(&proofs), PageProof::Proven);
+        // Another page of the kind differs meanwhile.
+        let agreed = proofs.suspend(KIND, false);
+        proofs.add(KIND, false, false, 0);
+        proofs.resume(KIND, false, agreed, 0);
+        assert_eq!(of(&proofs), PageProof::Differs);
+        assert_eq!(proofs.of(&[KIND], false, DOUBT), PageProof::Unproven);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! ```text
 //!   consult ── its cookies keep it from the cache ──> Visitors::standing ──> a pass ──> look(): the public page
 //!                                                                       └──> held: PHP runs for it alone
-//!   settle  ── PHP's page for a visitor with a cart ──> watch: at its end compare() compares it with the public one
+//!   settle  ── PHP's page for a visitor with a cart ──> watch: at its end compare() compares it with the public one,
+//!                                                       and once more if that may be old (recheck)
 //! ```
 //!
 //! What PHP makes for such a visitor is never stored.
@@ -17,6 +18,7 @@ use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Millis, Rules, Tag, Terms, ask};
 
 use super::make::uncoded;
+use super::recheck::{self, Difference};
 use super::serve::{self, PageRequest};
 use super::watch::WatchedPage;
 use super::{CacheThread, cache_status, settle};
@@ -40,7 +42,12 @@ pub fn look<'a>(
     if asking.range || asked.has_range() {
         return Err(Bypass::Cart(CartHold::Range));
     }
-    let found = stored(thread, site, rules, request, &asking, &key).ok_or(Bypass::Cart(CartHold::Page))?;
+    let Some(found) = stored(thread, site, rules, request, &asking, &key) else {
+        if !thread.passes_on {
+            thread.cache.wished.note(Key::new(&key));
+        }
+        return Err(Bypass::Cart(CartHold::Page));
+    };
     match site.visitors.proof(thread, &found.1.tags, shows(site, &found.1, &pass.items)) {
         PageProof::Proven => {}
         PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
@@ -94,16 +101,23 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
         return;
     }
     let Some(form) = uncoded(&hit.page) else { return };
-    let same = watched.status == 200
-        && !watched.sets_foreign_cookie()
-        && terms.tags.contains(&kind)
-        && is_same(form.body(), content, page, thread.cache.now(thread) / 1000);
+    let is_alike = watched.status == 200 && !watched.sets_foreign_cookie() && terms.tags.contains(&kind);
+    let same = is_alike && is_same(form.body(), content, page, thread.cache.now(thread) / 1000);
     let shows_item = shows(site, &terms, &page.items);
+    if is_alike && !same {
+        let (public, tags) = (&hit.page, &*terms.tags);
+        let difference =
+            Difference { asked: (asking, key), content, begun, page, public, tags, kind, shows_item };
+        if recheck::begin(watched, difference) {
+            return;
+        }
+    }
     site.visitors.compared(thread, &terms.tags, kind, shows_item, same);
     thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
 }
 
-fn is_same(public: &[u8], own: &[u8], page: &CartPage, now: u64) -> bool {
+/// Whether two pages are the same, but for what the browser fills in. `now`: seconds since 1970.
+pub fn is_same(public: &[u8], own: &[u8], page: &CartPage, now: u64) -> bool {
     let blanks: Vec<&str> = page.blanks.iter().map(String::as_str).collect();
     carts::is_same(public, own, &blanks, now)
 }

@@ -11,7 +11,7 @@
 //!
 //! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
 //! - [`cart`]: public pages for visitors with a cart; [`member`]: pages for logged-in visitors with the same rights; [`watch`]: what PHP
-//!   makes for them is compared;
+//!   makes for them is compared; [`recheck`]: once more, if the public page may be old; [`wished`]: public pages that only they ask for;
 //! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
@@ -36,11 +36,13 @@ mod outlive;
 mod passed;
 mod preview;
 pub mod purge;
+mod recheck;
 mod serve;
 mod settle;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod wished;
 mod written;
 
 use std::collections::HashMap;
@@ -68,6 +70,7 @@ use millrace_pages::{
 };
 use millrace_settings::plan;
 use outlive::Outliving;
+use wished::Wished;
 use written::Written;
 
 use crate::context::Context;
@@ -115,6 +118,7 @@ pub struct PageCache {
     lately: Lately,
     /// What PHP has written to databases.
     pub written: Written,
+    wished: Wished,
     /// Number of purges that are complete.
     purges: AtomicU64,
     /// Number of purges that have begun.
@@ -162,6 +166,7 @@ impl PageCache {
             outliving,
             lately,
             written,
+            wished: Wished::default(),
             purges,
             orders: Arc::default(),
             started,
@@ -261,7 +266,7 @@ impl PageCache {
     }
 
     /// Does a bounded part of the work that purges and expiry have left in the shards of an event loop. Returns the
-    /// keys of pages that are stale but were requested often: the most wanted first.
+    /// keys of pages to make: those that are wished for, and those that are stale but were requested often, the most wanted first.
     pub fn tidy(&self, thread: &Context, most: usize) -> Vec<Box<[u8]>> {
         let threads = thread.plan().server.threads.max(1);
         let now = self.now(thread);
@@ -273,7 +278,8 @@ impl PageCache {
         }
         wanted.retain(|page| page.hits >= WANTED_HITS && page.variant.is_empty());
         wanted.sort_by_key(|page| std::cmp::Reverse(page.hits));
-        wanted.into_iter().map(|page| page.key).collect()
+        let wanted = wanted.into_iter().map(|page| page.key);
+        self.wished.take().into_iter().chain(wanted).collect()
     }
 
     /// Figures of all shards together.

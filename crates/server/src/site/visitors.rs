@@ -213,6 +213,18 @@ impl Visitors {
         }
     }
 
+    /// A page differs from a public one that may be old: pages of this kind come from PHP until that is known. Returns the number of comparisons
+    /// that had agreed.
+    pub fn suspend(&self, kind: Tag, shows_item: bool) -> u32 {
+        self.table().proofs().suspend(kind, shows_item)
+    }
+
+    /// The public page was old: the comparison has agreed after all, and those `agreed` before count again.
+    pub fn resume(&self, context: &Context, kind: Tag, shows_item: bool, agreed: u32) {
+        let table = self.table();
+        table.proofs().resume(kind, shows_item, agreed, table.now(context));
+    }
+
     /// Whether members may get pages from the cache.
     pub fn serves_members(&self) -> bool {
         self.limits.member > 0
