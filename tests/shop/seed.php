@@ -5,6 +5,8 @@ $_SERVER += ['HTTP_HOST' => 'localhost', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI
 require $argv[1] . '/wp-load.php';
 
 $wpdb->query("CREATE TABLE {$wpdb->prefix}woocommerce_sessions (session_id bigint unsigned NOT NULL AUTO_INCREMENT, session_key char(32) NOT NULL, session_value longtext NOT NULL, session_expiry bigint unsigned NOT NULL, PRIMARY KEY (session_id), UNIQUE KEY session_key (session_key))");
+$wpdb->query("CREATE TABLE {$wpdb->prefix}woocommerce_tax_rate_locations (location_id bigint unsigned NOT NULL AUTO_INCREMENT, location_code varchar(200) NOT NULL, tax_rate_id bigint unsigned NOT NULL, location_type varchar(40) NOT NULL, PRIMARY KEY (location_id))");
+$wpdb->query("CREATE TABLE {$wpdb->prefix}woocommerce_tax_rates (tax_rate_id bigint unsigned NOT NULL AUTO_INCREMENT, tax_rate_country varchar(2) NOT NULL DEFAULT '', tax_rate_state varchar(200) NOT NULL DEFAULT '', tax_rate varchar(8) NOT NULL DEFAULT '', PRIMARY KEY (tax_rate_id))");
 $wpdb->query("CREATE TABLE {$wpdb->prefix}test_orders (id bigint unsigned NOT NULL AUTO_INCREMENT, session char(32) NOT NULL, email varchar(100) NOT NULL, items text NOT NULL, total bigint NOT NULL, PRIMARY KEY (id))");
 foreach (['shop' => '[test_products]', 'cart' => '[test_cart]', 'checkout' => '[test_checkout]'] as $name => $content) {
     wp_insert_post(['post_type' => 'page', 'post_status' => 'publish', 'post_name' => $name, 'post_title' => ucfirst($name), 'post_content' => "<!-- wp:shortcode -->$content<!-- /wp:shortcode -->"]);

@@ -11,10 +11,11 @@
 //!        └───────────────── a difference ──> Differs <──┘     for DOUBT, and twice as long each further time
 //! ```
 //!
-//! A page that shows a product of the visitor's cart is another kind than the same page without one.
+//! A page that shows a product of the visitor's cart is another kind than the same page without one, and so is a page for visitors who have
+//! given an address ([`PageView`]).
 
 mod compare;
 mod proofs;
 
 pub use compare::{is_same, without_times};
-pub use proofs::{AGREED, DOUBT, PageProof, Proofs};
+pub use proofs::{AGREED, DOUBT, PageProof, PageView, Proofs};

@@ -124,7 +124,9 @@ final class Cart
         if ($left <= 0 || $hash === '' || !$items) {
             return [$left <= 0 ? 'held=expired' : 'held=unknown'];
         }
-        $said = ["pass=$left", 'with=woocommerce_items_in_cart:1,woocommerce_cart_hash:' . rawurlencode($hash), 'items=' . implode(',', $items)];
+        $address = self::has_address($data['customer'] ?? null) ? ['address=1'] : [];
+        $with = 'with=woocommerce_items_in_cart:1,woocommerce_cart_hash:' . rawurlencode($hash);
+        $said = ["pass=$left", $with, 'items=' . implode(',', $items), ...$address];
         if (($_SERVER['REQUEST_METHOD'] ?? '') !== 'GET') {
             return $said;
         }
@@ -155,20 +157,38 @@ final class Cart
             return true;
         }
         $customer = is_array($customer) ? $customer : [];
-        $base = wc_get_base_location();
-        foreach (['', 'shipping_'] as $which) {
-            foreach (['country', 'state'] as $part) {
-                if (!in_array($customer[$which . $part] ?? '', ['', $base[$part] ?? ''], true)) {
-                    return true;
-                }
-            }
-            foreach (['postcode', 'city'] as $part) {
-                if (!empty($customer[$which . $part])) {
-                    return true;
-                }
+        $known = ['', wc_get_base_location()['country'] ?? ''];
+        $is_elsewhere = static fn ($which) => !in_array($customer[$which . 'country'] ?? '', $known, true);
+        return $is_elsewhere('') || $is_elsewhere('shipping_') || !empty($customer['is_vat_exempt'])
+            || (self::has_address($customer) && self::has_local_taxes());
+    }
+
+    /** A visitor has given more of an address than the country: pages are compared separately for such visitors. */
+    private static function has_address($customer): bool
+    {
+        $base = wc_get_base_location()['state'] ?? '';
+        foreach (is_array($customer) ? ['', 'shipping_'] : [] as $which) {
+            if (!empty($customer[$which . 'postcode']) || !empty($customer[$which . 'city']) || !in_array($customer[$which . 'state'] ?? '', ['', $base], true)) {
+                return true;
             }
         }
-        return !empty($customer['is_vat_exempt']);
+        return false;
+    }
+
+    /** Taxes may depend on the state, the postcode or the city. */
+    private static function has_local_taxes(): bool
+    {
+        global $wpdb;
+        if (function_exists('wc_tax_enabled') && !wc_tax_enabled()) {
+            return false;
+        }
+        $before = $wpdb->suppress_errors();
+        $places = "SELECT COUNT(*) FROM {$wpdb->prefix}woocommerce_tax_rate_locations";
+        $states = "SELECT COUNT(*) FROM {$wpdb->prefix}woocommerce_tax_rates WHERE tax_rate_state <> ''";
+        $found = $wpdb->get_var("SELECT ($places) + ($states)");
+        $wpdb->suppress_errors($before);
+        // Without such tables: it can't be known.
+        return (string) $found !== '0';
     }
 
     /** VAT exemption, currency or language are not those of all. */

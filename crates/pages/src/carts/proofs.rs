@@ -38,16 +38,25 @@ struct KindRecord {
     doubted: Millis,
 }
 
-/// The results for all kinds of pages of a site. The second part of the key: the page shows a product of the cart.
+/// What a page has to do with its visitor: a kind of page is proven for each combination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PageView {
+    /// The page shows a product of the cart: some themes print "1 in cart".
+    pub shows_item: bool,
+    /// The visitor has given an address: a plugin may print when a parcel arrives there.
+    pub has_address: bool,
+}
+
+/// The results for all kinds of pages of a site.
 #[derive(Debug, Default)]
 pub struct Proofs {
-    kinds: HashMap<(Tag, bool), KindRecord>,
+    kinds: HashMap<(Tag, PageView), KindRecord>,
 }
 
 impl Proofs {
     /// The result so far for a public page with these tags. One of the tags names the page's kind.
-    pub fn of(&self, tags: &[Tag], shows_item: bool, now: Millis) -> PageProof {
-        let kind = tags.iter().find_map(|tag| self.kinds.get(&(*tag, shows_item)));
+    pub fn of(&self, tags: &[Tag], view: PageView, now: Millis) -> PageProof {
+        let kind = tags.iter().find_map(|tag| self.kinds.get(&(*tag, view)));
         match kind {
             Some(kind) if now < kind.doubted => PageProof::Differs,
             Some(kind) if kind.agreed >= AGREED => PageProof::Proven,
@@ -57,45 +66,46 @@ impl Proofs {
 
     /// A page differs from a public one that may be old: its kind is unproven until that is known. Returns the number of comparisons that had
     /// agreed.
-    pub fn suspend(&mut self, kind: Tag, shows_item: bool) -> u32 {
-        self.kinds.get_mut(&(kind, shows_item)).map_or(0, |kind| std::mem::take(&mut kind.agreed))
+    pub fn suspend(&mut self, kind: Tag, view: PageView) -> u32 {
+        self.kinds.get_mut(&(kind, view)).map_or(0, |kind| std::mem::take(&mut kind.agreed))
     }
 
     /// The public page was old: the comparison has agreed after all, and those `agreed` before count again.
-    pub fn resume(&mut self, kind: Tag, shows_item: bool, agreed: u32, now: Millis) {
-        self.add(kind, shows_item, true, now);
-        if let Some(kind) = self.kinds.get_mut(&(kind, shows_item)).filter(|kind| kind.agreed > 0) {
+    pub fn resume(&mut self, kind: Tag, view: PageView, agreed: u32, now: Millis) {
+        self.add(kind, view, true, now);
+        if let Some(kind) = self.kinds.get_mut(&(kind, view)).filter(|kind| kind.agreed > 0) {
             kind.agreed = kind.agreed.saturating_add(agreed);
         }
     }
 
     /// PHP made something of another kind than the public page with these tags.
-    pub fn add_other_kind(&mut self, tags: &[Tag], shows_item: bool, now: Millis) {
-        let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, shows_item))).copied();
+    pub fn add_other_kind(&mut self, tags: &[Tag], view: PageView, now: Millis) {
+        let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, view))).copied();
         if let Some(kind) = known {
-            self.add(kind, shows_item, false, now);
+            self.add(kind, view, false, now);
         }
     }
 
     /// A comparison of pages for members, the second one made for this member: the same for one member again and again says nothing about
     /// others.
     pub fn add_of_member(&mut self, kind: Tag, member: u64, same: bool, now: Millis) {
-        let known = self.kinds.get(&(kind, false));
+        let view = PageView::default();
+        let known = self.kinds.get(&(kind, view));
         if same && known.is_some_and(|kind| now >= kind.doubted && kind.members.contains(&member)) {
             return;
         }
-        self.add(kind, false, same, now);
-        if let Some(kind) = self.kinds.get_mut(&(kind, false)).filter(|kind| kind.agreed > 0) {
+        self.add(kind, view, same, now);
+        if let Some(kind) = self.kinds.get_mut(&(kind, view)).filter(|kind| kind.agreed > 0) {
             kind.members.push(member);
         }
     }
 
     /// A comparison: `same` if there was no difference.
-    pub fn add(&mut self, kind: Tag, shows_item: bool, same: bool, now: Millis) {
-        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, shows_item)) {
+    pub fn add(&mut self, kind: Tag, view: PageView, same: bool, now: Millis) {
+        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, view)) {
             self.kinds.clear();
         }
-        let kind = self.kinds.entry((kind, shows_item)).or_default();
+        let kind = self.kinds.entry((kind, view)).or_default();
         if same {
             // Pages that differ now and then must not become proven while they are doubted.
             kind.agreed = if now < kind.doubted { 0 } else { kind.agreed.saturating_add(1) };
@@ -116,63 +126,67 @@ mod tests {
     use super::*;
 
     const KIND: Tag = Tag(7);
+    const ANY: PageView = PageView { shows_item: false, has_address: false };
+    const ITEM: PageView = PageView { shows_item: true, ..ANY };
+    const ADDRESS: PageView = PageView { has_address: true, ..ANY };
 
     #[test]
     fn some_comparisons_prove_a_kind_and_one_disproves_it() {
         let mut proofs = Proofs::default();
-        let of = |proofs: &Proofs, now| proofs.of(&[Tag(1), KIND], false, now);
+        let of = |proofs: &Proofs, now| proofs.of(&[Tag(1), KIND], ANY, now);
         for n in 0..AGREED {
             assert_eq!(of(&proofs, 0), PageProof::Unproven, "after {n}");
-            proofs.add(KIND, false, true, 0);
+            proofs.add(KIND, ANY, true, 0);
         }
         assert_eq!(of(&proofs, 0), PageProof::Proven);
-        assert_eq!(proofs.of(&[KIND], true, 0), PageProof::Unproven, "with a product of the cart");
-        assert_eq!(proofs.of(&[Tag(1)], false, 0), PageProof::Unproven, "another kind");
-        proofs.add(KIND, false, false, 10);
+        assert_eq!(proofs.of(&[KIND], ITEM, 0), PageProof::Unproven, "with a product of the cart");
+        assert_eq!(proofs.of(&[KIND], ADDRESS, 0), PageProof::Unproven, "for a visitor with an address");
+        assert_eq!(proofs.of(&[Tag(1)], ANY, 0), PageProof::Unproven, "another kind");
+        proofs.add(KIND, ANY, false, 10);
         assert_eq!(of(&proofs, 10 + DOUBT - 1), PageProof::Differs);
         // What agrees meanwhile does not count.
-        (0..9).for_each(|_| proofs.add(KIND, false, true, 20));
+        (0..9).for_each(|_| proofs.add(KIND, ANY, true, 20));
         assert_eq!(of(&proofs, 10 + DOUBT), PageProof::Unproven);
-        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 10 + DOUBT));
+        (0..AGREED).for_each(|_| proofs.add(KIND, ANY, true, 10 + DOUBT));
         assert_eq!(of(&proofs, 10 + DOUBT), PageProof::Proven);
-        proofs.add(KIND, false, false, 20 + DOUBT);
+        proofs.add(KIND, ANY, false, 20 + DOUBT);
         assert_eq!(of(&proofs, 20 + DOUBT + 2 * DOUBT - 1), PageProof::Differs, "twice as long");
-        (0..99).for_each(|_| proofs.add(KIND, false, false, 0));
+        (0..99).for_each(|_| proofs.add(KIND, ANY, false, 0));
         assert_eq!(of(&proofs, LONGEST_DOUBT), PageProof::Unproven);
     }
 
     #[test]
     fn a_public_page_that_was_old_disproves_nothing() {
         let mut proofs = Proofs::default();
-        let of = |proofs: &Proofs| proofs.of(&[KIND], false, 0);
-        assert_eq!(proofs.suspend(KIND, false), 0);
-        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
-        assert_eq!(proofs.suspend(KIND, false), AGREED);
+        let of = |proofs: &Proofs| proofs.of(&[KIND], ANY, 0);
+        assert_eq!(proofs.suspend(KIND, ANY), 0);
+        (0..AGREED).for_each(|_| proofs.add(KIND, ANY, true, 0));
+        assert_eq!(proofs.suspend(KIND, ANY), AGREED);
         assert_eq!(of(&proofs), PageProof::Unproven);
-        proofs.resume(KIND, false, AGREED, 0);
+        proofs.resume(KIND, ANY, AGREED, 0);
         assert_eq!(of(&proofs), PageProof::Proven);
         // Another page of the kind differs meanwhile.
-        let agreed = proofs.suspend(KIND, false);
-        proofs.add(KIND, false, false, 0);
-        proofs.resume(KIND, false, agreed, 0);
+        let agreed = proofs.suspend(KIND, ANY);
+        proofs.add(KIND, ANY, false, 0);
+        proofs.resume(KIND, ANY, agreed, 0);
         assert_eq!(of(&proofs), PageProof::Differs);
-        assert_eq!(proofs.of(&[KIND], false, DOUBT), PageProof::Unproven);
+        assert_eq!(proofs.of(&[KIND], ANY, DOUBT), PageProof::Unproven);
     }
 
     #[test]
     fn a_page_of_another_kind_is_a_difference() {
         let mut proofs = Proofs::default();
-        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
+        proofs.add_other_kind(&[Tag(1), KIND], ANY, 0);
         assert!(proofs.kinds.is_empty(), "no page of this kind was compared");
-        (0..AGREED).for_each(|_| proofs.add(KIND, false, true, 0));
-        proofs.add_other_kind(&[Tag(1), KIND], false, 0);
-        assert_eq!(proofs.of(&[KIND], false, 0), PageProof::Differs);
+        (0..AGREED).for_each(|_| proofs.add(KIND, ANY, true, 0));
+        proofs.add_other_kind(&[Tag(1), KIND], ANY, 0);
+        assert_eq!(proofs.of(&[KIND], ANY, 0), PageProof::Differs);
     }
 
     #[test]
     fn each_member_counts_once() {
         let mut proofs = Proofs::default();
-        let of = |proofs: &Proofs, now| proofs.of(&[KIND], false, now);
+        let of = |proofs: &Proofs, now| proofs.of(&[KIND], ANY, now);
         (0..9).for_each(|_| proofs.add_of_member(KIND, 5, true, 0));
         proofs.add_of_member(KIND, 6, true, 0);
         (0..9).for_each(|_| proofs.add_of_member(KIND, 5, true, 0));
@@ -191,7 +205,8 @@ mod tests {
     #[test]
     fn the_table_is_bounded() {
         let mut proofs = Proofs::default();
-        (0..3 * MOST_KINDS as u64).for_each(|n| proofs.add(Tag(n), n % 2 == 0, true, 0));
+        (0..3 * MOST_KINDS as u64)
+            .for_each(|n| proofs.add(Tag(n), if n % 2 == 0 { ITEM } else { ANY }, true, 0));
         assert!(proofs.kinds.len() <= MOST_KINDS);
     }
 }

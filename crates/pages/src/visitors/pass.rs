@@ -23,6 +23,8 @@ pub struct Pass {
     pub companions: Box<[Print]>,
     /// Tags of the pages of the products in the cart.
     pub items: Box<[Box<[u8]>]>,
+    /// The visitor has given an address, as everybody's as far as prices go.
+    pub has_address: bool,
 }
 
 /// Why a visitor with a cart gets pages from PHP.
@@ -102,7 +104,9 @@ impl CartState {
     pub(super) fn agrees(&self, other: &CartState) -> bool {
         match (self, other) {
             (CartState::Passes(one), CartState::Passes(other)) => {
-                one.companions == other.companions && one.items == other.items
+                one.companions == other.companions
+                    && one.items == other.items
+                    && one.has_address == other.has_address
             }
             (CartState::Held(one), CartState::Held(other)) => one == other,
             _ => false,
@@ -113,6 +117,8 @@ impl CartState {
 /// A page that PHP has made for a visitor with a pass: it may be compared with the public one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CartPage {
+    /// As in [`Pass`].
+    pub has_address: bool,
     /// The tag that a public page of this kind has.
     pub kind: Box<[u8]>,
     /// Selectors of the elements that the browser fills.

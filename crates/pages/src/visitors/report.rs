@@ -20,6 +20,7 @@
 //! pass=SECONDS                    how long at most
 //! with=NAME:VALUE,NAME:VALUE      the cookies that the browser sends with it from now on
 //! items=TAG,TAG                   products in the cart, as tags of their pages
+//! [address=1]                     the visitor has given an address
 //! [kind=TAG [blank=SEL,SEL]]      this page's kind, and the elements that the browser fills, percent-encoded selectors
 //! ```
 //!
@@ -68,6 +69,7 @@ struct PassNote {
     seconds: Option<u64>,
     with: Vec<NamedValue>,
     items: Vec<Box<[u8]>>,
+    has_address: bool,
     kind: Option<Box<[u8]>>,
     blanks: Vec<String>,
     role: Option<Box<[u8]>>,
@@ -288,7 +290,8 @@ impl Report {
         }
         let companions = note.with.iter().map(|(name, value)| key.print(name, value)).collect();
         let items = note.items.clone().into();
-        CartState::Passes(Arc::new(Pass { until: begun.saturating_add(time), companions, items }))
+        let (until, has_address) = (begun.saturating_add(time), note.has_address);
+        CartState::Passes(Arc::new(Pass { until, companions, items, has_address }))
     }
 
     /// The page that the run has made, if its visitor is worth a pass.
@@ -297,7 +300,8 @@ impl Report {
         let is_worth =
             note.seconds.is_some() && note.held.is_none() && self.word == Some(VisitorStatement::Cart);
         let kind = note.kind.clone().filter(|_| is_worth)?;
-        Some(CartPage { kind, blanks: note.blanks.clone(), items: note.items.clone().into() })
+        let (blanks, items) = (note.blanks.clone(), note.items.clone().into());
+        Some(CartPage { kind, blanks, items, has_address: note.has_address })
     }
 
     /// What it says about the member whose login it proves, as for [`Report::cart`]. `None`: nothing, what was said before holds.
@@ -366,6 +370,7 @@ impl PassNote {
             b"pass" => self.seconds = number(),
             b"with" => self.with = list().filter_map(first_pair).collect(),
             b"items" => self.items = list().map(Box::from).collect(),
+            b"address" => self.has_address = value == b"1",
             b"kind" => self.kind = Some(value.into()),
             b"blank" => self.blanks = list().filter_map(decoded).collect(),
             b"role" => self.role = Some(value.into()),

@@ -542,6 +542,9 @@ fn the_page_of_a_visitor_with_a_pass() {
     let found = page("pass=9 with=a:1 items=post-7 kind=k-1 blank=a.b%2Cc,%23d%20e,%zz").unwrap();
     assert_eq!((&*found.kind, found.blanks), (&b"k-1"[..], vec!["a.b,c".to_owned(), "#d e".to_owned()]));
     assert_eq!(page("held=notice kind=k-1"), None);
+    assert!(
+        !found.has_address && page("pass=9 with=a:1 items=post-7 address=1 kind=k-1").unwrap().has_address
+    );
     assert_eq!(page("pass=9 with=a:1 items=post-7"), None);
     assert_eq!(page("kind=k-1"), None);
 }

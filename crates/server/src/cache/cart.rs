@@ -13,7 +13,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use millrace_pages::carts::{self, PageProof};
+use millrace_pages::carts::{self, PageProof, PageView};
 use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Millis, Rules, Tag, Terms, ask};
 
@@ -48,7 +48,7 @@ pub fn look<'a>(
         }
         return Err(Bypass::Cart(CartHold::Page));
     };
-    match site.visitors.proof(thread, &found.1.tags, shows(site, &found.1, &pass.items)) {
+    match site.visitors.proof(thread, &found.1.tags, view(site, &found.1, &pass.items, pass.has_address)) {
         PageProof::Proven => {}
         PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
         PageProof::Differs => return Err(Bypass::Cart(CartHold::Differs)),
@@ -80,9 +80,10 @@ pub fn stored(
     Some((hit, terms))
 }
 
-/// Whether a page shows one of these products.
-pub fn shows(site: &Site, terms: &Terms, items: &[Box<[u8]>]) -> bool {
-    items.iter().any(|item| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item)))
+/// A page as seen by a visitor with these products in the cart.
+pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) -> PageView {
+    let is_shown = |item: &Box<[u8]>| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item));
+    PageView { shows_item: items.iter().any(is_shown), has_address }
 }
 
 /// Compares a complete page for a visitor with a cart, which PHP has begun to make at `begun`, with the public one.
@@ -103,16 +104,15 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
     let Some(form) = uncoded(&hit.page) else { return };
     let is_alike = watched.status == 200 && !watched.sets_foreign_cookie() && terms.tags.contains(&kind);
     let same = is_alike && is_same(form.body(), content, page, thread.cache.now(thread) / 1000);
-    let shows_item = shows(site, &terms, &page.items);
+    let view = view(site, &terms, &page.items, page.has_address);
     if is_alike && !same {
         let (public, tags) = (&hit.page, &*terms.tags);
-        let difference =
-            Difference { asked: (asking, key), content, begun, page, public, tags, kind, shows_item };
+        let difference = Difference { asked: (asking, key), content, begun, page, public, tags, kind, view };
         if recheck::begin(watched, difference) {
             return;
         }
     }
-    site.visitors.compared(thread, &terms.tags, kind, shows_item, same);
+    site.visitors.compared(thread, &terms.tags, kind, view, same);
     thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
 }
 

@@ -150,8 +150,8 @@ fn with_cart(
     let held = |hold| bypass(&Bypass::Cart(hold));
     match peek(thread, rules, stripped, key).entry {
         PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
-            let shows_item = cart::shows(site, &terms, &pass.items);
-            match site.visitors.proof(thread, &terms.tags, shows_item) {
+            let view = cart::view(site, &terms, &pass.items, pass.has_address);
+            match site.visitors.proof(thread, &terms.tags, view) {
                 PageProof::Proven => Decision::LookupWithCart,
                 PageProof::Unproven => held(CartHold::Unproven),
                 PageProof::Differs => held(CartHold::Differs),

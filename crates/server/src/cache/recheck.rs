@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_pages::carts::PageProof;
+use millrace_pages::carts::{PageProof, PageView};
 use millrace_pages::visitors::CartPage;
 use millrace_pages::{Asking, Hardness, Millis, Page, Purge, Tag};
 
@@ -48,8 +48,7 @@ pub struct Difference<'a> {
     pub public: &'a Arc<Page>,
     pub tags: &'a [Tag],
     pub kind: Tag,
-    /// The public page shows a product of the cart.
-    pub shows_item: bool,
+    pub view: PageView,
 }
 
 /// A difference that is looked into.
@@ -64,7 +63,7 @@ struct Recheck {
     page: CartPage,
     public: Arc<Page>,
     kind: Tag,
-    shows_item: bool,
+    view: PageView,
     /// Number of comparisons that had agreed before.
     agreed: u32,
 }
@@ -72,9 +71,9 @@ struct Recheck {
 /// Looks into a difference. False: it is not worth it, and the difference counts.
 pub fn begin(watched: &WatchedPage, found: Difference<'_>) -> bool {
     let WatchedPage { thread, site, request, .. } = watched;
-    let Difference { asked: (asking, key), content, page, public, kind, shows_item, .. } = found;
+    let Difference { asked: (asking, key), content, page, public, kind, view, .. } = found;
     let is_old = public.stored.saturating_add(YOUNG) < found.begun;
-    let is_doubted = site.visitors.proof(thread, found.tags, shows_item) == PageProof::Differs;
+    let is_doubted = site.visitors.proof(thread, found.tags, view) == PageProof::Differs;
     if !is_old || is_doubted || RUNNING.get() >= MOST {
         return false;
     }
@@ -88,8 +87,8 @@ pub fn begin(watched: &WatchedPage, found: Difference<'_>) -> bool {
         page: page.clone(),
         public: public.clone(),
         kind,
-        shows_item,
-        agreed: site.visitors.suspend(kind, shows_item),
+        view,
+        agreed: site.visitors.suspend(kind, view),
     };
     RUNNING.set(RUNNING.get() + 1);
     tokio::task::spawn_local(async move {
@@ -134,7 +133,7 @@ impl Recheck {
         let now = self.thread.cache.now(&self.thread) / 1000;
         let (Some(old), Some(new)) = (uncoded(&self.public), uncoded(public)) else { return self.differs() };
         if is_same(new.body(), &self.content, &self.page, now) {
-            self.site.visitors.resume(&self.thread, self.kind, self.shows_item, self.agreed);
+            self.site.visitors.resume(&self.thread, self.kind, self.view, self.agreed);
             self.thread.stats.add(Counter::CartPagesSame, 1);
         } else if is_same(old.body(), new.body(), &self.page, now) {
             self.differs();
@@ -143,7 +142,7 @@ impl Recheck {
 
     /// The difference counts.
     fn differs(&self) {
-        self.site.visitors.compared(&self.thread, &[self.kind], self.kind, self.shows_item, false);
+        self.site.visitors.compared(&self.thread, &[self.kind], self.kind, self.view, false);
         self.thread.stats.add(Counter::CartPagesDiffer, 1);
     }
 }

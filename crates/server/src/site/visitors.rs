@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use millrace_pages::ask::bypass_argument;
-use millrace_pages::carts::{PageProof, Proofs};
+use millrace_pages::carts::{PageProof, PageView, Proofs};
 use millrace_pages::members::{Comparison, MadePages};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
@@ -195,34 +195,33 @@ impl Visitors {
         cookies.iter().map(|cookie| (cookie.name.clone(), known.state_of(cookie, now))).collect()
     }
 
-    /// Whether visitors with a cart may have the public page with these tags; `shows_item`: it shows a product of
-    /// the cart.
-    pub fn proof(&self, context: &Context, tags: &[Tag], shows_item: bool) -> PageProof {
+    /// Whether visitors with a cart may have the public page with these tags, as they would see it.
+    pub fn proof(&self, context: &Context, tags: &[Tag], view: PageView) -> PageProof {
         let table = self.table();
-        table.proofs().of(tags, shows_item, table.now(context))
+        table.proofs().of(tags, view, table.now(context))
     }
 
     /// A page of this kind that PHP made for a visitor with a cart was compared with the public one, which has these
     /// tags.
-    pub fn compared(&self, context: &Context, tags: &[Tag], kind: Tag, shows_item: bool, same: bool) {
+    pub fn compared(&self, context: &Context, tags: &[Tag], kind: Tag, view: PageView, same: bool) {
         let table = self.table();
         let (mut proofs, now) = (table.proofs(), table.now(context));
         match tags.contains(&kind) {
-            true => proofs.add(kind, shows_item, same, now),
-            false => proofs.add_other_kind(tags, shows_item, now),
+            true => proofs.add(kind, view, same, now),
+            false => proofs.add_other_kind(tags, view, now),
         }
     }
 
     /// A page differs from a public one that may be old: pages of this kind come from PHP until that is known. Returns the number of comparisons
     /// that had agreed.
-    pub fn suspend(&self, kind: Tag, shows_item: bool) -> u32 {
-        self.table().proofs().suspend(kind, shows_item)
+    pub fn suspend(&self, kind: Tag, view: PageView) -> u32 {
+        self.table().proofs().suspend(kind, view)
     }
 
     /// The public page was old: the comparison has agreed after all, and those `agreed` before count again.
-    pub fn resume(&self, context: &Context, kind: Tag, shows_item: bool, agreed: u32) {
+    pub fn resume(&self, context: &Context, kind: Tag, view: PageView, agreed: u32) {
         let table = self.table();
-        table.proofs().resume(kind, shows_item, agreed, table.now(context));
+        table.proofs().resume(kind, view, agreed, table.now(context));
     }
 
     /// Whether members may get pages from the cache.
@@ -267,7 +266,7 @@ impl Visitors {
             Comparison::Differs if tags.contains(&kind) => {
                 proofs.add_of_member(kind, member.user, false, now);
             }
-            Comparison::Differs => proofs.add_other_kind(tags, false, now),
+            Comparison::Differs => proofs.add_other_kind(tags, PageView::default(), now),
             Comparison::Own | Comparison::Unknown => {}
         }
         found

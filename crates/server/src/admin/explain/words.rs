@@ -139,7 +139,7 @@ fn cart_in_words(word: &str) -> &'static str {
         "cart-changed" => "the cookies are from before the last change, or a product has changed",
         "cart-expired" => "PHP has not looked at the cart for a while",
         "cart-notice" => "a notice waits in the session",
-        "cart-customer" => "address, taxes, currency or language are not everybody's",
+        "cart-customer" => "country, taxes, currency or language are not everybody's",
         "cart-session" => "there is something else in the session",
         "cart-cookie" => "another cookie identifies the visitor, too",
         "cart-range" => "the request asks for a part of the page",
