@@ -58,6 +58,13 @@ fn without_well_known(pattern: &str) -> (String, Vec<String>) {
     (pattern.to_owned(), Vec::new())
 }
 
+/// An expression that matches one of these index files, so that it matches their folders, too; `None`: it matches none, or folders already.
+pub fn with_folders<S: AsRef<str>>(pattern: &str, index: &[S]) -> Option<String> {
+    let compiled = compile(pattern)?;
+    let has_index = index.iter().any(|name| compiled.is_match(format!("/x/{}", name.as_ref()).as_bytes()));
+    (has_index && !compiled.is_match(b"/x/")).then(|| format!("(?:{pattern})|/$"))
+}
+
 /// Removes escapes that the crate `regex` rejects: `\/`, `\_`.
 fn unescaped(pattern: &str) -> String {
     let (mut out, mut chars) = (String::new(), pattern.chars().peekable());

@@ -25,6 +25,9 @@ pub struct Host<'a> {
     overrides: usize,
 }
 
+/// The names of `files.index`.
+const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];
+
 /// Apache merges sections of folders by their length, then those of files, then those of locations; the last one decides.
 type SectionRank = (u8, usize, usize);
 
@@ -105,7 +108,8 @@ impl Host<'_> {
         let mut access = Access::default();
         let mut rewrites = rewrite::Rewrites::default();
         for item in items {
-            if access.take(item, &mut self.site.notes) || rewrites.take(item, self, section) {
+            let folder = section.filter(|_| !when.is_empty());
+            if access.take(item, &mut self.site.notes) || rewrites.take(item, self, (section, folder)) {
                 continue;
             }
             match item.is_section() {
@@ -120,7 +124,14 @@ impl Host<'_> {
                 Some(("files" | "filesmatch", _)) => (1, 0, self.access.len()),
                 Some(_) => (2, 0, self.access.len()),
             };
-            self.access.push((rank, when.is_empty(), access.rules(when)));
+            let (guarded, is_other) = match rank.0 {
+                1 => section::guarded(when, &INDEX),
+                _ => (when.clone(), false),
+            };
+            let mut rules = access.rules(&guarded);
+            let caveat = "and for folders, which are answered with their index file";
+            rules.iter_mut().filter(|_| is_other).for_each(|rule| rule.caveat = Some(caveat.to_owned()));
+            self.access.push((rank, when.is_empty(), rules));
         }
     }
 
@@ -153,10 +164,7 @@ impl Host<'_> {
                 self.site.notes.needless(&item.whole(), "Millrace sends files of the sites' roots only");
             }
             Err(why) => {
-                let closes =
-                    |inner: &Item| matches!(inner.name.as_str(), "require" | "deny" | "authuserfile");
-                let open = if item.items().iter().any(closes) { OPEN } else { "" };
-                self.site.notes.lost(&item.whole(), format!("{why}{open}"));
+                self.site.notes.lost(&item.whole(), format!("{why}{}", open(item)));
             }
         }
     }
@@ -174,7 +182,8 @@ impl Host<'_> {
                 "Millrace is no forward proxy; the copy with the fewest requests gets the next",
             );
         } else {
-            self.site.notes.lost(&item.whole(), "a rule has `method`, `path`, `header` and `from` as conditions; in a .htaccess file <If> works");
+            let why = "a rule has `method`, `path`, `header` and `from` as conditions; in a .htaccess file <If> works";
+            self.site.notes.lost(&item.whole(), format!("{why}{}", open(item)));
         }
     }
 
@@ -590,13 +599,17 @@ impl Host<'_> {
     }
 
     fn index(&mut self, item: &Item) {
-        let known = ["index.php", "index.html", "index.htm"];
         // Debian's list has names of other languages, which no site has.
         let odd = |name: &&String| {
-            !known.contains(&name.as_str())
+            !INDEX.contains(&name.as_str())
                 && !matches!(name.as_str(), "index.cgi" | "index.pl" | "index.xhtml" | "disabled")
         };
+        let is_off = item.args.last().is_some_and(|name| name == "disabled");
         match item.args.iter().find(odd) {
+            _ if is_off => {
+                let why = "a folder is answered with its index file: a rule with regex = '/$' and return = 403 closes all folders";
+                self.site.notes.lost(&item.source, why);
+            }
             None => {
                 self.site.notes.needless(&item.source, "`files.index` is index.php, index.html, index.htm")
             }
@@ -656,6 +669,15 @@ impl Host<'_> {
         self.site.settings.set(&key, value);
         self.site.notes.carried(&item.source);
     }
+}
+
+/// What a note about a section that is not carried over has to add: it closes something.
+fn open(section: &Item) -> &'static str {
+    let closes = |item: &Item| matches!(item.name.as_str(), "require" | "deny" | "authuserfile");
+    fn any(section: &Item, closes: &dyn Fn(&Item) -> bool) -> bool {
+        section.items().iter().any(|item| closes(item) || any(item, closes))
+    }
+    if any(section, &closes) { OPEN } else { "" }
 }
 
 /// The conditions of a section in another.

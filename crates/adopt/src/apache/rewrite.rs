@@ -11,6 +11,10 @@ use crate::value::{Block, Toml};
 const HTACCESS: &str = "write it into the .htaccess file of the root, without the slash at the beginning of the pattern: Millrace applies \
                         it there (docs/htaccess.md)";
 
+/// The same for rules of a part of the site.
+const OF_FOLDER: &str =
+    "write it into the .htaccess file of this folder: Millrace applies it there (docs/htaccess.md)";
+
 /// The conditions that precede the next rule.
 #[derive(Default)]
 pub struct Rewrites {
@@ -29,12 +33,22 @@ struct Conditions {
 
 impl Rewrites {
     /// Takes a directive, if it is one of these.
-    pub fn take(&mut self, item: &Item, host: &mut Host<'_>, section: Option<&Item>) -> bool {
+    /// `section`: the one around it, and the same if it is not for the whole site.
+    pub fn take(
+        &mut self,
+        item: &Item,
+        host: &mut Host<'_>,
+        (section, part): (Option<&Item>, Option<&Item>),
+    ) -> bool {
         match item.name.as_str() {
             "rewritecond" => self.conditions.push(item.clone()),
             "rewriterule" => {
                 let conditions = std::mem::take(&mut self.conditions);
-                if let Err(why) = rule(item, &conditions, host, section.is_some()) {
+                let result = match part {
+                    Some(_) => Err(OF_FOLDER.to_owned()),
+                    None => rule(item, &conditions, host, section.is_some()),
+                };
+                if let Err(why) = result {
                     for condition in &conditions {
                         host.site.notes.lost(&condition.source, why.clone());
                     }

@@ -18,8 +18,7 @@ pub fn when(section: &Item, root: &str) -> Result<When, String> {
         "locationmatch" => regex(text)?,
         "location" => below(text),
         "files" if !is_regex => {
-            let name = pattern::escaped(text).replace("\\*", "[^/]*").replace("\\?", "[^/]");
-            vec![("regex", Toml::Regex(format!("/{name}$")))]
+            vec![("regex", Toml::Regex(format!("/{}$", wild(text))))]
         }
         "files" | "filesmatch" => of_names(text)?,
         _ => {
@@ -29,6 +28,24 @@ pub fn when(section: &Item, root: &str) -> Result<When, String> {
             );
         }
     })
+}
+
+/// An expression for a name with `*` and `?`, of which neither matches a slash.
+fn wild(text: &str) -> String {
+    pattern::escaped(text).replace("\\*", "[^/]*").replace("\\?", "[^/]")
+}
+
+/// The conditions of a section about files for what restricts access: a folder is answered with its index file, one of `index`, and closed
+/// with it. The second part: whether that changes them.
+pub fn guarded(when: &When, index: &[&str]) -> (When, bool) {
+    let mut guarded = when.clone();
+    for (_, value) in &mut guarded {
+        if let Toml::Regex(regex) = value {
+            *regex = pattern::with_folders(regex, index).unwrap_or_else(|| std::mem::take(regex));
+        }
+    }
+    let is_other = guarded != *when;
+    (guarded, is_other)
 }
 
 fn regex(text: &str) -> Result<When, String> {
@@ -60,9 +77,14 @@ pub fn below(path: &str) -> When {
 
 /// A folder: the root, or one below it.
 fn folder(text: &str, root: &str) -> Result<When, String> {
-    let (folder, root) = (text.trim_end_matches(['/', '*']), root.trim_end_matches('/'));
+    let (folder, root) = (text.trim_end_matches('/'), root.trim_end_matches('/'));
+    let folder = folder.strip_suffix("/*").unwrap_or(folder);
     if folder.contains(['*', '?', '[']) {
-        return Err("write a rule with `path` or `regex` for its paths".to_owned());
+        let rest = folder.strip_prefix(root).filter(|rest| rest.starts_with('/') && !rest.contains('['));
+        let Some(rest) = rest.filter(|_| !root.is_empty()) else {
+            return Err("write a rule with `path` or `regex` for its paths".to_owned());
+        };
+        return Ok(vec![("regex", Toml::Regex(format!("^{}/", wild(rest))))]);
     }
     if root == folder || root.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')) {
         return Ok(When::new());

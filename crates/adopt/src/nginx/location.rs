@@ -90,11 +90,9 @@ impl<'a> Location<'a> {
         let mut when = self.when();
         for (_, value) in &mut when {
             if let Toml::Regex(regex) = value
-                && let Some(compiled) = pattern::compile(regex)
-                && index.iter().any(|name| compiled.is_match(format!("/x/{name}").as_bytes()))
-                && !compiled.is_match(b"/x/")
+                && let Some(with_folders) = pattern::with_folders(regex, index)
             {
-                *regex = format!("(?:{regex})|/$");
+                *regex = with_folders;
                 continue;
             }
             match value {
