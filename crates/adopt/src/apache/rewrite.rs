@@ -32,8 +32,7 @@ struct Conditions {
 }
 
 impl Rewrites {
-    /// Takes a directive, if it is one of these.
-    /// `section`: the one around it, and the same if it is not for the whole site.
+    /// Takes a directive, if it is one of these. `section`: the one around it; `part`: the same, if it is not for the whole site.
     pub fn take(
         &mut self,
         item: &Item,

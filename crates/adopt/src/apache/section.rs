@@ -40,8 +40,10 @@ fn wild(text: &str) -> String {
 pub fn guarded(when: &When, index: &[&str]) -> (When, bool) {
     let mut guarded = when.clone();
     for (_, value) in &mut guarded {
-        if let Toml::Regex(regex) = value {
-            *regex = pattern::with_folders(regex, index).unwrap_or_else(|| std::mem::take(regex));
+        if let Toml::Regex(regex) = value
+            && let Some(with_folders) = pattern::with_folders(regex, index)
+        {
+            *regex = with_folders;
         }
     }
     let is_other = guarded != *when;
