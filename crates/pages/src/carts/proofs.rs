@@ -13,6 +13,9 @@ pub const DOUBT: Millis = 3_600_000;
 /// Longest such time.
 const LONGEST_DOUBT: Millis = 24 * DOUBT;
 
+/// The public page is made again for each comparison that says nothing: with so many of them, the kind differs.
+const MOST_UNSURE: u32 = 2;
+
 /// Maximum number of kinds. With more, the table starts again.
 const MOST_KINDS: usize = 4096;
 
@@ -34,6 +37,8 @@ struct KindRecord {
     /// Members whose pages agreed; each counts once.
     members: Vec<u64>,
     differences: u32,
+    /// Comparisons that said nothing, since the last one that did.
+    unsure: u32,
     /// Until when it goes to PHP.
     doubted: Millis,
 }
@@ -78,6 +83,15 @@ impl Proofs {
         }
     }
 
+    /// The public page has changed meanwhile, and still differs: that says nothing, unless it is never the same twice.
+    pub fn add_unsure(&mut self, kind: Tag, view: PageView, now: Millis) {
+        let record = self.record(kind, view);
+        record.unsure += 1;
+        if record.unsure >= MOST_UNSURE {
+            self.add(kind, view, false, now);
+        }
+    }
+
     /// PHP made something of another kind than the public page with these tags.
     pub fn add_other_kind(&mut self, tags: &[Tag], view: PageView, now: Millis) {
         let known = tags.iter().find(|tag| self.kinds.contains_key(&(**tag, view))).copied();
@@ -102,11 +116,9 @@ impl Proofs {
 
     /// A comparison: `same` if there was no difference.
     pub fn add(&mut self, kind: Tag, view: PageView, same: bool, now: Millis) {
-        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, view)) {
-            self.kinds.clear();
-        }
-        let kind = self.kinds.entry((kind, view)).or_default();
+        let kind = self.record(kind, view);
         if same {
+            kind.unsure = 0;
             // Pages that differ now and then must not become proven while they are doubted.
             kind.agreed = if now < kind.doubted { 0 } else { kind.agreed.saturating_add(1) };
             return;
@@ -116,8 +128,16 @@ impl Proofs {
             agreed: 0,
             members: Vec::new(),
             differences: kind.differences.saturating_add(1),
+            unsure: 0,
             doubted: now.saturating_add(doubt),
         };
+    }
+
+    fn record(&mut self, kind: Tag, view: PageView) -> &mut KindRecord {
+        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&(kind, view)) {
+            self.kinds.clear();
+        }
+        self.kinds.entry((kind, view)).or_default()
     }
 }
 
@@ -171,6 +191,19 @@ mod tests {
         proofs.resume(KIND, ANY, agreed, 0);
         assert_eq!(of(&proofs), PageProof::Differs);
         assert_eq!(proofs.of(&[KIND], ANY, DOUBT), PageProof::Unproven);
+    }
+
+    #[test]
+    fn a_page_that_is_never_the_same_twice_differs() {
+        let mut proofs = Proofs::default();
+        let of = |proofs: &Proofs| proofs.of(&[KIND], ANY, 0);
+        proofs.add_unsure(KIND, ANY, 0);
+        (0..AGREED).for_each(|_| proofs.add(KIND, ANY, true, 0));
+        proofs.suspend(KIND, ANY);
+        proofs.add_unsure(KIND, ANY, 0);
+        assert_eq!(of(&proofs), PageProof::Unproven, "one since the last that agreed");
+        proofs.add_unsure(KIND, ANY, 0);
+        assert_eq!(of(&proofs), PageProof::Differs);
     }
 
     #[test]

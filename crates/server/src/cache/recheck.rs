@@ -3,7 +3,8 @@
 //!
 //! - it is the same now: the public page was old, and the comparison agrees;
 //! - the public page is what it was: a visitor with a cart gets another page;
-//! - it has changed, and still differs: that says nothing. The kind of page has to be proven again.
+//! - it has changed, and still differs: that says nothing once, and the kind of page has to be proven again. A page that is never the same twice
+//!   differs, or it would be made again for each of these visitors.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -137,6 +138,8 @@ impl Recheck {
             self.thread.stats.add(Counter::CartPagesSame, 1);
         } else if is_same(old.body(), new.body(), &self.page, now) {
             self.differs();
+        } else {
+            self.site.visitors.unsure(&self.thread, self.kind, self.view);
         }
     }
 

@@ -224,6 +224,12 @@ impl Visitors {
         table.proofs().resume(kind, view, agreed, table.now(context));
     }
 
+    /// The public page has changed meanwhile, and still differs.
+    pub fn unsure(&self, context: &Context, kind: Tag, view: PageView) {
+        let table = self.table();
+        table.proofs().add_unsure(kind, view, table.now(context));
+    }
+
     /// Whether members may get pages from the cache.
     pub fn serves_members(&self) -> bool {
         self.limits.member > 0
