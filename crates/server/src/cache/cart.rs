@@ -82,8 +82,8 @@ pub fn stored(
 
 /// A page as seen by a visitor with these products in the cart.
 pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) -> PageView {
-    let is_shown = |item: &Box<[u8]>| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item));
-    PageView { shows_item: items.iter().any(is_shown), has_address }
+    let is_shown = |item: &[u8]| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item));
+    PageView { shows_item: items.iter().any(|item| is_shown(item)), has_address }
 }
 
 /// Compares a complete page for a visitor with a cart, which PHP has begun to make at `begun`, with the public one.
