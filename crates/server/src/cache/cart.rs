@@ -18,7 +18,7 @@ use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Millis, Rules, Tag, Terms, ask};
 
 use super::make::uncoded;
-use super::recheck::{self, Difference};
+use super::recheck::{self, CartDifference};
 use super::serve::{self, PageRequest};
 use super::watch::WatchedPage;
 use super::{CacheThread, cache_status, settle};
@@ -107,7 +107,8 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
     let view = view(site, &terms, &page.items, page.has_address);
     if is_alike && !same {
         let (public, tags) = (&hit.page, &*terms.tags);
-        let difference = Difference { asked: (asking, key), content, begun, page, public, tags, kind, view };
+        let difference =
+            CartDifference { asked: (asking, key), content, begun, page, public, tags, kind, view };
         if recheck::begin(watched, difference) {
             return;
         }

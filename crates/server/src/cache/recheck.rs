@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// What differs.
-pub struct Difference<'a> {
+pub struct CartDifference<'a> {
     /// What the request asks of the cache, and the key of the public page.
     pub asked: (Asking, Vec<u8>),
     /// The page as PHP has made it for the visitor, and when PHP has begun.
@@ -70,9 +70,9 @@ struct Recheck {
 }
 
 /// Looks into a difference. False: it is not worth it, and the difference counts.
-pub fn begin(watched: &WatchedPage, found: Difference<'_>) -> bool {
+pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) -> bool {
     let WatchedPage { thread, site, request, .. } = watched;
-    let Difference { asked: (asking, key), content, page, public, kind, view, .. } = found;
+    let CartDifference { asked: (asking, key), content, page, public, kind, view, .. } = found;
     let is_old = public.stored.saturating_add(YOUNG) < found.begun;
     let is_doubted = site.visitors.proof(thread, found.tags, view) == PageProof::Differs;
     if !is_old || is_doubted || RUNNING.get() >= MOST {

@@ -14,9 +14,9 @@ const MOST: usize = 64;
 const PLACES: usize = 1024;
 
 /// The pages of all sites.
-pub struct Wished(Mutex<Wishes>);
+pub struct Wished(Mutex<WishedPages>);
 
-struct Wishes {
+struct WishedPages {
     /// Hashes of keys that were asked for once.
     once: Box<[u64; PLACES]>,
     waiting: Vec<Box<[u8]>>,
@@ -30,7 +30,7 @@ impl fmt::Debug for Wished {
 
 impl Default for Wished {
     fn default() -> Wished {
-        Wished(Mutex::new(Wishes { once: Box::new([0; PLACES]), waiting: Vec::new() }))
+        Wished(Mutex::new(WishedPages { once: Box::new([0; PLACES]), waiting: Vec::new() }))
     }
 }
 
@@ -57,12 +57,12 @@ impl Wished {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
+    fn lock(&self) -> MutexGuard<'_, WishedPages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wishes {
+impl WishedPages {
     fn push(&mut self, key: &[u8]) {
         if self.waiting.len() < MOST && self.waiting.iter().all(|other| **other != *key) {
             self.waiting.push(key.into());
