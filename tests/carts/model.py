@@ -39,7 +39,7 @@ class Session:
 
 
 class Model:
-    """A shopper with one account, who comes as a guest. Of about 38 + `looks` steps, so many look at a page."""
+    """A shopper with one account, who comes as a guest. With 96 `looks` three of four steps look at a page."""
 
     def __init__(self, site, dice, number, prices, catalogue, looks):
         self.site, self.dice, self.prices, self.looks = site, dice, prices, looks

@@ -13,6 +13,9 @@ pub struct Options {
 /// Why files of another folder are not carried over.
 pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules.md), or link the folder into the site's (ln -s), with `files.symlinks` on follow";
 
+/// The names of `files.index`.
+pub const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];
+
 /// Added to the reason where the lost directives restrict access.
 pub const OPEN: &str = "; until you write it, what it closes is open";
 

@@ -11,8 +11,7 @@
 //!        └───────────────── a difference ──> Differs <──┘     for DOUBT, and twice as long each further time
 //! ```
 //!
-//! A page that shows a product of the visitor's cart is another kind than the same page without one, and so is a page for visitors who have
-//! given an address ([`PageView`]).
+//! Pages that show a product of the visitor's cart are proven separately, and so are pages for visitors with an address ([`PageView`]).
 
 mod compare;
 mod proofs;

@@ -23,6 +23,7 @@ use std::sync::OnceLock;
 
 use hashbrown::DefaultHashBuilder;
 
+use crate::Tag;
 use crate::rules::Patterns;
 
 /// The longest key in bytes; a request with a longer one bypasses the cache.
@@ -55,6 +56,14 @@ impl<'a> Key<'a> {
         let site = parts.next().unwrap_or_default();
         let _scheme = parts.next();
         (site, parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+    }
+
+    /// The implicit tag of all pages with this path and query.
+    pub fn url(&self) -> Tag {
+        let (site, host, path) = self.place();
+        let query = self.bytes.split(|&b| b == 0).nth(4).unwrap_or_default();
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        Tag::url(text(site), text(host), path, query)
     }
 }
 
@@ -206,6 +215,14 @@ mod tests {
         let mut out = Vec::new();
         write_query(&Patterns::new(["utm_*", "_ga"]), query.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_tag_of_a_url() {
+        let key = |bytes| Key::new(bytes).url();
+        let page = Tag::url("a", "h", b"/x/", b"?y=1");
+        assert_eq!((key(b"a\0http\0h\0/x/\0?y=1\0"), key(b"a\0\0h\0/x/\0?y=1\0dmobile\0")), (page, page));
+        assert_ne!(key(b"a\0http\0h\0/x/\0\0"), page);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A virtual host.
 
 use super::read::Item;
+use super::rewrite::RewritePlace;
 use super::section::{self, Access};
 use super::{MainServer, rewrite, table};
 use crate::listen;
 use crate::pattern;
-use crate::value::{Adopted, Block, OPEN, Php, Site, Source, Toml, When};
+use crate::value::{Adopted, Block, INDEX, OPEN, Php, Site, Source, Toml, When};
 
 /// What is collected of a host before its rules have an order.
 pub struct Host<'a> {
@@ -24,9 +25,6 @@ pub struct Host<'a> {
     /// The most specific folder whose `AllowOverride` counts.
     overrides: usize,
 }
-
-/// The names of `files.index`.
-const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];
 
 /// Apache merges sections of folders by their length, then those of files, then those of locations; the last one decides.
 type SectionRank = (u8, usize, usize);
@@ -107,9 +105,13 @@ impl Host<'_> {
     fn scope(&mut self, items: &[Item], when: &When, section: Option<&Item>, adopted: &mut Adopted) {
         let mut access = Access::default();
         let mut rewrites = rewrite::Rewrites::default();
+        let place = match section {
+            None => RewritePlace::Host,
+            Some(_) if when.is_empty() => RewritePlace::Root,
+            Some(_) => RewritePlace::Part,
+        };
         for item in items {
-            let folder = section.filter(|_| !when.is_empty());
-            if access.take(item, &mut self.site.notes) || rewrites.take(item, self, (section, folder)) {
+            if access.take(item, &mut self.site.notes) || rewrites.take(item, self, place) {
                 continue;
             }
             match item.is_section() {
@@ -124,13 +126,12 @@ impl Host<'_> {
                 Some(("files" | "filesmatch", _)) => (1, 0, self.access.len()),
                 Some(_) => (2, 0, self.access.len()),
             };
-            let (guarded, is_other) = match rank.0 {
-                1 => section::guarded(when, &INDEX),
-                _ => (when.clone(), false),
-            };
+            let guarded = if rank.0 == 1 { section::guarded(when, &INDEX) } else { when.clone() };
             let mut rules = access.rules(&guarded);
-            let caveat = "and for folders, which are answered with their index file";
-            rules.iter_mut().filter(|_| is_other).for_each(|rule| rule.caveat = Some(caveat.to_owned()));
+            if guarded != *when {
+                let caveat = "and for folders, which are answered with their index file";
+                rules.iter_mut().for_each(|rule| rule.caveat = Some(caveat.to_owned()));
+            }
             self.access.push((rank, when.is_empty(), rules));
         }
     }

@@ -15,6 +15,17 @@ const HTACCESS: &str = "write it into the .htaccess file of the root, without th
 const OF_FOLDER: &str =
     "write it into the .htaccess file of this folder: Millrace applies it there (docs/htaccess.md)";
 
+/// Where a rule stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RewritePlace {
+    /// In the virtual host, outside of sections: patterns begin with a slash.
+    Host,
+    /// In a section for the whole site.
+    Root,
+    /// In a section for a part of it.
+    Part,
+}
+
 /// The conditions that precede the next rule.
 #[derive(Default)]
 pub struct Rewrites {
@@ -32,20 +43,15 @@ struct Conditions {
 }
 
 impl Rewrites {
-    /// Takes a directive, if it is one of these. `section`: the one around it; `part`: the same, if it is not for the whole site.
-    pub fn take(
-        &mut self,
-        item: &Item,
-        host: &mut Host<'_>,
-        (section, part): (Option<&Item>, Option<&Item>),
-    ) -> bool {
+    /// Takes a directive, if it is one of these.
+    pub fn take(&mut self, item: &Item, host: &mut Host<'_>, place: RewritePlace) -> bool {
         match item.name.as_str() {
             "rewritecond" => self.conditions.push(item.clone()),
             "rewriterule" => {
                 let conditions = std::mem::take(&mut self.conditions);
-                let result = match part {
-                    Some(_) => Err(OF_FOLDER.to_owned()),
-                    None => rule(item, &conditions, host, section.is_some()),
+                let result = match place {
+                    RewritePlace::Part => Err(OF_FOLDER.to_owned()),
+                    _ => rule(item, &conditions, host, place == RewritePlace::Root),
                 };
                 if let Err(why) = result {
                     for condition in &conditions {

@@ -30,14 +30,14 @@ pub fn when(section: &Item, root: &str) -> Result<When, String> {
     })
 }
 
-/// An expression for a name with `*` and `?`, of which neither matches a slash.
+/// An expression for a name with wildcards: `*` and `?` match no slash.
 fn wild(text: &str) -> String {
     pattern::escaped(text).replace("\\*", "[^/]*").replace("\\?", "[^/]")
 }
 
 /// The conditions of a section about files for what restricts access: a folder is answered with its index file, one of `index`, and closed
-/// with it. The second part: whether that changes them.
-pub fn guarded(when: &When, index: &[&str]) -> (When, bool) {
+/// with it.
+pub fn guarded(when: &When, index: &[&str]) -> When {
     let mut guarded = when.clone();
     for (_, value) in &mut guarded {
         if let Toml::Regex(regex) = value
@@ -46,8 +46,7 @@ pub fn guarded(when: &When, index: &[&str]) -> (When, bool) {
             *regex = with_folders;
         }
     }
-    let is_other = guarded != *when;
-    (guarded, is_other)
+    guarded
 }
 
 fn regex(text: &str) -> Result<When, String> {

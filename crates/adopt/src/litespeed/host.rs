@@ -2,7 +2,7 @@
 
 use super::lex::Entry;
 use crate::pattern;
-use crate::value::{Adopted, Block, ONE_FOLDER, Options, Php, Site, Toml};
+use crate::value::{Adopted, Block, INDEX, ONE_FOLDER, Options, Php, Site, Toml};
 
 /// What the variables of a configuration stand for.
 #[derive(Clone, Debug, Default)]
@@ -303,12 +303,11 @@ fn error_page(site: &mut Site, node: &Entry) {
 }
 
 fn index(site: &mut Site, node: &Entry) {
-    let known = ["index.php", "index.html", "index.htm"];
     match node
         .get("indexfiles")
         .split(',')
         .map(str::trim)
-        .find(|name| !name.is_empty() && !known.contains(name))
+        .find(|name| !name.is_empty() && !INDEX.contains(name))
     {
         None => site.notes.needless(&node.whole(), "`files.index` is index.php, index.html, index.htm"),
         Some(_) => site.notes.lost(&node.whole(), "`files.index` is for all sites: add the name there"),

@@ -23,7 +23,7 @@ pub struct Pass {
     pub companions: Box<[Print]>,
     /// Tags of the pages of the products in the cart.
     pub items: Box<[Box<[u8]>]>,
-    /// The visitor has given an address, as everybody's as far as prices go.
+    /// The visitor has given an address; no price depends on it.
     pub has_address: bool,
 }
 

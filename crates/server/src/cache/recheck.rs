@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use millrace_pages::carts::{PageProof, PageView};
 use millrace_pages::visitors::CartPage;
-use millrace_pages::{Asking, Hardness, Millis, Page, Purge, Tag};
+use millrace_pages::{Asking, Hardness, Key, Millis, Page, Purge, Tag};
 
 use super::CacheThread;
 use super::cart::{self, is_same};
@@ -102,7 +102,7 @@ pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) -> bool {
 impl Recheck {
     async fn run(self) {
         let cache = &self.thread.cache;
-        cache.purge(&[(Purge::Tag(self.url()), Hardness::Soft)]);
+        cache.purge(&[(Purge::Tag(Key::new(&self.key).url()), Hardness::Soft)]);
         cache.wished.need(&self.key);
         for _ in 0..LOOKS {
             tokio::time::sleep(PAUSE).await;
@@ -112,15 +112,6 @@ impl Recheck {
             }
         }
         self.differs();
-    }
-
-    /// The tag that the page has by its address.
-    fn url(&self) -> Tag {
-        let mut parts = self.key.split(|byte| *byte == 0);
-        let mut part = |skipped: usize| parts.nth(skipped).unwrap_or_default();
-        let (site, host, path, query) = (part(0), part(1), part(0), part(0));
-        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
-        Tag::url(text(site), text(host), path, query)
     }
 
     /// The public page, if it was made again.

@@ -1,6 +1,6 @@
 //! Pages that visitors with a cart have asked for and that are not in the cache. PHP makes a page for such a visitor alone, and that is never
-//! stored: the public page would not come into being until somebody without a cart asks for it. From the second request on it is wished
-//! for, and an event loop makes it while PHP is idle (`warm::refill`).
+//! stored: there would be no public page until a visitor without a cart asks for it. After the second request, an event loop makes it while
+//! PHP is idle (`warm::refill`).
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use millrace_pages::Key;
 /// Maximum number of pages that wait; more are not taken.
 const MOST: usize = 64;
 
-/// Number of pages of which one request is remembered; a power of two.
+/// Number of first requests that are remembered; a power of two.
 const PLACES: usize = 1024;
 
 /// The pages of all sites.

@@ -1,6 +1,6 @@
 //! Warms up pages: the server fetches them itself, as a visitor without cookies would, while PHP is idle. `millrace
 //! warm` names them, through the admin address; and [`refill`] chooses the pages that were most wanted before they
-//! were purged.
+//! were purged, and those that the page cache wishes for.
 
 mod refill;
 
