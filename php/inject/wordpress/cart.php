@@ -124,7 +124,7 @@ final class Cart
         if ($left <= 0 || $hash === '' || !$items) {
             return [$left <= 0 ? 'held=expired' : 'held=unknown'];
         }
-        $address = self::has_address($data['customer'] ?? null) ? ['address=1'] : [];
+        $address = self::has_local_address($data['customer'] ?? null) ? ['address=1'] : [];
         $with = 'with=woocommerce_items_in_cart:1,woocommerce_cart_hash:' . rawurlencode($hash);
         $said = ["pass=$left", $with, 'items=' . implode(',', $items), ...$address];
         if (($_SERVER['REQUEST_METHOD'] ?? '') !== 'GET') {
@@ -160,11 +160,11 @@ final class Cart
         $known = ['', wc_get_base_location()['country'] ?? ''];
         $is_elsewhere = static fn ($which) => !in_array($customer[$which . 'country'] ?? '', $known, true);
         return $is_elsewhere('') || $is_elsewhere('shipping_') || !empty($customer['is_vat_exempt'])
-            || (self::has_address($customer) && self::has_local_taxes());
+            || (self::has_local_address($customer) && self::has_local_taxes());
     }
 
     /** A visitor has given more of an address than the country: pages are compared separately for such visitors. */
-    private static function has_address($customer): bool
+    private static function has_local_address($customer): bool
     {
         $base = wc_get_base_location()['state'] ?? '';
         foreach (is_array($customer) ? ['', 'shipping_'] : [] as $which) {
