@@ -148,6 +148,13 @@ class Site:
         if not rig.wait_for(lambda: (now := self.processes())[0] and now[1] and not (now[0] & before[0] or now[1] & before[1]), 20):
             raise RuntimeError(f"nothing has begun anew: {before} {self.processes()}")
 
+    def await_room(self):
+        """Returns when nginx has noticed that its visitors are gone. Its master tells a worker to stop through a channel, right behind a
+        descriptor: a worker that has no place for that one closes the channel, and goes on for ever."""
+        (worker,) = self.processes()[1]
+        if not rig.wait_for(lambda: len(os.listdir(f"/proc/{worker}/fd")) < 20, 20):
+            raise RuntimeError(f"nginx keeps its visitors: {os.listdir(f'/proc/{worker}/fd')}")
+
     def processes(self):
         """The working processes of both."""
         def of(master, title):
@@ -247,6 +254,7 @@ def beyond(folder, visitors, found, name, limit, cure):
             why = site.examine(both(found, named("nginx-log-limit")))
         if why:
             return why
+        site.await_room()
         site.reload(**cure)
         with site.visitors(SLOW_VISITORS, visitors):
             return site.examine(gone(name, "nginx-log-limit"))
