@@ -1,7 +1,14 @@
 //! Caddy: a Caddyfile. Snippets and imports are resolved first, then each site block is converted.
 
 mod check;
+mod conditions;
+mod files;
+mod flow;
 mod lex;
+mod order;
+mod paths;
+mod proxy;
+mod respond;
 mod site;
 
 use std::path::Path;

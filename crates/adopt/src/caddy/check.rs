@@ -1,7 +1,8 @@
 //! `forward_auth` and `rate_limit`: scripts that decide, and limits.
 
+use super::conditions::{both, matcher};
 use super::lex::CaddyLine;
-use super::site::{Converter, both, matcher};
+use super::site::Converter;
 use crate::value::{Block, Php, Toml, When, is_copied};
 
 /// What to write for a check that can't be carried over.
@@ -28,6 +29,7 @@ impl Converter<'_> {
                 "one script lets a request pass, and the site has two: let one decide about all its paths";
             return self.closed(node, when, format!("{why}: {SCRIPT}"));
         }
+        self.also_where_moved(&node.source, &when, &[("auth", table.clone())]);
         let keys = when.into_iter().chain([("auth", table)]).collect();
         self.actions.push(Block { source: node.source.clone(), keys, caveat });
         self.site.notes.carried(&node.whole());
@@ -141,7 +143,7 @@ fn limit(zone: &CaddyLine, when: &When) -> Result<(When, Option<String>), String
     }
     let mut keys = when.clone();
     for inner in zone.block.iter().filter(|inner| inner.word(0) == "match") {
-        keys = both(&keys, matcher(inner)?)?;
+        keys = both(&keys, &matcher(inner)?)?.ok_or("no request matches its conditions")?;
     }
     keys.extend([("limit", rate.into()), ("burst", Toml::Number(events))]);
     let caveat = "what `burst` allows comes back at the rate of the limit; Caddy's window slides: it never has more than `events`";
