@@ -17,6 +17,7 @@ const STORIES = {
   classic: { theme: 'twentytwentyone', options: {}, cart: '#mini-cart', cached: true },
   block: { theme: '', options: {}, cart: '#mini-cart', cached: true },
   'mini-cart-block': { theme: '', options: { test_mini_cart_block: 1, test_without_fragments: 1 }, cart: '#mini-cart-block', cached: false },
+  'interactive-cart': { theme: '', options: { test_interactive_cart: 1 }, cart: '#interactive-cart b', cached: true },
 };
 /** So many pages of a kind are compared at most before it is known whether they are the same with a cart. */
 const PROOFS = 12;
@@ -48,6 +49,7 @@ async function make(database, port) {
   const plugins = join(root, 'wp-content/mu-plugins');
   mkdirSync(plugins, { recursive: true });
   for (const file of ['../shop/shop.php', 'carts.php']) cpSync(join(import.meta.dirname, file), join(plugins, file.split('/').pop()));
+  cpSync(join(import.meta.dirname, 'cart-module.js'), join(root, 'wp-content/cart-module.js'));
   const products = JSON.parse(await run('php', [join(import.meta.dirname, '../shop/seed.php'), root], { seconds: 120 }));
   return { root, url, products };
 }
@@ -77,7 +79,7 @@ async function play(name, story, site) {
 
 /** Theme and options, by a process without a server. */
 async function prepare({ root }, { theme, options }) {
-  const set = Object.entries({ test_mini_cart_block: 0, test_without_fragments: 0, ...options }).map(([option, value]) => `update_option('${option}', ${value});`);
+  const set = Object.entries({ test_mini_cart_block: 0, test_interactive_cart: 0, test_without_fragments: 0, ...options }).map(([option, value]) => `update_option('${option}', ${value});`);
   const code = `$_SERVER += ['HTTP_HOST' => 'localhost', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1', 'REMOTE_ADDR' => '127.0.0.1'];
     require $argv[1] . '/wp-load.php'; switch_theme('${theme}' ?: WP_DEFAULT_THEME); ${set.join(' ')}`;
   await run('php', ['-r', code, '--', root], { seconds: 60 });

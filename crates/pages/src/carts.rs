@@ -14,6 +14,7 @@
 //! Pages that show a product of the visitor's cart are proven separately, and so are pages for visitors with an address ([`PageView`]).
 
 mod compare;
+mod interactive;
 mod proofs;
 
 pub use compare::{is_same, without_times};

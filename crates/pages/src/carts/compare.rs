@@ -5,8 +5,12 @@
 //! WordPress chooses at random; and `<link rel="prefetch">`, by which WooCommerce has the browser load the scripts of the checkout
 //! early if there is something in the cart (`AssetsController::add_resource_hints()`): it shows nothing.
 //!
+//! What WooCommerce's blocks fill in is left out by [`super::interactive`].
+//!
 //! A selector that is not understood leaves nothing out, and an element that is only on one of the pages is a
 //! difference: every doubt makes the pages differ.
+
+use super::interactive;
 
 /// Whether two pages are the same, but for the elements that these selectors name. `now`: seconds since 1970.
 pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> bool {
@@ -15,6 +19,8 @@ pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> bool 
     }
     let selectors: Vec<Selector<'_>> =
         selectors.iter().flat_map(|list| list.split(',')).filter_map(Selector::parse).collect();
+    let (filled_public, filled_own) = (interactive::blanked(public), interactive::blanked(own));
+    let (public, own) = (filled_public.as_deref().unwrap_or(public), filled_own.as_deref().unwrap_or(own));
     blanked(public, &selectors, now) == blanked(own, &selectors, now)
 }
 
@@ -76,17 +82,17 @@ impl<'a> Selector<'a> {
 }
 
 /// A tag of a page.
-struct HtmlTag<'a> {
-    name: &'a [u8],
+pub(super) struct HtmlTag<'a> {
+    pub name: &'a [u8],
     /// What is between the name and the `>`.
     rest: &'a [u8],
-    closes: bool,
+    pub closes: bool,
     /// Where the text behind it begins.
-    end: usize,
+    pub end: usize,
 }
 
 /// Elements without content.
-const VOID: [&str; 8] = ["area", "br", "hr", "img", "input", "link", "meta", "source"];
+pub(super) const VOID: [&str; 8] = ["area", "br", "hr", "img", "input", "link", "meta", "source"];
 /// Elements that contain only text: tags in them are not parsed.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
@@ -117,7 +123,7 @@ impl<'a> HtmlTag<'a> {
         Some(HtmlTag { name, rest, closes, end: start + length + close + 1 })
     }
 
-    fn is(&self, names: &[&str]) -> bool {
+    pub fn is(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()))
     }
 
@@ -125,32 +131,40 @@ impl<'a> HtmlTag<'a> {
         self.is(&["link"]) && self.attribute("rel") == Some(b"prefetch")
     }
 
-    /// The value of a quoted attribute.
-    fn attribute(&self, wanted: &str) -> Option<&'a [u8]> {
+    /// The value of an attribute that has one.
+    pub fn attribute(&self, wanted: &str) -> Option<&'a [u8]> {
+        self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()))?.1
+    }
+
+    /// Names and values, up to what is torn.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         let mut rest = self.rest.trim_ascii_start();
-        while !rest.is_empty() {
-            let end = rest.iter().position(|b| b.is_ascii_whitespace() || *b == b'=').unwrap_or(rest.len());
-            let name = &rest[..end];
-            rest = rest[end..].trim_ascii_start();
-            let Some(value) = rest.strip_prefix(b"=") else {
-                // Not a name and no value: a stray character.
-                rest = if end == 0 { rest.get(1..)? } else { rest };
-                continue;
-            };
-            let value = value.trim_ascii_start();
-            let (value, behind) = match value.first() {
-                Some(quote @ (b'"' | b'\'')) => {
-                    let length = memchr::memchr(*quote, &value[1..])?;
-                    (&value[1..=length], &value[length + 2..])
+        std::iter::from_fn(move || {
+            loop {
+                let end =
+                    rest.iter().position(|b| b.is_ascii_whitespace() || *b == b'=').unwrap_or(rest.len());
+                let name = &rest[..end];
+                rest = rest[end..].trim_ascii_start();
+                if let Some(value) = rest.strip_prefix(b"=") {
+                    let value = value.trim_ascii_start();
+                    let (value, behind) = match value.first() {
+                        Some(quote @ (b'"' | b'\'')) => {
+                            let length = memchr::memchr(*quote, &value[1..])?;
+                            (&value[1..=length], &value[length + 2..])
+                        }
+                        _ => value
+                            .split_at(value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len())),
+                    };
+                    rest = behind.trim_ascii_start();
+                    return Some((name, Some(value)));
                 }
-                _ => value.split_at(value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len())),
-            };
-            if name.eq_ignore_ascii_case(wanted.as_bytes()) {
-                return Some(value);
+                if end > 0 {
+                    return Some((name, None));
+                }
+                // A stray character.
+                rest = rest.get(1..)?;
             }
-            rest = behind.trim_ascii_start();
-        }
-        None
+        })
     }
 }
 
@@ -183,7 +197,11 @@ fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
 }
 
 /// Calls `visit` with each tag from `at` on; it returns where to go on, or `None` to end.
-fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &HtmlTag<'a>) -> Option<usize>) {
+pub(super) fn each_tag<'a>(
+    page: &'a [u8],
+    mut at: usize,
+    mut visit: impl FnMut(usize, &HtmlTag<'a>) -> Option<usize>,
+) {
     while let Some(found) = page.get(at..).and_then(|rest| memchr::memchr(b'<', rest)) {
         let start = at + found;
         if page[start..].starts_with(b"<!--") {
@@ -204,7 +222,7 @@ fn each_tag<'a>(page: &'a [u8], mut at: usize, mut visit: impl FnMut(usize, &Htm
 }
 
 /// Where the content of a script or the like ends, at its end tag.
-fn end_of_raw(page: &[u8], tag: &HtmlTag<'_>) -> usize {
+pub(super) fn end_of_raw(page: &[u8], tag: &HtmlTag<'_>) -> usize {
     let ends = memchr::memmem::find_iter(&page[tag.end..], b"</").map(|at| tag.end + at);
     let is_end = |at: &usize| {
         let name = page.get(at + 2..at + 2 + tag.name.len());
@@ -214,7 +232,7 @@ fn end_of_raw(page: &[u8], tag: &HtmlTag<'_>) -> usize {
 }
 
 /// Where an element ends, behind its end tag.
-fn end_of(page: &[u8], tag: &HtmlTag<'_>) -> usize {
+pub(super) fn end_of(page: &[u8], tag: &HtmlTag<'_>) -> usize {
     if tag.is(&RAW) {
         return end_of_raw(page, tag);
     }

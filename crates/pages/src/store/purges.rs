@@ -245,7 +245,7 @@ impl Purges {
             assert!(!record.late || !self.running.is_empty(), "a record for fills, but none runs");
         }
         assert!(tags.keys().all(|tag| self.record(Tag(*tag)).is_some()));
-        assert_eq!(self.banned, self.bans.iter().map(|ban| text(&ban.what)).sum());
+        assert_eq!(self.banned, self.bans.iter().map(|ban| text(&ban.what)).sum::<usize>());
     }
 
     fn oldest(&self) -> u64 {
