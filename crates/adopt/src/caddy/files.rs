@@ -73,7 +73,8 @@ impl Converter<'_> {
             let keys = when.into_iter().chain([("root", root.clone().into())]).collect();
             self.actions.push(Block { source, keys, caveat: None });
         }
-        if self.actions.iter().any(|rule| rule.get("root").is_some()) {
+        let has_error_pages = self.effects.iter().any(|rule| rule.get("error_page").is_some());
+        if !has_error_pages && self.actions.iter().any(|rule| rule.get("root").is_some()) {
             // All other paths are the application's.
             self.site.root = None;
         }

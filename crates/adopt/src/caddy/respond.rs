@@ -114,6 +114,8 @@ impl Converter<'_> {
             [text, status, ..] => (text.clone(), status.parse().unwrap_or(0)),
             [] => (String::new(), 200),
         };
+        // What closes something does so without its text, too.
+        let text = if text.contains('{') && status >= 400 { String::new() } else { text };
         if text.contains('{') || !(status == 200 || (400..600).contains(&status)) {
             return self.site.notes.lost(
                 &node.source,

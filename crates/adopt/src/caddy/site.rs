@@ -44,7 +44,8 @@ pub struct Converter<'a> {
     pub serves_files: bool,
     /// Files of the site's folder that an application for all paths must not get.
     pub files: Vec<(Source, When)>,
-    effects: Vec<Block>,
+    /// Rules that change responses.
+    pub effects: Vec<Block>,
     /// Rules that end a request, in the order in which they decide.
     pub actions: Vec<Block>,
     /// Rules for folders that are chosen by `root` with a matcher: behind all that responds.
