@@ -8,20 +8,23 @@ add_action('wp_head', fn () => print '<style>#mini-cart, #mini-cart-block, #inte
     . ' background: #ffd54f; color: #000; font: 20px sans-serif; } #mini-cart-block { top: 96px; background: #4fc3f7; }'
     . ' #interactive-cart { top: 96px; background: #aed581; }</style>');
 
-/**
- * What WooCommerce's mini-cart block does (BlocksSharedState::load_cart_state, stores/woocommerce/cart.js): it prints the state of the cart, forbids to
- * store the page if there is something in it, and asks the Store API for the cart on each load.
- */
+/** What WooCommerce's mini-cart block prints in the header: it forbids to store the page if there is something in the cart (BlocksSharedState::load_cart_state). */
 add_filter('render_block_core/template-part', function ($html, $block) {
-    if (($block['attrs']['slug'] ?? '') !== 'header' || !get_option('test_mini_cart_block')) {
-        return $html;
+    $blocks = ['test_mini_cart_block' => 'test_printed_cart', 'test_interactive_cart' => 'test_interactive_cart'];
+    foreach (($block['attrs']['slug'] ?? '') === 'header' ? array_filter($blocks, 'get_option', ARRAY_FILTER_USE_KEY) : [] as $print) {
+        if (!WC()->cart->is_empty()) {
+            defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
+            nocache_headers();
+        }
+        $html .= $print(WC()->cart);
     }
-    $cart = WC()->cart;
-    if (!$cart->is_empty()) {
-        defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
-        nocache_headers();
-    }
-    return $html . sprintf('<div id="mini-cart-block">%d in the cart, %d</div>', $cart->get_cart_contents_count(), $cart->total()) . <<<'HTML'
+    return $html;
+}, 10, 2);
+
+/** It prints the state of the cart, and asks the Store API for the cart on each load (stores/woocommerce/cart.js). */
+function test_printed_cart(object $cart): string
+{
+    return sprintf('<div id="mini-cart-block">%d in the cart, %d</div>', $cart->get_cart_contents_count(), $cart->total()) . <<<'HTML'
         <script>
         addEventListener('load', async () => {
             const cart = await (await fetch('/wp-json/wc/store/v1/cart')).json();
@@ -29,29 +32,22 @@ add_filter('render_block_core/template-part', function ($html, $block) {
         });
         </script>
         HTML;
-}, 10, 2);
+}
 
 /**
- * What that block does since WooCommerce 10.5 (MiniCart::render_experimental_iapi_mini_cart): the cart is state of WordPress's Interactivity API, and
- * directives put it into the page, here and in the browser.
+ * Since WooCommerce 10.5 (MiniCart::render_experimental_iapi_mini_cart) the cart is state of WordPress's Interactivity API, and directives put it into the
+ * page, here and in the browser.
  */
-add_filter('render_block_core/template-part', function ($html, $block) {
-    if (($block['attrs']['slug'] ?? '') !== 'header' || !get_option('test_interactive_cart')) {
-        return $html;
-    }
-    $cart = WC()->cart;
-    if (!$cart->is_empty()) {
-        defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
-        nocache_headers();
-    }
+function test_interactive_cart(object $cart): string
+{
     $count = $cart->get_cart_contents_count();
     wp_enqueue_script_module('test-cart', content_url('cart-module.js'), ['@wordpress/interactivity']);
     wp_interactivity_state('woocommerce', ['cart' => ['items' => array_values($cart->contents()), 'items_count' => $count, 'totals' => ['total_price' => $cart->total()]]]);
     wp_interactivity_state('woocommerce/mini-cart', ['text' => sprintf('%d in the cart, %d', $count, $cart->total()), 'isEmpty' => $count === 0]);
-    return $html . wp_interactivity_process_directives(<<<'HTML'
+    return wp_interactivity_process_directives(<<<'HTML'
         <div data-wp-interactive="woocommerce/mini-cart" data-wp-init="woocommerce::actions.refreshCartItems">
             <div id="interactive-cart"><b data-wp-text="state.text"></b><i data-wp-bind--hidden="state.isEmpty" data-wp-class--is-empty="state.isEmpty">:</i>
             <ul><template data-wp-each--item="woocommerce::state.cart.items"><li class="item">x</li></template></ul></div>
         </div>
         HTML);
-}, 10, 2);
+}

@@ -41,10 +41,10 @@ def configured(folder):
     for name in ("a", "b"):
         (folder / name).mkdir()
     sites = [f"[[site]]\nnames = [\"{name}.test\"]\nroot = \"{folder}/{name}\"\nphp.ini = {{ memory_limit = \"{size}\" }}\n" for name, size in (("a", "64M"), ("b", "65M"))]
-    # At the usual address there may be a server of another test.
-    nobody = f"[admin]\nlisten = \"unix:{folder}/nobody.sock\"\n"
+    # Another test's server may listen at the default address.
+    no_server = f"[admin]\nlisten = \"unix:{folder}/nobody.sock\"\n"
     for count in (1, 2):
-        (folder / f"{count}.toml").write_text(f"[cache]\nmemory = \"77MB\"\n{nobody}" + "".join(sites[:count]))
+        (folder / f"{count}.toml").write_text(f"[cache]\nmemory = \"77MB\"\n{no_server}" + "".join(sites[:count]))
     one, both = (plan("--config", folder / f"{count}.toml") for count in (1, 2))
     now = {name: both[name]["now"] for name in ("cache.memory", "memory_limit", "php.workers")}
     if now != {"cache.memory": "77MB", "memory_limit": "64M", "php.workers": "as the server measures"}:

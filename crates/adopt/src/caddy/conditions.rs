@@ -93,7 +93,7 @@ fn of_paths(args: &[String]) -> Result<Option<(&'static str, Toml)>, String> {
         return Ok(None);
     }
     if args.iter().all(|arg| is_plain(arg)) {
-        return Ok(Some(("path", Toml::List(plain_paths(args)?))));
+        return Ok(Some(("path", Toml::List(args.to_vec()))));
     }
     let all = args.iter().map(|arg| as_expression(arg)).collect::<Result<Vec<_>, _>>()?;
     let expression =
@@ -111,10 +111,7 @@ fn plain_paths(args: &[String]) -> Result<Vec<String>, String> {
 /// Whether Caddy's pattern means the same in a rule: no `*`, one at an end, or one at each end.
 fn is_plain(pattern: &str) -> bool {
     let middle = pattern.strip_prefix('*').unwrap_or(pattern);
-    let middle = match (middle.strip_suffix('*'), middle.len() == pattern.len()) {
-        (Some(rest), _) => rest,
-        (None, _) => middle,
-    };
+    let middle = middle.strip_suffix('*').unwrap_or(middle);
     pattern.starts_with(['/', '*']) && !middle.is_empty() && !middle.contains(['*', '?', '[', '\\', '%', '{'])
 }
 
@@ -170,55 +167,65 @@ pub fn of(when: &When, key: &str) -> Option<Vec<String>> {
 pub fn both(outer: &When, own: &When) -> Result<Option<When>, String> {
     let mut all = outer.clone();
     for (key, value) in own {
-        let other = match *key {
-            "path" => of(&all, "regex").map(|expression| (expression, texts(value))),
-            "regex" => of(&all, "path").map(|paths| (texts(value), paths)),
+        let found = match *key {
+            "path" | "regex" => path_or_regex(&mut all, key, value)?,
             _ => None,
         };
-        if let Some((expression, paths)) = other {
-            // A rule has one of the two.
-            match is_within(&expression[0], &paths) {
-                Some(true) => {
-                    all.retain(|(known, _)| *known != "path");
-                    if *key == "regex" {
-                        all.push((key, value.clone()));
-                    }
-                    continue;
-                }
-                Some(false) => return Ok(None),
-                None => return Err("a rule has `path` or `regex`".to_owned()),
-            }
+        match found {
+            Some(true) => continue,
+            Some(false) => return Ok(None),
+            None => {}
         }
         let Some((_, known)) = all.iter_mut().find(|(known, _)| known == key) else {
             all.push((key, value.clone()));
             continue;
         };
-        let (left, right) = (texts(known), texts(value));
-        *known = match *key {
-            "path" => {
-                let common = paths::common(&left, &right).ok_or(TOO_MANY)?;
-                if common.is_empty() {
-                    return Ok(None);
-                }
-                // What the directive itself says is kept as it stands.
-                if common == right { value.clone() } else { Toml::List(common) }
-            }
-            "unless_path" | "unless_from" => {
-                let more = right.into_iter().filter(|one| !left.contains(one));
-                Toml::List(left.iter().cloned().chain(more).collect())
-            }
-            "method" | "host" => {
-                let common: Vec<String> = right.into_iter().filter(|one| left.contains(one)).collect();
-                if common.is_empty() {
-                    return Ok(None);
-                }
-                Toml::List(common)
-            }
-            _ if left == right => continue,
-            _ => return Err(TOO_MANY.to_owned()),
-        };
+        match together(key, known, value)? {
+            Some(value) => *known = value,
+            None => return Ok(None),
+        }
     }
     Ok(tidied(all))
+}
+
+/// A rule has either paths or an expression. Of both, the expression stays, if all that it matches is among the paths: `Some(true)`.
+/// `Some(false)`: no request matches both. `None`: there is only one of them.
+fn path_or_regex(all: &mut When, key: &'static str, value: &Toml) -> Result<Option<bool>, String> {
+    let other = if key == "path" { "regex" } else { "path" };
+    let Some(known) = of(all, other) else { return Ok(None) };
+    let (expression, paths) = if key == "path" { (known, texts(value)) } else { (texts(value), known) };
+    let is_within = is_within(&expression[0], &paths).ok_or("a rule has `path` or `regex`")?;
+    if is_within && key == "regex" {
+        all.retain(|(known, _)| *known != "path");
+        all.push((key, value.clone()));
+    }
+    Ok(Some(is_within))
+}
+
+/// One condition of both; `None`: no request fulfils it.
+fn together(key: &str, known: &Toml, value: &Toml) -> Result<Option<Toml>, String> {
+    let (left, right) = (texts(known), texts(value));
+    let common = match key {
+        "path" => paths::common(&left, &right).ok_or(TOO_MANY)?,
+        "method" | "host" => right.iter().filter(|one| left.contains(one)).cloned().collect(),
+        "unless_path" | "unless_from" => {
+            let more = right.iter().filter(|one| !left.contains(one));
+            return Ok(Some(Toml::List(left.iter().chain(more).cloned().collect())));
+        }
+        _ if left == right => return Ok(Some(known.clone())),
+        _ => return Err(TOO_MANY.to_owned()),
+    };
+    Ok(match common.is_empty() {
+        true => None,
+        // Paths that the directive itself names are kept as it has them.
+        false if key == "path" && common == right => Some(value.clone()),
+        false => Some(Toml::List(common)),
+    })
+}
+
+/// Whether these are all requests, or those that other blocks have left.
+pub fn is_rest(when: &When) -> bool {
+    when.iter().all(|(key, _)| matches!(*key, "unless_path" | "unless_from"))
 }
 
 /// Whether what an expression matches is among these paths; `None`: that can't be told.
@@ -309,12 +316,14 @@ fn tidied(mut when: When) -> Option<When> {
 /// # Errors
 /// A rule can't express it.
 pub fn below(when: When, prefix: &str) -> Result<When, String> {
+    if prefix.is_empty() {
+        return Ok(when);
+    }
     let whole = |path: &String| match path.strip_prefix('*') {
         Some(_) => format!("{prefix}/{path}"),
         None => format!("{prefix}{path}"),
     };
     let one = |(key, value): (&'static str, Toml)| match key {
-        _ if prefix.is_empty() => Ok((key, value)),
         "path" | "unless_path" => Ok((key, Toml::List(texts(&value).iter().map(whole).collect()))),
         "regex" => {
             Err(format!("the expression is for the path without {prefix}, a rule's for the whole path"))

@@ -1,10 +1,10 @@
 //! `root` and `file_server`: folders and their files.
 
-use super::conditions;
+use super::conditions::{self, is_rest};
 use super::flow::CaddyScope;
 use super::lex::CaddyLine;
 use super::site::Converter;
-use crate::value::{Block, ONE_FOLDER, Php, Toml, When};
+use crate::value::{Block, ONE_FOLDER, Php, Source, Toml, When};
 
 impl Converter<'_> {
     /// `root`: of the site, or of some requests.
@@ -18,15 +18,17 @@ impl Converter<'_> {
             }
             () if self.site.root.as_ref() == Some(&folder) => self.site.notes.carried(&node.source),
             () => {
-                let keys = when.iter().cloned().chain([("root", folder.into())]).collect();
-                self.folders.push(Block { source: node.source.clone(), keys, caveat: self.without_php() });
+                self.folders.push(self.folder_rule(&node.source, when, "root", folder));
                 self.site.notes.carried(&node.source);
             }
         }
     }
 
-    fn without_php(&self) -> Option<String> {
-        (self.site.php != Php::Off).then(|| "no PHP runs there".to_owned())
+    /// A rule for files of another folder; `key`: `root` or `alias`.
+    fn folder_rule(&self, source: &Source, when: &When, key: &'static str, folder: String) -> Block {
+        let keys = when.iter().cloned().chain([(key, folder.into())]).collect();
+        let caveat = (self.site.php != Php::Off).then(|| "no PHP runs there".to_owned());
+        Block { source: source.clone(), keys, caveat }
     }
 
     /// The files of a block's own folder, or behind a prefix, need a rule.
@@ -38,8 +40,7 @@ impl Converter<'_> {
         match folder {
             Some(folder) if !scope.prefix.is_empty() => self.alias(node, when, scope, folder),
             Some(folder) if is_own => {
-                let keys = when.iter().cloned().chain([("root", folder.into())]).collect();
-                self.actions.push(Block { source: node.source.clone(), keys, caveat: self.without_php() });
+                self.actions.push(self.folder_rule(&node.source, when, "root", folder));
             }
             _ => {
                 self.serves_files |= is_rest(when);
@@ -48,7 +49,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Files whose path does not have the prefix.
+    /// `handle_path` looks for a file by its path without the prefix.
     fn alias(&mut self, node: &CaddyLine, when: &When, scope: &CaddyScope, folder: String) {
         let paths = conditions::of(when, "path").unwrap_or_default();
         if paths != [format!("{}/*", scope.prefix)] {
@@ -57,11 +58,10 @@ impl Converter<'_> {
                 .notes
                 .lost(&node.source, format!("`alias` of a rule is for all paths below one: {ONE_FOLDER}"));
         }
-        let keys = when.iter().cloned().chain([("alias", folder.into())]).collect();
-        self.actions.push(Block { source: node.source.clone(), keys, caveat: self.without_php() });
+        self.actions.push(self.folder_rule(&node.source, when, "alias", folder));
     }
 
-    /// An application for all paths gets no request for these files.
+    /// Rules that keep an application for all paths from getting requests for files.
     pub fn files_beside_an_application(&mut self) {
         let has_all =
             self.site.proxies.iter().any(|proxy| proxy.get("path") == Some(&Toml::Text("/".to_owned())));
@@ -70,8 +70,7 @@ impl Converter<'_> {
         };
         let files: Vec<_> = self.files.drain(..).filter(|(_, when)| !is_rest(when)).collect();
         for (source, when) in files {
-            let keys = when.into_iter().chain([("root", root.clone().into())]).collect();
-            self.actions.push(Block { source, keys, caveat: None });
+            self.actions.push(self.folder_rule(&source, &when, "root", root.clone()));
         }
         let has_error_pages = self.effects.iter().any(|rule| rule.get("error_page").is_some());
         if !has_error_pages && self.actions.iter().any(|rule| rule.get("root").is_some()) {
@@ -116,9 +115,4 @@ impl Converter<'_> {
             }
         }
     }
-}
-
-/// Whether these are all requests, or those that other blocks have left.
-fn is_rest(when: &When) -> bool {
-    when.iter().all(|(key, _)| matches!(*key, "unless_path" | "unless_from"))
 }

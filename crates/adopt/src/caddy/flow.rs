@@ -1,11 +1,15 @@
 //! The directives of a block in the order in which they decide, each with the requests that get to it: those of the blocks around it,
 //! without those that others have taken.
 
-use super::conditions::{self, both, without};
+use super::conditions::{self, both, is_rest, without};
 use super::lex::CaddyLine;
 use super::order::{ends, is_step, restricts, sorted};
-use super::site::{Converter, PASSWORDS};
+use super::site::Converter;
 use crate::value::{Adopted, OPEN, Toml, When};
+
+/// What to write instead of passwords in the Caddyfile.
+const PASSWORDS: &str = "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until \
+     then, all requests are refused";
 
 /// What the blocks around a directive say.
 #[derive(Clone, Default)]
@@ -24,9 +28,9 @@ pub struct CaddyScope {
 struct Walk {
     /// The requests that no directive before has responded to; `None`: there are none.
     left: Option<When>,
-    /// The conditions of the `handle` blocks before, of which a request takes one.
+    /// Conditions of the `handle` blocks so far: a request enters only the first one that matches.
     handled: Vec<When>,
-    /// No request goes on behind any of them.
+    /// Each of these blocks responds to all of its requests.
     all_end: bool,
 }
 
@@ -202,8 +206,7 @@ impl Converter<'_> {
 
     /// Whether a block's `root` is the site's: it has none so far, and the block is for all that others leave.
     fn is_folder_of_site(&self, folder: &str, when: &When) -> bool {
-        let is_rest = when.iter().all(|(key, _)| *key == "unless_path" || *key == "unless_from");
-        self.site.root.as_deref().map_or(is_rest, |known| known == folder)
+        self.site.root.as_deref().map_or_else(|| is_rest(when), |known| known == folder)
     }
 }
 

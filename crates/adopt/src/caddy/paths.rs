@@ -1,9 +1,22 @@
 //! Patterns of paths: exact, or with `*` for any text, as rules have them. What two of them have in common.
 
-/// Whether `wide` matches whatever `narrow` matches.
+/// Whether `wide` matches whatever `narrow` matches. A `*` of `narrow` counts as a letter: only a `*` of `wide` takes it.
 pub fn covers(wide: &str, narrow: &str) -> bool {
-    // `*` of `narrow` is a letter that only a `*` of `wide` matches.
-    matched(wide.as_bytes(), narrow.as_bytes())
+    let narrow = narrow.as_bytes();
+    // reachable[j]: what is read of `wide` takes the first `j` bytes of `narrow`.
+    let mut reachable = vec![false; narrow.len() + 1];
+    reachable[0] = true;
+    for letter in wide.bytes() {
+        let before = reachable;
+        reachable = vec![false; narrow.len() + 1];
+        for j in 0..=narrow.len() {
+            reachable[j] = match letter {
+                b'*' => before[j] || (j > 0 && reachable[j - 1]),
+                _ => j > 0 && before[j - 1] && letter == narrow[j - 1],
+            };
+        }
+    }
+    reachable[narrow.len()]
 }
 
 /// Whether some path matches both.
@@ -31,24 +44,6 @@ pub fn overlap(one: &str, other: &str) -> bool {
         }
     }
     reachable[other.len()]
-}
-
-/// `pattern` against `text`; `*` of the pattern takes any bytes.
-fn matched(pattern: &[u8], text: &[u8]) -> bool {
-    let mut reachable = vec![false; text.len() + 1];
-    reachable[0] = true;
-    for p in pattern {
-        let before = reachable;
-        reachable = vec![false; text.len() + 1];
-        for j in 0..=text.len() {
-            reachable[j] = if *p == b'*' {
-                before[j] || (j > 0 && reachable[j - 1])
-            } else {
-                j > 0 && before[j - 1] && *p == text[j - 1]
-            };
-        }
-    }
-    reachable[text.len()]
 }
 
 /// The paths that match one of each list. `None`: no list of patterns says that.
@@ -125,10 +120,8 @@ mod tests {
         }
         let texts = all("ab", 5);
         let patterns = all("ab*", 3);
-        let matches: Vec<Vec<bool>> = patterns
-            .iter()
-            .map(|p| texts.iter().map(|t| matched(p.as_bytes(), t.as_bytes())).collect())
-            .collect();
+        let matches: Vec<Vec<bool>> =
+            patterns.iter().map(|p| texts.iter().map(|t| covers(p, t)).collect()).collect();
         for (i, one) in patterns.iter().enumerate() {
             for (j, other) in patterns.iter().enumerate() {
                 let pairs = || matches[i].iter().zip(&matches[j]);

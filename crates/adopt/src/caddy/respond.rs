@@ -187,7 +187,7 @@ fn not_again(to: &str, when: When) -> Option<When> {
     }
 }
 
-/// A front controller: a script, whatever its query.
+/// Whether a target is a script without a query: a front controller.
 fn is_script(to: &str) -> bool {
     to.strip_suffix('?').unwrap_or(to).ends_with(".php")
 }

@@ -32,10 +32,6 @@ const LOST: &[(&str, &str)] = &[
     ("php", "Millrace runs PHP in workers of its own"),
 ];
 
-/// What to write instead of passwords in the Caddyfile.
-pub const PASSWORDS: &str = "put the users into a file as `htpasswd -B` writes it, and write auth = { users = \"FILE\" } instead of `deny`: until \
-                         then, all requests are refused";
-
 pub struct Converter<'a> {
     pub site: Site,
     pub options: &'a Options,

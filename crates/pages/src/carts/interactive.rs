@@ -1,6 +1,6 @@
-//! Pages whose cart WordPress's Interactivity API keeps in the browser: blocks of WooCommerce print the cart as state, and have the browser
-//! fetch it anew when the page is there (`data-wp-init="actions.refreshCartItems"`). Whatever a directive fills in follows from state and
-//! context, so it is shown as it is now, whatever cart the page was made with. Left out, if the page has that directive:
+//! Blocks of WooCommerce print the cart as state of WordPress's Interactivity API. When the page has loaded, the browser fetches the cart
+//! again (`data-wp-init="actions.refreshCartItems"`), and directives show it. What they show follows from state and context alone, so it
+//! does not matter which cart was on the page before. If a page has that directive, the comparison leaves out:
 //!
 //! - in the state: the cart, and what the blocks of the mini-cart make of it (`BlocksSharedState::load_cart_state()`, `MiniCart`);
 //! - what directives of WooCommerce's namespaces fill in: the content of an element with `data-wp-text`, the attributes, classes and styles of `data-wp-bind--*`,
@@ -40,15 +40,15 @@ pub fn blanked(page: &[u8]) -> Option<Vec<u8>> {
         }
         let is_shop = regions.enter(page, start, tag);
         if tag.is(&["script"]) {
-            let is_state = tag.attribute("id").is_some_and(|id| STATES.contains(&id));
-            let content = is_state.then(|| &page[tag.end..end_of_raw(page, tag)]);
-            if let Some(state) = content.and_then(without_cart) {
-                out.extend_from_slice(&page[from..tag.end]);
-                out.extend_from_slice(&state);
-                from = end_of_raw(page, tag);
-                return Some(from);
+            if !tag.attribute("id").is_some_and(|id| STATES.contains(&id)) {
+                return Some(tag.end);
             }
-            return Some(tag.end);
+            let end = end_of_raw(page, tag);
+            let Some(state) = without_cart(&page[tag.end..end]) else { return Some(tag.end) };
+            out.extend_from_slice(&page[from..tag.end]);
+            out.extend_from_slice(&state);
+            from = end;
+            return Some(from);
         }
         if !tag.attributes().any(|(name, _)| name.starts_with(b"data-wp-")) {
             return Some(tag.end);
