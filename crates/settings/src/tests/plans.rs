@@ -30,7 +30,7 @@ fn a_folder_alone_is_the_one_default_site() {
 }
 
 #[test]
-fn requests_of_wordpress_begin_in_an_image() {
+fn requests_begin_in_an_image_only_where_that_is_switched_on() {
     let rewind = |text: &str| {
         let disk = FakeDisk::with(&[
             ("/tmp/x", ""),
@@ -47,12 +47,11 @@ fn requests_of_wordpress_begin_in_an_image() {
         "[[site]]\nnames = \"a.test\"\nroot = \"/srv/a\"\n",
         "[[site]]\nnames = \"b.test\"\nroot = \"/srv/b\"\n",
     );
-    assert_eq!(rewind(a), [Rewind::Auto]);
-    assert_eq!(rewind(b), [Rewind::Off]);
-    assert_eq!(rewind(&format!("{a}{b}")), [Rewind::Auto, Rewind::Off]);
-    assert_eq!(rewind(&format!("[php]\nrewind = \"off\"\n{a}")), [Rewind::Off]);
+    let wanted = |text: &str| rewind(&format!("[php]\nrewind = \"wordpress\"\n{text}"));
+    assert_eq!(rewind(&format!("{a}{b}")), [Rewind::Off, Rewind::Off]);
+    assert_eq!(wanted(&format!("{a}{b}")), [Rewind::Auto, Rewind::Off]);
+    assert_eq!(wanted(&format!("keep_database_connections = true\n{a}")), [Rewind::Off]);
     assert_eq!(rewind(&format!("[php]\nrewind = \"on\"\n{b}")), [Rewind::On]);
-    assert_eq!(rewind(&format!("[php]\nkeep_database_connections = true\n{a}")), [Rewind::Off]);
 }
 
 #[test]

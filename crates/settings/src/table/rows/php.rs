@@ -151,12 +151,14 @@ static ROWS: &[Setting] = &[
             ),
             ("on", "from millrace_rewind_point(), where it can"),
         ]),
-        default: Default::Fixed("wordpress"),
+        default: Default::Fixed("off"),
         line: "Whether requests begin where the boot of their application has ended: after each request a worker \
                puts its memory back.",
         reason: "Most of what an application does before it looks at its request is the same each time. It \
                  needs an application that calls millrace_rewind_point(), as WordPress does here by itself. \
-                 It disables opcache's JIT and `keep_database_connections`.",
+                 It disables opcache's JIT and `keep_database_connections`. It is off by default because a \
+                 plugin whose boot opens a session, makes a random id or writes something gives that to the \
+                 visitors after the one who booted: switch it on only for plugins that you know.",
         example: "\"on\"",
         elsewhere: &["zygote", "checkpoint", "snapshot"],
         ..BOTH
