@@ -10,7 +10,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -34,6 +34,8 @@ pub struct Journal {
     folders: Vec<String>,
     /// Values of the kernel: name, before, after.
     kernel: Vec<(String, String, String)>,
+    /// Folders that were made for the journal itself, outer ones first.
+    own: Vec<String>,
 }
 
 /// A value of the kernel after applying or taking back.
@@ -57,7 +59,12 @@ pub struct Done {
 }
 
 /// The lock on the journal; released when it is dropped.
-pub struct Lock(#[allow(dead_code)] File);
+pub struct Lock {
+    /// Holds the lock.
+    _file: File,
+    /// Folders that were made for it, outer ones first, below the root.
+    made: Vec<String>,
+}
 
 impl Lock {
     /// Takes the lock, or waits for it.
@@ -67,7 +74,13 @@ impl Lock {
     pub fn take(root: &Root, wait: bool) -> Result<Lock, Refusal> {
         let folder = state(root)?;
         let fail = |error: io::Error| cannot("make", &folder, &error);
-        if !folder.is_dir() {
+        let mut made: Vec<String> = Path::new(STATE)
+            .ancestors()
+            .filter(|part| *part != Path::new("") && !root.path().join(part).is_dir())
+            .map(|part| part.display().to_string())
+            .collect();
+        made.reverse();
+        if !made.is_empty() {
             fs::create_dir_all(&folder).map_err(fail)?;
             // The journal in it must survive a power failure, so the folders have to.
             folder.ancestors().take(STATE.split('/').count()).try_for_each(sync_folder).map_err(fail)?;
@@ -75,7 +88,9 @@ impl Lock {
         let file = File::open(&folder).map_err(fail)?;
         let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
         match flock(&file, how) {
-            Ok(()) => Ok(Lock(file)),
+            // Another command may have deleted the folder while this one waited.
+            Ok(()) if !is_at(&file, &folder) => Lock::take(root, wait),
+            Ok(()) => Ok(Lock { _file: file, made }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Refusal::new(
                 "another `millrace tune` is at work",
                 "wait until it has finished, then run this command again",
@@ -83,6 +98,12 @@ impl Lock {
             Err(error) => Err(cannot("lock", &folder, &error.into())),
         }
     }
+}
+
+/// Whether a path still leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    matches!((file.metadata().map(place), path.metadata().map(place)), (Ok(a), Ok(b)) if a == b)
 }
 
 impl Journal {
@@ -128,6 +149,12 @@ impl Journal {
                 .iter()
                 .map(|one| Some((text(one, "name")?, text(one, "before")?, text(one, "after")?)))
                 .collect::<Option<_>>()?,
+            // A journal of an earlier version has none.
+            own: list("own")
+                .into_iter()
+                .flatten()
+                .filter_map(|own| own.as_str().map(str::to_owned))
+                .collect(),
         })
     }
 
@@ -140,7 +167,7 @@ impl Journal {
             .iter()
             .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}))
             .collect();
-        let all = json!({"trial": self.trial, "files": files, "folders": self.folders, "kernel": kernel});
+        let all = json!({"trial": self.trial, "files": files, "folders": self.folders, "kernel": kernel, "own": self.own});
         let path = state(root)?.join(FILE);
         write_whole(&path, format!("{all:#}\n").as_bytes()).map_err(|error| cannot("write", &path, &error))
     }
@@ -199,7 +226,7 @@ pub fn apply(
 ) -> Result<Done, Refusal> {
     let root = &proposal.machine.root;
     proposal.check_others()?;
-    let _lock = Lock::take(root, false)?;
+    let lock = Lock::take(root, false)?;
     let old = Journal::read(root)?;
     if old.as_ref().is_some_and(|old| old.trial.is_some()) {
         return Err(Refusal::new(
@@ -209,6 +236,7 @@ pub fn apply(
     }
     check_ours(proposal, old.as_ref())?;
     let mut journal = Journal::of(proposal, trial)?;
+    journal.own = old.as_ref().map_or(&lock.made, |old| &old.own).clone();
     let outcome =
         if old.is_some() { "all settings of Millrace are taken back" } else { "nothing is changed" };
     if let Some(old) = old {
@@ -216,7 +244,7 @@ pub fn apply(
             journal = old;
         } else {
             take_back(root, &old)?;
-            journal = Journal::of(proposal, trial)?;
+            journal = Journal { own: journal.own, ..Journal::of(proposal, trial)? };
         }
     }
     journal.write(root)?;
@@ -224,6 +252,7 @@ pub fn apply(
     match changed {
         Err(why) => {
             take_back(root, &journal)?;
+            remove_own(root, &journal);
             Err(Refusal::new(format!("{}; {outcome}", why.what), why.next))
         }
         Ok(()) => Ok(Done {
@@ -243,11 +272,22 @@ pub fn undo(root: &Root) -> Result<Option<Done>, Refusal> {
     }
     let _lock = Lock::take(root, false)?;
     if let Some(journal) = Journal::read(root)? {
-        return take_back(root, &journal).map(Some);
+        let done = take_back(root, &journal)?;
+        remove_own(root, &journal);
+        return Ok(Some(done));
     }
     // A command that was killed while it wrote its journal has changed nothing.
     let torn = beside(&state(root)?.join(FILE));
-    remove(&torn).map_err(|error| cannot("delete", &torn, &error)).map(|_| None)
+    remove(&torn).map_err(|error| cannot("delete", &torn, &error))?;
+    let _ = fs::remove_dir(root.path().join(STATE));
+    Ok(None)
+}
+
+/// Deletes the folders that were made for the journal, as far as they are empty.
+fn remove_own(root: &Root, journal: &Journal) {
+    for folder in journal.own.iter().rev() {
+        let _ = fs::remove_dir(root.path().join(folder));
+    }
 }
 
 /// Refuses files at our places that are not as we wrote them.
@@ -442,6 +482,11 @@ pub(super) mod tests {
         assert_eq!(etc(&tree), again);
         assert_eq!(undo(&root).expect("undone").expect("something").files.len(), 3);
         assert_eq!((etc(&tree), undo(&root)), (before, Ok(None)));
+        assert!(!tree.root().join("var/lib/millrace").exists(), "no empty folder is left");
+        fs::create_dir_all(tree.root().join("var/lib/millrace")).expect("somebody else's");
+        apply_to(&tree).expect("applied");
+        undo(&root).expect("undone");
+        assert!(tree.root().join("var/lib/millrace").exists() && !tree.root().join(STATE).exists());
     }
 
     #[test]
