@@ -419,3 +419,33 @@ fn working_directory_is_the_scripts() {
         assert_eq!(worker.run(&Ask::get(&script)).text(), format!("{}/sub|/", host.root.display()));
     }
 }
+
+/// While opcache waits with its restart for a long request, the others are served, for as long as that takes: PHP's own limit ends every later
+/// request with "Cannot kill process" in the sandbox, and kills the long one's worker outside of it.
+#[test]
+fn a_pending_restart_of_opcache_has_no_time_limit() {
+    let ask = |host: &Host, name: &str, code: &str| Ask::get(&host.script(name, &format!("<?php {code}")));
+    let mut host = Host::start(INI, &["--sandbox", "--folder", "/tmp"]);
+    let (mut long, mut other) = (host.worker(0), host.worker(1));
+    let go = host.root.join("go");
+    let wait = format!(
+        "while (!file_exists('{}')) {{ usleep(5000); clearstatcache(); }} echo 'long';",
+        go.display()
+    );
+    long.send(&ask(&host, "long.php", &wait));
+    assert_eq!(other.run(&ask(&host, "reset.php", "var_dump(opcache_reset());")).text(), "bool(true)\n");
+    let pending = ask(
+        &host,
+        "pending.php",
+        "echo ini_get('opcache.force_restart_timeout'), json_encode(opcache_get_status(false)['restart_pending']);",
+    );
+    let answer = other.run(&pending);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "0true"));
+    std::fs::write(go, "").unwrap();
+    assert_eq!(long.answer().text(), "long");
+    // The administrator's value counts.
+    let mut host = Host::start(&format!("{INI}opcache.force_restart_timeout=77\n"), &[]);
+    let mut worker = host.worker(0);
+    let told = ask(&host, "told.php", "echo ini_get('opcache.force_restart_timeout');");
+    assert_eq!(worker.run(&told).text(), "77");
+}

@@ -24,6 +24,7 @@ pub use child::give_descriptors;
 pub use descriptors::{own_descriptor_table, own_descriptor_table_of};
 pub use limits::raise_descriptor_limit;
 pub use network::{SocketMemory, accept_queue, choose_port_when_connecting, socket_memory};
+pub use option::unread;
 pub use prefetch::{prefetch, prefetch_shared};
 pub use process::{Process, Signal};
 pub use schedule::run_when_idle;

@@ -19,7 +19,7 @@ use crate::htaccess::Origin;
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
-use crate::php::SiteWorkers;
+use crate::php::{PhpService, SiteWorkers};
 use crate::proxy;
 use crate::site::{Script, Site};
 
@@ -212,22 +212,24 @@ impl Exchange {
             return match response {
                 Response::Ready(reply) => Ok(reply),
                 Response::Later(reply) => Ok(reply.await),
-                Response::Page(page, script) => match awaiting_php(thread, page).await {
-                    Waited::Reply(reply) => {
-                        if let Some(refusal) = self.scanned(thread, &reply) {
-                            return Ok(refusal);
+                Response::Page(page, script) => {
+                    match self.unless_idle(awaiting_php(thread, page).await, &script) {
+                        Waited::Reply(reply) | Waited::Late(reply) => {
+                            if let Some(refusal) = self.scanned(thread, &reply) {
+                                return Ok(refusal);
+                            }
+                            let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
+                            let mut reply = self.hand_over(thread, &script, reply).await;
+                            self.compress(thread, &mut reply);
+                            Ok(reply)
                         }
-                        let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
-                        let mut reply = self.hand_over(thread, &script, reply).await;
-                        self.compress(thread, &mut reply);
-                        Ok(reply)
+                        Waited::Again if waits < MOST_WAITS => {
+                            waits += 1;
+                            continue;
+                        }
+                        _ => self.script(thread, client, &script, CacheStatus::PASS).await,
                     }
-                    Waited::Again if waits < MOST_WAITS => {
-                        waits += 1;
-                        continue;
-                    }
-                    _ => self.script(thread, client, &script, CacheStatus::PASS).await,
-                },
+                }
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
@@ -235,7 +237,8 @@ impl Exchange {
                     self.proxy(thread, client, number, cache_status).await
                 }
                 Response::ProxyPage(page, number) => match page.await {
-                    Waited::Reply(reply) => Ok(reply),
+                    // How many requests the application takes at once is unknown.
+                    Waited::Reply(reply) | Waited::Late(reply) => Ok(reply),
                     Waited::Again if waits < MOST_WAITS => {
                         waits += 1;
                         continue;
@@ -253,6 +256,17 @@ impl Exchange {
                 // Only crowd loops return this, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
             };
+        }
+    }
+
+    /// A page that takes long need not be in trouble: its script runs for this request, too, if that
+    /// leaves a worker for others.
+    fn unless_idle(&self, waited: Waited, script: &Script) -> Waited {
+        match waited {
+            Waited::Late(_) if self.site.service_of(script.workers).is_some_and(PhpService::has_room) => {
+                Waited::Alone
+            }
+            waited => waited,
         }
     }
 

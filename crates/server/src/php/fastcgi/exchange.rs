@@ -4,7 +4,7 @@
 //! php-fpm acknowledges nothing: if a request was sent and got no response, it is unknown whether it ran, and a
 //! process that has reached its maximum of requests closes its connection a moment after its last response. So a
 //! request that must not run twice, and one that is run again, is sent over a new connection, which has not been
-//! closed yet. If no connection can be made, because all of php-fpm was killed, the request gets another attempt.
+//! closed yet, in place of an idle one. If no connection can be made, because all of php-fpm was killed, the request gets another attempt.
 
 use std::cell::RefCell;
 use std::io;
@@ -81,7 +81,8 @@ impl Transport for FastcgiShared {
 
     /// A place is enough: there are never more places than permitted connections.
     fn take(self: &Arc<Self>, state: &mut FpmState, thread: usize, job: &PhpJob<'_>) -> Option<Grant> {
-        let connection = if job.fresh { None } else { self.take_idle(state, thread) };
+        // A fresh one is opened in its place: its process may be the only one that takes it.
+        let connection = self.take_idle(state, thread, self.at(job.since));
         self.stir(state);
         Some(self.grant(state, job.pool, job.rank, connection))
     }
@@ -101,7 +102,10 @@ impl Transport for FastcgiShared {
         past.failures.get_or_insert(self.failures());
         if let Some(connection) = grant.connection().as_mut().filter(|_| !job.fresh) {
             connection.settle(thread.index).map_err(|error| unwatched(thread, &error))?;
-            return Ok(grant);
+            if connection.becomes_free().await {
+                return Ok(grant);
+            }
+            thread.clock.read();
         }
         // Another one is opened in its place.
         drop(grant.connection().take());
@@ -436,6 +440,7 @@ fn send(
     let messages = ScriptMessages::new(shared, job.site.name(), job.script, connection.backend());
     let input = BUFFER.with_borrow_mut(|buffer| {
         buffer.clear();
+        connection.write_begin(buffer);
         variables::write_params(buffer, job.site, request, job.script)
             .map_err(|ParamsTooLong| RunFailure::TooLong)?;
         let whole = match &request.content {
