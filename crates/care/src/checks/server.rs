@@ -188,6 +188,18 @@ pub(super) const CHECKS: &[Check] = &[
         url_status
     ),
     row!(
+        "sites-unseen",
+        "sites that were not looked at",
+        "sites of the status",
+        note(1.0, "sites beyond the first 50"),
+        "each site's files and database take up to a second to look at",
+        "`millrace doctor FOLDER` for each of them",
+        "What holds these sites back stays unknown.",
+        High,
+        Advice,
+        unseen
+    ),
+    row!(
         "log-dropped",
         "lines of the access log",
         "log_lines_dropped_total",
@@ -548,6 +560,19 @@ fn log(span: &Span<'_>) -> Measured {
     )
 }
 
+fn unseen(span: &Span<'_>) -> Measured {
+    let left = span.now("sites_left")?;
+    one(
+        left,
+        format!("{left:.0} sites were not looked at"),
+        format!(
+            "the files and databases of the first {} sites were looked at",
+            span.now.list("sites")?.len()
+        ),
+        "run `millrace doctor FOLDER` with the folder of each site that concerns you",
+    )
+}
+
 fn certificates(span: &Span<'_>) -> Measured {
     const DAY: f64 = 86_400.0;
     let now = span.now("now.seconds")?;
@@ -749,6 +774,7 @@ mod tests {
             counts(&[("replies_5xx_total", 50.0), ("requests_total", 1_000.0)]),
             counts(&[("replies_5xx_total", 5.0), ("requests_total", 1_000.0)]),
         );
+        case("sites-unseen", |p| p.now.set("sites_left", 7.0), |p| p.now.set("sites_left", 0.0));
         case("log-dropped", counts(&[("log_lines_dropped_total", 1.0)]), |_| ());
         case(
             "malformed",
