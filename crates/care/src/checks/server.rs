@@ -504,8 +504,13 @@ fn fatal(span: &Span<'_>) -> Measured {
     one(
         if all >= 20.0 { percent(failed, all) } else { 0.0 },
         "scripts end in fatal errors",
-        format!("{failed:.0} of {all:.0} PHP requests in {:.0} s", span.seconds),
-        "the error log of the server (log.error) names script and error; a plugin that was updated last is the first suspect",
+        match span.now.text("server.php_last_fatal.text") {
+            "" => format!("{failed:.0} of {all:.0} PHP requests in {:.0} s", span.seconds),
+            text => {
+                format!("{failed:.0} of {all:.0} PHP requests in {:.0} s, the last one: {text}", span.seconds)
+            }
+        },
+        "mend the file that the message names; if it is a plugin's that was updated last, put the old version back (the error log has every message: log.error)",
     )
 }
 
@@ -773,6 +778,16 @@ mod tests {
             "replies-failed",
             counts(&[("replies_5xx_total", 50.0), ("requests_total", 1_000.0)]),
             counts(&[("replies_5xx_total", 5.0), ("requests_total", 1_000.0)]),
+        );
+        let mut pair = Pair::healthy();
+        counts(&[("php_failures_total", 50.0), ("php_requests_total", 100.0)])(&mut pair);
+        pair.now
+            .say("server.php_last_fatal.text", "php a.test /index.php: PHP Fatal error:  Uncaught Error: no");
+        let found = pair.finding("php-fatal");
+        assert!(
+            found.evidence[0]
+                .ends_with("the last one: php a.test /index.php: PHP Fatal error:  Uncaught Error: no"),
+            "{found:?}"
         );
         case("sites-unseen", |p| p.now.set("sites_left", 7.0), |p| p.now.set("sites_left", 0.0));
         case("log-dropped", counts(&[("log_lines_dropped_total", 1.0)]), |_| ());

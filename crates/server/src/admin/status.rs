@@ -19,6 +19,7 @@ use super::{AdminState, VERSION, certificates, shield, uploads};
 use super::{applications, backends};
 use crate::acme::Standing;
 use crate::context::ProcessStage;
+use crate::context::log::FatalError;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
@@ -95,6 +96,7 @@ pub struct Status {
     htaccess: UnappliedLines,
     certificates: Vec<Standing>,
     shield: ShieldStatus,
+    fatal: Option<FatalError>,
 }
 
 /// Collects the status.
@@ -123,6 +125,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         htaccess: state.process.unapplied_lines(HTACCESS_LINES),
         certificates: state.process.acme.standing(),
         shield: state.process.shield.status(),
+        fatal: state.process.log.last_fatal(),
     }
 }
 
@@ -135,6 +138,7 @@ impl Status {
             "version": VERSION,
             "pid": std::process::id(),
             "stage": self.stage_name(),
+            "php_last_fatal": self.fatal.as_ref().map(|fatal| json!({ "at": since(fatal.at), "text": fatal.text })),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),
             "threads": self.setup.plan.server.threads,
