@@ -3,7 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use crate::certificates::CertificateReader;
 
 /// The machine and the user that a plan is made for.
 #[derive(Clone)]
@@ -26,6 +28,10 @@ pub struct Environment<'a> {
     pub variables: Vec<(String, String)>,
     /// Files and directories.
     pub disk: &'a dyn Disk,
+    /// What looks into the files of certificates; `None`: nothing does, and only their existence is checked.
+    pub certificates: Option<&'a dyn CertificateReader>,
+    /// The time.
+    pub now: SystemTime,
 }
 
 /// Access to the disk.
@@ -79,6 +85,8 @@ impl Environment<'static> {
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
             disk: &RealDisk,
+            certificates: None,
+            now: SystemTime::now(),
         }
     }
 }
@@ -166,7 +174,7 @@ pub(crate) mod fake {
 
     use std::collections::BTreeMap;
 
-    use super::{Disk, Duration, Environment, Found, Path, PathBuf, io};
+    use super::{Disk, Duration, Environment, Found, Path, PathBuf, SystemTime, io};
 
     /// Files by path; a path ending in `/` is an empty directory; directories of files exist implicitly.
     #[derive(Default)]
@@ -203,6 +211,8 @@ pub(crate) mod fake {
                 data_dir: Some(PathBuf::from("/home/ann/.local/share")),
                 current_dir: PathBuf::from("/home/ann"),
                 disk: self,
+                certificates: None,
+                now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
             }
         }
     }

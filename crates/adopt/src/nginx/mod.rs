@@ -48,6 +48,7 @@ const INHERITED: &[&str] = &[
     "root",
     "index",
     "add_header",
+    "more_set_headers",
     "expires",
     "error_page",
     "allow",

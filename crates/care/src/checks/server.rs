@@ -215,9 +215,9 @@ pub(super) const CHECKS: &[Check] = &[
         "certificate",
         "certificates",
         "certificates of the status",
-        both(1.0, 3.0, "1: its renewal fails; 3: it is missing or ends within 7 days"),
+        both(1.0, 3.0, "1: its renewal fails or is late; 3: it is missing or ends within 7 days"),
         "Let's Encrypt recommends renewal 30 days before the end; Millrace does so",
-        "the status says why; port 80 must be reachable from the Internet",
+        "the status says why; for ACME, port 80 must be reachable from the Internet; renew the file of a [[tls]]",
         "Browsers reject the site.",
         High,
         Outage,
@@ -586,10 +586,14 @@ fn certificates(span: &Span<'_>) -> Measured {
         let names = one.text("names");
         let left = one.figure("ends").map_or(f64::NEG_INFINITY, |ends| (ends - now) / DAY);
         let missing = one.text("missing");
+        let file = one.text("file");
+        let is_own = !file.is_empty();
         let value = match (left, one.text("problem")) {
             _ if !missing.is_empty() => 3.0,
             // One that is being requested for the first time has no problem yet.
             (f64::NEG_INFINITY, "") => 0.0,
+            // The life of one from a file may be six days: only one that is late has a problem.
+            (left, "") if left > 0.0 && is_own => 0.0,
             (left, _) if left < 7.0 => 3.0,
             (_, "") => 0.0,
             _ => 1.0,
@@ -603,7 +607,11 @@ fn certificates(span: &Span<'_>) -> Measured {
                 one.text("problem"),
                 if missing.is_empty() { String::new() } else { format!("; not valid for {missing}") }
             ),
-            "make port 80 of these names reach this server, then `millrace reload`; docs/https.md has more",
+            if is_own {
+                format!("renew {file} and its key (certbot renew, acme.sh --cron); the server reads new files by itself")
+            } else {
+                "make port 80 of these names reach this server, then `millrace reload`; docs/https.md has more".to_owned()
+            },
         ));
     }
     Ok(all)
@@ -829,6 +837,14 @@ mod tests {
         };
         case("certificate", ends(3.0, ""), ends(20.0, ""));
         case("certificate", ends(20.0, "connection refused"), ends(20.0, ""));
+        let own = |days: f64, problem: &'static str| {
+            move |p: &mut Pair| {
+                ends(days, problem)(p);
+                p.now.items("server.certificates")[0].say("file", "/etc/ssl/a.pem");
+            }
+        };
+        case("certificate", own(3.0, "late"), own(3.0, ""));
+        case("certificate", own(-1.0, ""), own(60.0, ""));
         case(
             "tls-handshakes",
             counts(&[("tls_handshakes_total", 2_000.0)]),

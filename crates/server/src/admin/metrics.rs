@@ -15,7 +15,7 @@ pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     sites::expose(&mut out, &state.process.stats.sites());
     CacheFigures::gather(&state.process, now).expose(&mut out);
     objects::expose(&mut out, &objects::gather(&state.process.setup().plan, &state.objects));
-    certificates::expose(&mut out, &state.process.acme.standing());
+    certificates::expose(&mut out, &(state.certificates)());
     let php = (state.pools)();
     pools(&mut out, &php);
     rewind::expose(&mut out, &php);

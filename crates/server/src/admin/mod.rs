@@ -59,6 +59,7 @@ pub use listener::AdminListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
+use crate::acme::Standing;
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
 use crate::objects::ObjectBoard;
@@ -90,6 +91,8 @@ pub struct AdminState {
     pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
     pub started: SystemTime,
+    /// The state of all certificates.
+    pub certificates: Box<dyn Fn() -> Vec<Standing>>,
     /// Reads the current state of the PHP pools.
     pub pools: Box<dyn Fn() -> Vec<PhpStatus>>,
     /// Lets an event loop fetch a page.
@@ -453,6 +456,7 @@ mod tests {
             process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
             objects: Arc::default(),
             started: SystemTime::now() - Duration::from_secs(100),
+            certificates: Box::new(Vec::new),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
             explain: Box::new(|_| Box::pin(async { Err(Ending) })),

@@ -123,7 +123,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         setup,
         uploads: state.process.uploads.running(),
         htaccess: state.process.unapplied_lines(HTACCESS_LINES),
-        certificates: state.process.acme.standing(),
+        certificates: (state.certificates)(),
         shield: state.process.shield.status(),
         fatal: state.process.log.last_fatal(),
     }

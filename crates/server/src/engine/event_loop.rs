@@ -206,7 +206,7 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
             }
             LoopOrder::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
             LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
-            LoopOrder::Explain(question) => explain::run(thread.serve(), question),
+            LoopOrder::Explain(question) => drop(spawn_local(explain::run(thread.serve().clone(), question))),
             LoopOrder::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;

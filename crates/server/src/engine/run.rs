@@ -268,10 +268,12 @@ impl Server {
                 loops[turn].send(order).map_err(|_| admin::Ending)
             });
             let ask_loop = send.clone();
+            let concern = self.concern();
             let state = admin::AdminState {
                 process: self.process.clone(),
                 objects: self.objects.board.clone(),
                 started: self.started,
+                certificates: Box::new(move || concern.standing()),
                 pools: Box::new(move || process.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
                     let (asker, result) = oneshot::channel();

@@ -281,7 +281,7 @@ fn other_file(thread: &ServeThread, site: &Site, request: &Request, path: &[u8],
 }
 
 /// The route of a request that its rules let pass.
-fn routed(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Route {
+pub(super) fn routed(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Route {
     let Some(ruling) = request.ruling.clone() else {
         return route::find_route(thread, &thread.files, site, request, path);
     };
@@ -374,18 +374,8 @@ fn from_script(
     path: &[u8],
     script: Script,
 ) -> (ResponseClass, Response) {
-    // A script's response to a client with a certificate is for that client alone.
-    if site.shows_certificate(request) && !request.is_early() {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
-    }
-    if request.is_private() {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("auth")));
-    }
-    if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
-    }
-    if request.rules.is_some() && site_rules::bypasses(site, request) {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("rule")));
+    if let Some(why) = bypasses(site, request) {
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass(why)));
     }
     let consulted =
         cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, request, &script));
@@ -401,6 +391,22 @@ fn from_script(
         Consulted::Wait(reply) => (ResponseClass::Php, Response::Page(reply, script)),
         Consulted::Run(cache_status) => (ResponseClass::Php, Response::Script(script, cache_status)),
         Consulted::Elsewhere => (ResponseClass::Php, Response::Elsewhere),
+    }
+}
+
+/// Why the page cache has no say in what a script makes of this request, whatever it holds.
+pub(super) fn bypasses(site: &SiteWorkers, request: &Request) -> Option<&'static str> {
+    // A script's response to a client with a certificate is for that client alone.
+    if site.shows_certificate(request) && !request.is_early() {
+        Some("client-certificate")
+    } else if request.is_private() {
+        Some("auth")
+    } else if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
+        Some("htaccess")
+    } else if request.rules.is_some() && site_rules::bypasses(site, request) {
+        Some("rule")
+    } else {
+        None
     }
 }
 

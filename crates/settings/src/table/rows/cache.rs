@@ -31,7 +31,7 @@ static ROWS: &[Setting] = &[
         reason: "`profile` knows the cookies, paths and arguments that make a page personal in WordPress and \
                  Drupal. `standard` is for an application that sets `Cache-Control` and `Vary` with care.",
         example: "\"standard\"",
-        elsewhere: &["fastcgi_cache", "proxy_cache", "cacheenable", "enablecache", "cachelookup", "enabled"],
+        elsewhere: &["fastcgi_cache", "proxy_cache", "cacheenable", "enablecache", "cachelookup"],
         ..BOTH
     },
     Setting {
