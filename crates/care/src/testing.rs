@@ -205,6 +205,7 @@ fn server() -> serde_json::Value {
         "php_overload_refused_total",
         "php_timeouts_total",
         "log_lines_dropped_total",
+        "shield_filter_total",
     ];
     let counters: serde_json::Map<String, serde_json::Value> =
         names.iter().map(|name| ((*name).to_owned(), json!(1_000))).collect();

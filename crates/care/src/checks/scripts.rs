@@ -91,6 +91,19 @@ pub(super) const CHECKS: &[Check] = &[
         measure: hog,
     },
     Check {
+        id: "ajax-poll",
+        title: "pages that poll admin-ajax.php",
+        signal: "samples of the PHP workers: the path of the request",
+        at: warning(30.0, "% of at least 20 samples"),
+        source: "WordPress' heartbeat asks every 15 to 60 s for each open back office; a plugin that polls more often costs a WordPress boot each time",
+        cure: "a longer interval of the heartbeat, or the plugin that polls",
+        cost: "PHP workers boot WordPress for requests that nobody waits for.",
+        certainty: Certainty::Medium,
+        rank: Rank::Work,
+        scope: Scope::Machine,
+        measure: polls,
+    },
+    Check {
         id: "script-stuck",
         title: "scripts that run for long",
         signal: "samples of the PHP workers: time of the request",
@@ -224,6 +237,24 @@ fn hog(span: &Span<'_>) -> Measured {
     )])
 }
 
+fn polls(span: &Span<'_>) -> Measured {
+    let (_, runs) = runs(span)?;
+    let polls: Vec<&Facts> =
+        runs.iter().filter(|run| run.text("page").ends_with("/wp-admin/admin-ajax.php")).collect();
+    let (blame, _) = most(polls.iter().map(|run| run.text("blame")));
+    let who = if blame.is_empty() {
+        "most likely WordPress' heartbeat".to_owned()
+    } else {
+        format!("most often the {blame}")
+    };
+    Ok(vec![measure(
+        if runs.len() >= 20 { percent(polls.len() as f64, runs.len() as f64) } else { 0.0 },
+        format!("pages poll admin-ajax.php: {who}"),
+        format!("{} of {} samples", polls.len(), runs.len()),
+        "the browser's developer tools (network) show `action` of the requests; for `heartbeat`: add_filter('heartbeat_settings', fn ($s) => ['interval' => 60] + $s), and close forgotten tabs of the back office; else configure or replace the plugin that polls",
+    )])
+}
+
 /// Plugins that make the pages of their kind of site: most of PHP's time is theirs on a healthy one.
 const APPLICATIONS: [&str; 9] = [
     "woocommerce",
@@ -334,6 +365,13 @@ mod tests {
             sampled(40, "cpu", "must-use plugin counter", 0.5),
             sampled(40, "cpu", "plugin woocommerce", 0.5),
         );
+        let at = |page: &'static str| {
+            move |p: &mut Pair| {
+                sampled(40, "cpu", "", 0.1)(p);
+                p.now.items("samples.runs").iter_mut().for_each(|run| run.say("page", page));
+            }
+        };
+        case("ajax-poll", at("a.test/wp-admin/admin-ajax.php"), at("a.test/shop/"));
         case("script-stuck", sampled(1, "cpu", "", 12.0), sampled(1, "cpu", "", 9.0));
     }
 }

@@ -188,6 +188,18 @@ pub(super) const CHECKS: &[Check] = &[
         url_status
     ),
     row!(
+        "filter-crawl",
+        "bots that crawl a shop's filters",
+        "shield_filter_total",
+        warning(20.0, "requests refused between the looks"),
+        "people click a filter a few times a minute; shield.filter allows 120 a minute and address",
+        "nothing, if the limit holds them back; else a lower shield.filter",
+        "Each combination of filters is a page of its own that PHP has to make.",
+        High,
+        Symptom,
+        filter_crawl
+    ),
+    row!(
         "sites-unseen",
         "sites that were not looked at",
         "sites of the status",
@@ -565,6 +577,16 @@ fn log(span: &Span<'_>) -> Measured {
     )
 }
 
+fn filter_crawl(span: &Span<'_>) -> Measured {
+    let refused = counter(span, "shield_filter_total")?;
+    one(
+        refused,
+        "a bot crawls the filters of a shop",
+        format!("shield_filter_total +{refused:.0} in {:.0} s", span.seconds),
+        "the access log has its addresses (status 429, `filter_` or `orderby` in the query): `millrace shield ban NETWORK`, or Disallow: /*?*filter_ in robots.txt if it honours that; the limit is shield.filter",
+    )
+}
+
 fn unseen(span: &Span<'_>) -> Measured {
     let left = span.now("sites_left")?;
     one(
@@ -796,6 +818,11 @@ mod tests {
             found.evidence[0]
                 .ends_with("the last one: php a.test /index.php: PHP Fatal error:  Uncaught Error: no"),
             "{found:?}"
+        );
+        case(
+            "filter-crawl",
+            counts(&[("shield_filter_total", 50.0)]),
+            counts(&[("shield_filter_total", 5.0)]),
         );
         case("sites-unseen", |p| p.now.set("sites_left", 7.0), |p| p.now.set("sites_left", 0.0));
         case("log-dropped", counts(&[("log_lines_dropped_total", 1.0)]), |_| ());
