@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 40] = [
+const SOURCES: [&str; 43] = [
     "main.c",
     "host.c",
     "check.c",
@@ -33,7 +33,10 @@ const SOURCES: [&str; 40] = [
     "status.c",
     "watch.c",
     "taint.c",
-    "sandbox.c",
+    "sandbox/sandbox.c",
+    "sandbox/landlock.c",
+    "sandbox/seccomp.c",
+    "sandbox/nursery.c",
     "temp.c",
     "mail.c",
     "database.c",

@@ -63,14 +63,22 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 	return status;
 }
 
+/* The process that is the worker. */
+static pid_t self;
+
 /*
  * SIGTERM: the worker takes no further request. It finishes the running one; if it waits for one, it sees the end of its
- * socket. It still serves what the server had already sent.
+ * socket. It still serves what the server had already sent. A process that the script has forked, and that has not started its program
+ * yet, ends as the program would.
  */
-static void on_term(int signal)
+static void on_term(int number)
 {
-	(void)signal;
 	int error = errno;
+	if (getpid() != self) {
+		signal(number, SIG_DFL);
+		kill(getpid(), number);
+		return;
+	}
 	worker->stop = true;
 	shutdown(worker->socket, SHUT_RD);
 	errno = error;
@@ -83,6 +91,7 @@ static void start_signals(void)
 	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
 		signal(defaults[i], SIG_DFL);
 	}
+	self = getpid();
 	struct sigaction term = { .sa_handler = on_term, .sa_flags = SA_RESTART };
 	sigaction(SIGTERM, &term, NULL);
 	zend_signal_startup();

@@ -110,6 +110,7 @@ static const char usage[] =
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
 	"  --disable-functions A,B   disable these functions, in addition to those in the ini files\n"
 	"  --check               start PHP, print a report, and exit\n"
+	"  --system-calls        print the system calls that the sandbox knows, and exit; all others are forbidden\n"
 	"  --version             print the version and exit\n";
 
 /*
@@ -196,6 +197,7 @@ static bool read_options(int argc, char **argv)
 		{ "open-basedir", required_argument, NULL, 'B' },
 		{ "disable-functions", required_argument, NULL, 'D' },
 		{ "check", no_argument, NULL, 'c' },
+		{ "system-calls", no_argument, NULL, 'L' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -226,6 +228,7 @@ static bool read_options(int argc, char **argv)
 			case 'B': options.open_basedir = optarg; break;
 			case 'D': options.disable_functions = optarg; break;
 			case 'c': options.check = true; break;
+			case 'L': seccomp_tell(); exit(0);
 			case 'v': printf("millrace-php %s, PHP %s\n", MILLRACE_VERSION, PHP_VERSION); exit(0);
 			case 'h': printf("%s", usage); exit(0);
 			default: good = false;
