@@ -56,6 +56,7 @@ int host_run(pid_t server)
 		return 1;
 	}
 	host.mail = mail_listen();
+	private_prepare();
 	size_t length = check_report(text, sizeof text);
 	struct { uint32_t length; uint8_t kind, flags; uint16_t extra; } ready = { (uint32_t)length, MR_CONTROL_READY, 0, 0 };
 	struct iovec parts[2] = { { &ready, sizeof ready }, { text, length } };

@@ -2,7 +2,7 @@
 
 mod driver;
 
-use driver::{Ask, Host, Worker};
+use driver::{Ask, Host, Sent, Worker};
 
 const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\nregister_argc_argv=0\n";
 
@@ -429,10 +429,11 @@ fn a_pending_restart_of_opcache_has_no_time_limit() {
     let (mut long, mut other) = (host.worker(0), host.worker(1));
     let go = host.root.join("go");
     let wait = format!(
-        "while (!file_exists('{}')) {{ usleep(5000); clearstatcache(); }} echo 'long';",
+        "error_log('begun'); while (!file_exists('{}')) {{ usleep(5000); clearstatcache(); }} echo 'long';",
         go.display()
     );
     long.send(&ask(&host, "long.php", &wait));
+    assert_eq!(long.next(), Sent::Log("begun".into()));
     assert_eq!(other.run(&ask(&host, "reset.php", "var_dump(opcache_reset());")).text(), "bool(true)\n");
     let pending = ask(
         &host,

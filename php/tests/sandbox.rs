@@ -437,3 +437,73 @@ fn ordinary_extensions_work() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What a script calls /tmp is a folder of its host's own: an installer that has stored that path finds what it writes there.
+#[test]
+fn tmp_is_private() {
+    // Builds with AddressSanitizer keep its functions in the place of ours.
+    if option_env!("MILLRACE_ASAN").is_some() {
+        return;
+    }
+    let outside = std::path::Path::new("/tmp/millrace-private-test");
+    let _ = std::fs::remove_file(outside);
+    // Not below /tmp, which would be the site's own then.
+    let base = std::path::PathBuf::from(format!("/var/lib/millrace-private-{}", std::process::id()));
+    std::fs::create_dir_all(base.join("temp")).unwrap();
+    std::fs::create_dir_all(base.join("site")).unwrap();
+    let (site, temp) = (base.join("site"), base.join("temp"));
+    let options = ["--sandbox", "--folder", site.to_str().unwrap(), "--temp-base", temp.to_str().unwrap()];
+    let mut host = Host::start(INI, &options);
+    let mut other_host = Host::start(INI, &options);
+    let mut other = other_host.worker(0);
+    let page = site.join("page.php");
+    let run = |worker: &mut Worker, code: &str| {
+        std::fs::write(&page, format!("<?php opcache_invalidate(__FILE__, true); {code}")).unwrap();
+        let answer = worker.run(&Ask::get(&page));
+        (answer.text(), answer.log)
+    };
+    let code = "$d = '/tmp'; $f = \"$d/millrace-private-test\"; $n = tempnam('/tmp', 'x'); $checks = [ \
+        'writable' => is_writable($d) && is_dir($d) && is_dir('/var/tmp'), 'write' => file_put_contents($f, 'own') === 3, \
+        'read' => file_get_contents($f) === 'own' && filesize($f) === 3, 'same' => file_exists(sys_get_temp_dir() . '/millrace-private-test'), \
+        'name' => realpath($f) === $f || realpath($f) === sys_get_temp_dir() . '/millrace-private-test', 'tempnam' => is_string($n) && file_exists($n), \
+        'list' => in_array('millrace-private-test', scandir($d)) && in_array('millrace-private-test', iterator_to_array(new class(opendir($d)) implements IteratorAggregate { \
+            function __construct(private $h) {} function getIterator(): Iterator { while (($e = readdir($this->h)) !== false) yield $e; } }, false)), \
+        'folders' => mkdir('/tmp/a/b', 0700, true) && touch('/tmp/a/b/c', 5) && filemtime('/tmp/a/b/c') === 5 && rename('/tmp/a/b/c', '/tmp/d') && rmdir('/tmp/a/b') && rmdir('/tmp/a'), \
+        'to the site' => copy($f, __DIR__ . '/copy') && rename('/tmp/d', __DIR__ . '/moved') && is_file(__DIR__ . '/moved'), \
+        'include' => file_put_contents('/tmp/i.php', '<?php return 7;') && include('/tmp/i.php'), 'glob' => count(glob('/tmp/millrace-p*')) === 1, \
+        'mode' => chmod($f, 0600) && decoct(fileperms($f) & 0777) === '600', 'append' => file_put_contents($f, '+', FILE_APPEND) === 1, \
+        'climb' => @file_get_contents('/tmp/../etc/hostname') !== false, 'programs' => trim(shell_exec('cat $TMPDIR/millrace-private-test')) === 'own+', \
+        'unlink' => unlink('/tmp/i.php') && !file_exists('/tmp/i.php'), 'elsewhere' => !is_writable('/var/lib') && !is_writable('/srv')]; \
+        echo json_encode(array_keys(array_filter($checks, fn ($good) => !$good)));";
+    let mut worker = host.worker(0);
+    assert_eq!(run(&mut worker, code).0, "[]");
+    assert!(!outside.exists(), "it is in the folder of all users");
+    assert_eq!(run(&mut other, "echo json_encode(file_exists('/tmp/millrace-private-test'));").0, "false");
+    // Real permissions are none of the sandbox's business, and a folder is named once.
+    let secret = base.join("other");
+    std::fs::create_dir(&secret).unwrap();
+    let ask = format!(
+        "echo json_encode(@file_put_contents('{0}/x', 'x')); @file_put_contents('{0}/y', 'x'); @fopen('/nowhere/x', 'r'); @opendir('{0}');",
+        secret.display()
+    );
+    for expected in [1, 0] {
+        let (text, log) = run(&mut worker, &ask);
+        let named =
+            log.iter().filter(|line| line.contains("Millrace's sandbox does not let scripts")).count();
+        assert_eq!((text.as_str(), named), ("false", expected), "{log:?}");
+        assert!(expected == 0 || log[0].contains(&format!("write in {}: ", secret.display())), "{log:?}");
+    }
+    for number in 0..90 {
+        std::fs::create_dir(secret.join(number.to_string())).unwrap();
+    }
+    let ask = format!("for ($i = 0; $i < 90; $i++) @touch('{}/' . $i . '/x');", secret.display());
+    let log = run(&mut worker, &ask).1;
+    assert!(
+        log.len() <= 64 && log.last().unwrap().contains("more folders"),
+        "{} {:?}",
+        log.len(),
+        log.last()
+    );
+    drop((host, other_host));
+    std::fs::remove_dir_all(base).unwrap();
+}

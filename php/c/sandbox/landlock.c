@@ -81,7 +81,9 @@ static void allow(int ruleset, const char *path, uint64_t rights)
 	}
 	if (fstat(rule.parent, &found) == 0) {
 		rule.rights &= S_ISDIR(found.st_mode) ? ~(uint64_t)0 : LL_OF_FILES;
-		syscall(SYS_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0);
+		if (syscall(SYS_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0) == 0) {
+			private_open(path, rights & LL_WRITE_FILE);
+		}
 	}
 	close(rule.parent);
 }

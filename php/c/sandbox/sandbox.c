@@ -49,5 +49,9 @@ bool sandbox_enter(pid_t host, pid_t server)
 		return true;
 	}
 	struct guarded guarded = { { host, server, nursery_pid() }, nursery_pid() ? 3 : 2, landlock_scopes_signals() };
-	return (!landlock_abi() || landlock_enter_folders()) && seccomp_enter(&guarded);
+	if ((landlock_abi() && !landlock_enter_folders()) || !seccomp_enter(&guarded)) {
+		return false;
+	}
+	private_start();
+	return true;
 }

@@ -4,6 +4,7 @@
  *   landlock.c  reaches files only in the folders of its sites, and processes only in its host's domain
  *   seccomp.c   makes only system calls that web pages and the programs that they start need; syscalls.h lists them
  *   nursery.c   forks the workers, so that they and what they start are one domain of signals, without host and server
+ *   private.c   finds the host's temporary folder at /tmp, and logs what Landlock refuses; paths.c: functions that take a path
  *   sandbox.c   enters all of it
  *
  * Programs that scripts start inherit all this.
@@ -25,6 +26,10 @@ long landlock_abi(void);
 bool landlock_scopes_signals(void);
 bool landlock_enter_scope(void);
 bool landlock_enter_folders(void);
+
+/* private.c */
+void private_open(const char *path, bool writable);
+void private_start(void);
 
 /* sandbox.c */
 bool sandbox_keep_privileges(void);
