@@ -17,9 +17,13 @@ const EAFNOSUPPORT: i32 = 97;
 
 /// Where scripts may write: the folder of all hosts of this process.
 fn start() -> (Host, Worker) {
+    start_as("--sandbox")
+}
+
+fn start_as(sandbox: &str) -> (Host, Worker) {
     let base = std::env::temp_dir();
     let folder = base.to_str().unwrap();
-    let mut host = Host::start(INI, &["--sandbox", "--folder", folder]);
+    let mut host = Host::start(INI, &[sandbox, "--folder", folder]);
     let worker = host.worker(0);
     (host, worker)
 }
@@ -113,7 +117,14 @@ fn unknown_system_calls_are_refused() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn other_processes_are_out_of_reach() {
-    let (host, mut worker) = start();
+    for sandbox in ["--sandbox", "--sandbox-unscoped"] {
+        keeps_to_itself(sandbox);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn keeps_to_itself(sandbox: &str) {
+    let (host, mut worker) = start_as(sandbox);
     let server = std::process::id();
     let nursery = children(host.pid()).into_iter().find(|pid| *pid != worker.pid);
     let mut lines = String::from(
@@ -155,6 +166,11 @@ fn other_processes_are_out_of_reach() {
             }
         }
     }
+    if sandbox == "--sandbox-unscoped" {
+        assert_eq!(nursery, None, "the host forks its workers itself");
+        call("any thread", EPERM, "200, $$, 0");
+        call("any descriptor of a process", ENOSYS, "424, $d, 0, 0, 0");
+    }
     call("setpriority of a user", EPERM, "141, 2, 0, 5");
     call("kill all", EPERM, "62, -1, 0");
     call("F_SETSIG", EPERM, "72, $d, 10, 9");
@@ -175,7 +191,7 @@ fn other_processes_are_out_of_reach() {
     call("itself", 0, "62, $$, 0");
     call("its group", 0, "62, 0, 0");
     call("a socket", 0, "41, 2, 1, 0");
-    assert_eq!(perl(&host, &mut worker, &lines), "");
+    assert_eq!(perl(&host, &mut worker, &lines), "", "{sandbox}");
 }
 
 fn children(pid: u32) -> Vec<u32> {

@@ -147,7 +147,7 @@ static void allow_named(int ruleset, const char *name, uint64_t rights)
 
 bool landlock_scopes_signals(void)
 {
-	return landlock_abi() >= LL_SIGNALS_ABI;
+	return !options.unscoped && landlock_abi() >= LL_SIGNALS_ABI;
 }
 
 static bool restrict_and_close(int ruleset)
