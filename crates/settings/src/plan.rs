@@ -886,7 +886,7 @@ pub struct WorkerScript {
 /// What scripts are denied beyond the limits of their user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandbox {
-    /// No new privileges, no files outside [`Php::folders`] (Landlock), no administrative system calls (seccomp).
+    /// No new privileges, no files outside [`Php::folders`] (Landlock), only the system calls that programs need (seccomp).
     On,
     /// No new privileges.
     Privileges,
