@@ -288,6 +288,7 @@ static int startup(sapi_module_struct *module)
 	visitor_startup();
 	functions_hide();
 	taint_watch();
+	sandbox_watch();
 	return SUCCESS;
 }
 

@@ -142,6 +142,7 @@ bool sandbox_has_landlock(void);
 bool sandbox_has_nursery(void);
 const char *sandbox_says(void);
 bool sandbox_enter(pid_t host, pid_t server);
+void sandbox_watch(void);
 void seccomp_tell(void);
 void private_prepare(void);
 pid_t nursery_fork(uint32_t slot, int socket, void (*leave_host)(void), void (*become_worker)(int socket, uint32_t slot));

@@ -209,7 +209,7 @@ fn a_host_is_one_domain_of_signals() {
     let mut other = host.worker(1);
     let job: u32 = run(&host, &mut one, "echo exec('sleep 600 >/dev/null 2>&1 & echo $!');").parse().unwrap();
     let ask = format!(
-        "echo json_encode([posix_kill({job}, 0), posix_kill({}, 0), posix_kill({}, 0)]);",
+        "echo json_encode([posix_kill({job}, 0), posix_kill({}, 0), posix_kill({}, 15)]);",
         one.pid,
         host.pid()
     );
@@ -221,6 +221,10 @@ fn a_host_is_one_domain_of_signals() {
         host.pid()
     );
     assert_eq!(run(&stranger_host, &mut stranger, &ask), "[false,false,false]");
+    // But it sees that the job lives, as after a reload; and what does not live, or is another user's, it does not see.
+    let ask =
+        format!("echo json_encode([posix_kill({job}, 0), posix_kill(4194999, 0), posix_kill({job}, 17)]);");
+    assert_eq!(run(&stranger_host, &mut stranger, &ask), "[true,false,false]");
     assert_eq!(run(&host, &mut other, &format!("echo json_encode(posix_kill({job}, 15));")), "true");
     let begin = Instant::now();
     while std::path::Path::new(&format!("/proc/{job}/fd/0")).exists() {
@@ -489,7 +493,8 @@ fn tmp_is_private() {
         'include' => file_put_contents('/tmp/i.php', '<?php return 7;') && include('/tmp/i.php'), 'glob' => count(glob('/tmp/millrace-p*')) === 1, \
         'mode' => chmod($f, 0600) && decoct(fileperms($f) & 0777) === '600', 'append' => file_put_contents($f, '+', FILE_APPEND) === 1, \
         'climb' => @file_get_contents('/tmp/../etc/hostname') !== false, 'programs' => trim(shell_exec('cat $TMPDIR/millrace-private-test')) === 'own+', \
-        'unlink' => unlink('/tmp/i.php') && !file_exists('/tmp/i.php'), 'elsewhere' => !is_writable('/var/lib') && !is_writable('/srv')]; \
+        'unlink' => unlink('/tmp/i.php') && !file_exists('/tmp/i.php'), 'elsewhere' => !is_writable('/var/lib') && !is_writable('/srv') && is_writable('/dev/null'), \
+        'socket' => ($l = stream_socket_server('unix://' . __DIR__ . '/socket')) && is_writable(__DIR__ . '/socket')]; \
         echo json_encode(array_keys(array_filter($checks, fn ($good) => !$good)));";
     let mut worker = host.worker(0);
     assert_eq!(run(&mut worker, code).0, "[]");

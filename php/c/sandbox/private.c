@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -58,7 +59,7 @@ void private_prepare(void)
 	named = room == MAP_FAILED ? NULL : room;
 }
 
-/* Called in a worker that has entered its sandbox. */
+/* Called in a worker that has entered its sandbox, if Landlock closes /tmp. */
 void private_start(void)
 {
 	active = true;
@@ -121,7 +122,9 @@ const char *private_path(const char *path, char *room)
 bool private_is_writable(const char *path)
 {
 	char real[PATH_MAX];
-	if (!active || !all_known || !sandbox_has_landlock() || !realpath(path, real)) {
+	struct stat found;
+	/* Landlock does not decide about connections to a socket. */
+	if (!active || !all_known || !realpath(path, real) || lstat(real, &found) != 0 || S_ISSOCK(found.st_mode)) {
 		return true;
 	}
 	for (size_t i = 0; i < place_count; i++) {
