@@ -11,6 +11,7 @@ mod child;
 mod descriptors;
 pub mod kernel_tls;
 mod limits;
+pub mod links;
 mod network;
 mod option;
 mod prefetch;

@@ -68,9 +68,9 @@ impl Lock {
         let folder = root.shown(STATE);
         let fail = |error: io::Error| cannot("make", &folder, &error);
         // The journal in it must survive a power failure, so the folders have to.
-        let parts = STATE.match_indices('/').map(|(end, _)| &STATE[..end]).chain([STATE]);
+        let mut parts = STATE.match_indices('/').map(|(end, _)| &STATE[..end]).chain([STATE]);
         if !root.has(STATE) {
-            parts.map(|part| root.make_folder(part)).collect::<io::Result<()>>().map_err(fail)?;
+            parts.try_for_each(|part| root.make_folder(part)).map_err(fail)?;
         }
         let file = root.open_folder(STATE).map_err(fail)?;
         let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
