@@ -3,8 +3,11 @@
 use crate::args::ConfigArgs;
 use crate::failure::Failure;
 use millrace_server::CertificateFiles;
+use millrace_settings::plan::Symlinks;
 use millrace_settings::{Environment, Plan, Problem, Problems, Source};
+use millrace_sys::links;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 
 /// Serves until a signal ends it.
 ///
@@ -33,9 +36,30 @@ pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
         let name = site.names.first().map_or("any host", String::as_str);
         say(&format!("{name}: {} in {}", site.profile.name(), site.root.display()))?;
     }
+    links_that_stay_closed(&plan);
     let sites =
         if plan.sites.len() == 1 { "1 site".to_owned() } else { format!("{} sites", plan.sites.len()) };
     say(&format!("the configuration is valid: {sites}, listening on {}", listeners(&plan)))
+}
+
+/// Warns of links out of the sites' roots that the server will not follow.
+pub fn links_that_stay_closed(plan: &Plan) {
+    const MOST: usize = 5;
+    if plan.files.symlinks == Symlinks::Follow {
+        return;
+    }
+    let by_owner = plan.files.symlinks == Symlinks::Owner;
+    for site in plan.sites.iter().filter(|site| !site.root.as_os_str().is_empty()) {
+        let folders = site.php.as_ref().map_or(&[][..], |php| &php.folders).iter();
+        let folders: Vec<PathBuf> = folders.map(|folder| folder.path.clone()).collect();
+        let refused = links::refused_in(&site.root, &folders, by_owner);
+        for link in refused.iter().take(MOST) {
+            eprintln!("warning: {link}: visitors get 404\n  help: {}\n", links::CURE);
+        }
+        if refused.len() > MOST {
+            eprintln!("warning: {} more such links in {}\n", refused.len() - MOST, site.root.display());
+        }
+    }
 }
 
 /// Explains a setting, or lists the settings of a section, or all.

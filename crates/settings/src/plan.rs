@@ -326,6 +326,9 @@ pub struct Files {
 /// Where symbolic links in a site's root may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
+    /// To a place inside the root; out of it if the link belongs to root or to the owner of what it leads to, or to a folder that the
+    /// site's scripts may use.
+    Owner,
     /// Only to a place inside the root.
     Inside,
     /// Anywhere.

@@ -152,6 +152,7 @@ fn files(view: &View<'_>) -> Files {
         index: words(view, "files.index"),
         symlinks: match view.choice("files.symlinks") {
             "follow" => Symlinks::Follow,
+            "owner" => Symlinks::Owner,
             _ => Symlinks::Inside,
         },
         expires: view.switch("files.expires"),

@@ -764,7 +764,7 @@ impl<'a> Server<'a> {
                 let inside = location.prefix().unwrap_or("/x").trim_matches('/').to_owned();
                 let why = format!(
                     "no rule does all that this location does: write one with `alias` or `root`, or link the folder into the \
-                     site's (ln -s {folder} ROOT/{inside}), with `files.symlinks` on follow"
+                     site's (as root: ln -s {folder} ROOT/{inside})"
                 );
                 self.site.notes.lost(source, why);
             }

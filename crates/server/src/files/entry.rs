@@ -18,6 +18,7 @@ use super::kinds::{MediaKind, kind_of};
 use super::lookup::{self, FileStamp, FoundPath, LinkTarget, LookupFailure, Root};
 use super::table::Cost;
 use crate::message::reply::Body;
+use crate::site::Reach;
 
 /// Settings for all files of a thread.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Home {
     pub epoch: u32,
     /// The root as configured.
     pub path: PathBuf,
+    /// With whose rights its files are opened, and where links may lead.
+    pub reach: Reach,
     /// The root, open; `None` if it can't be.
     pub root: Option<Root>,
     /// The site's own fields, as lines.
@@ -362,6 +365,7 @@ impl FileEntry {
         FileCompression {
             root: self.home.path.clone(),
             symlinks: self.home.rules.plan.symlinks,
+            reach: self.home.reach.clone(),
             path: self.path.to_vec(),
             stamp: self.stamp,
             coding,

@@ -21,7 +21,7 @@ use super::remembered::Verdicts;
 use crate::context::Context;
 use crate::context::log::Log;
 use crate::message::request::Ruling;
-use crate::site::Site;
+use crate::site::{Reach, Site};
 
 /// The name of the files.
 const NAME: &str = ".htaccess";
@@ -140,7 +140,7 @@ impl Folders {
                 known => {
                     let before = known.and_then(|known| known.file.clone());
                     let rules_before = before.as_ref().map(|(_, folder)| Arc::as_ptr(folder));
-                    let file = shared.read(context, &name_of(site, folder), before)?;
+                    let file = shared.read(context, site, &name_of(site, folder), before)?;
                     if rules_before != file.as_ref().map(|(_, folder)| Arc::as_ptr(folder)) {
                         verdicts.clear();
                     }
@@ -178,7 +178,7 @@ pub struct SharedFolders {
 
 /// A file that must be compiled. That may take a second, so event loops leave it to another thread.
 #[derive(Debug)]
-pub struct Uncompiled(PathBuf);
+pub struct Uncompiled(PathBuf, Reach);
 
 /// A compiled file.
 #[derive(Debug)]
@@ -235,9 +235,14 @@ impl SharedFolders {
     fn read(
         &self,
         context: &Context,
+        site: &Site,
         name: &Path,
         before: Option<StampedFolder>,
     ) -> Result<Option<StampedFolder>, Uncompiled> {
+        let _rights = match site.reach.enter() {
+            Ok(rights) => rights,
+            Err(error) => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
+        };
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
             Ok(_) => return Ok(None),
@@ -268,14 +273,14 @@ impl SharedFolders {
                 known.stamp = stamp;
                 Ok(Some((stamp, known.folder.clone())))
             }
-            None => Err(Uncompiled(name.to_owned())),
+            None => Err(Uncompiled(name.to_owned(), site.reach.clone())),
         }
     }
 
     /// Compiles a file, unless that has been done meanwhile, and keeps it, without a stamp: the next look at it finds its text here.
-    pub fn compile(&self, log: &Log, Uncompiled(name): Uncompiled) {
+    pub fn compile(&self, log: &Log, Uncompiled(name, reach): Uncompiled) {
         // Requests that see this, too, say so.
-        let Ok(text) = read(&name) else { return };
+        let Ok(text) = reach.enter().and_then(|_rights| read(&name)) else { return };
         let hash = XxHash3_64::oneshot(&text);
         if self.files().get(&name).is_some_and(|known| known.text == hash) {
             return;
@@ -288,7 +293,7 @@ impl SharedFolders {
 
     /// What stands for a file that can't be read: it can't be known what it forbids.
     fn unreadable(&self, log: &Log, name: &Path, error: &std::io::Error) -> Arc<Folder> {
-        let text = format!("can't be read ({error}): let Millrace's user read it");
+        let text = format!("can't be read ({error}): let the site's user read it");
         let hash = XxHash3_64::oneshot(text.as_bytes());
         if let Some(known) = self.files().get(name).filter(|known| known.text == hash) {
             return known.folder.clone();

@@ -96,6 +96,7 @@ impl<'a> SiteDisk<'a> {
         self.has_read_users.set(true);
         let name: PathBuf = self.site.plan.root.join(file);
         let error = |why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
+        let _rights = self.site.reach.enter().map_err(|why| error(&why))?;
         let meta = std::fs::metadata(&name).map_err(|why| error(&why))?;
         if !meta.is_file() || meta.size() > LARGEST {
             return Err(error(&"no file, or larger than 4 MB"));
@@ -117,6 +118,8 @@ impl World for SiteDisk<'_> {
     }
 
     fn node(&self, absolute: &[u8]) -> Option<Node> {
+        // What the site's user can't see isn't there.
+        let _rights = self.site.reach.enter().ok()?;
         let meta = std::fs::metadata(path_of(absolute)).ok()?;
         Some(if meta.is_file() {
             Node::File { size: meta.size(), executable: meta.mode() & 0o111 != 0 }
@@ -128,6 +131,7 @@ impl World for SiteDisk<'_> {
     }
 
     fn is_link(&self, absolute: &[u8]) -> bool {
+        let Ok(_rights) = self.site.reach.enter() else { return false };
         std::fs::symlink_metadata(path_of(absolute)).is_ok_and(|meta| meta.is_symlink())
     }
 

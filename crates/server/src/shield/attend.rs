@@ -244,7 +244,10 @@ impl Shield {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let text = self.bans().to_text(unix_time());
         let new = path.with_extension("new");
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+        let folder = path.parent().unwrap_or(path);
+        let written = millrace_sys::is_only_ours(folder)
+            .and_then(|()| fs::write(&new, text))
+            .and_then(|()| fs::rename(&new, path));
         if let Err(error) = written {
             self.process.log.error(format_args!(
                 "shield: cannot write the bans to {}: {error}; they end with the process unless this is cured",

@@ -11,6 +11,7 @@ use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Caching, Profile, Rewrites, Secrecy};
+use super::reach::Reach;
 use super::rules::SiteRules;
 use super::script::WorkerKind;
 use super::visitors::Visitors;
@@ -61,6 +62,8 @@ pub struct Site {
     pub https_port: Box<str>,
     /// A number for its configuration, as far as stored pages depend on it.
     pub origin: u64,
+    /// With whose rights its files are opened, and where links may lead.
+    pub reach: Reach,
     /// When the last request arrived, in seconds since 1970.
     asked: AtomicU64,
 }
@@ -119,6 +122,7 @@ impl Site {
             waiting_page,
             origin,
             asked: AtomicU64::new(0),
+            reach: Reach::of(&plan),
             plan,
             header_lines,
             policy,

@@ -38,6 +38,7 @@ impl DiskFolder {
     /// # Errors
     /// The folder can't be created or read, another server uses it, or other users could change it.
     pub fn open(path: &Path) -> Result<(DiskFolder, File), DiskError> {
+        millrace_sys::is_only_ours(path).map_err(DiskError::cannot("use", path))?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
         }

@@ -1,9 +1,8 @@
 //! The destination of a log: a file, or standard output or error.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use millrace_settings::plan;
@@ -106,7 +105,7 @@ fn open_file(path: &Path) -> io::Result<File> {
         _ => {}
     }
     // It contains visitors' addresses: not for all users to read.
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    millrace_sys::open_to_append(path, 0o640)
 }
 
 fn duplicate(stream: impl AsFd) -> io::Result<File> {
