@@ -824,8 +824,11 @@ pub struct Php {
     pub idle_timeout: Duration,
     /// Requests after which a worker is replaced; 0: never.
     pub max_requests: u64,
-    /// Maximum wall-clock time of a request; beyond it the script is ended and the client gets 504. 0: no limit.
+    /// Maximum wall-clock time that a script takes until its next content; beyond it the script is ended and the client
+    /// gets 504. 0: no limit.
     pub request_timeout: Duration,
+    /// Maximum wall-clock time that a script goes on behind its response. 0: no limit.
+    pub background_timeout: Duration,
     /// How long a script that has exceeded its time may take to end before its worker is killed. 0: kill at once.
     pub terminate_grace: Duration,
     /// Run time after which a request is reported with PHP's backtrace. 0: only before a timeout.

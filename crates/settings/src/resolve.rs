@@ -371,6 +371,7 @@ fn php(view: &View<'_>) -> Php {
         idle_timeout: view.duration("php.idle_timeout"),
         max_requests: view.number("php.max_requests"),
         request_timeout: view.duration("php.request_timeout"),
+        background_timeout: view.duration("php.background_timeout"),
         terminate_grace: view.duration("php.terminate_grace"),
         slow_log: view.duration("php.slow_log"),
         crash_pause: view.duration("php.crash_pause"),

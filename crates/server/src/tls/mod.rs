@@ -29,7 +29,7 @@ mod terms;
 
 pub use certificates::Pair;
 pub use client::{Trust, system_certificates};
-pub use error::TlsError;
+pub use error::{TlsError, refusal};
 pub use inspect::CertificateFiles;
 pub use issued::{CHALLENGE_PROTOCOL, Issued};
 pub use kernel::{Ability, ability};

@@ -47,7 +47,9 @@ pub struct FastcgiConnection {
     pub idle_since: u64,
     /// When its last request began.
     began: u64,
-    /// When its request must be complete; 0: no limit.
+    /// How long its request may take; 0: no limit.
+    limit: u64,
+    /// When its request must be complete; 0: no limit, or the clock stands.
     deadline: u64,
     /// The backend must send something in time.
     is_awaited: bool,
@@ -118,8 +120,8 @@ impl FastcgiConnection {
             heard: false,
             announced: false,
         };
-        let (idle_since, began, deadline, is_awaited) = (0, 0, 0, false);
-        Ok(FastcgiConnection { socket, home: thread, idle_since, began, deadline, is_awaited, line })
+        let (idle_since, began, limit, deadline, is_awaited) = (0, 0, 0, 0, false);
+        Ok(FastcgiConnection { socket, home: thread, idle_since, began, limit, deadline, is_awaited, line })
     }
 
     /// Registers it with this event loop, whose number is `thread`.
@@ -223,8 +225,8 @@ impl FastcgiConnection {
         self.line.state == ConnectionState::Idle
     }
 
-    /// A request of this pool is about to be sent, at `now`; it must be complete by `deadline`.
-    pub fn begin(&mut self, pool: PoolId, now: u64, deadline: u64) {
+    /// A request of this pool is about to be sent, at `now`; it may take `limit` (0: no limit).
+    pub fn begin(&mut self, pool: PoolId, now: u64, limit: u64) {
         let state = if self.line.answered { ConnectionState::Busy } else { ConnectionState::First };
         let backend = self.line.opening.backend();
         backend.busy.fetch_add(1, Relaxed);
@@ -234,12 +236,20 @@ impl FastcgiConnection {
         }
         self.line.state = state;
         (self.line.heard, self.line.announced) = (false, false);
-        (self.began, self.deadline, self.is_awaited) = (now, deadline, false);
+        (self.began, self.limit, self.is_awaited) = (now, limit, false);
         self.line.decoder.begin();
         let socket = self.socket();
         socket.pool.store(pool.index(), Relaxed);
         socket.began.store(now, Relaxed);
-        socket.set_due(deadline);
+        self.set_clock(Some(now));
+    }
+
+    /// Its time begins anew now, or stands (`None`): its client is the one that takes time.
+    pub fn set_clock(&mut self, now: Option<u64>) {
+        self.deadline = now.filter(|_| self.limit != 0).map_or(0, |now| now + self.limit);
+        if !self.is_awaited {
+            self.socket().set_due(self.deadline);
+        }
     }
 
     /// The backend must send something before `moment`.

@@ -311,6 +311,16 @@ impl Connected {
         self.grant.connection().iter_mut().for_each(FastcgiConnection::expect_nothing);
     }
 
+    /// Milliseconds from the pool's creation to `moment`.
+    pub(super) fn at(&self, moment: Instant) -> u64 {
+        self.grant.shared().at(moment)
+    }
+
+    /// The time of its request begins anew, or stands.
+    pub(super) fn set_time(&mut self, now: Option<u64>) {
+        self.grant.connection().iter_mut().for_each(|connection| connection.set_clock(now));
+    }
+
     /// The response is complete.
     pub(super) fn give_back(mut self) {
         self.reading.messages.end();
@@ -452,7 +462,7 @@ fn send(
             stdin(buffer, content);
         }
         let now = shared.at(thread.clock.now());
-        connection.begin(job.pool, now, if limit == 0 { 0 } else { now + limit });
+        connection.begin(job.pool, now, limit);
         thread.stats.add(Counter::PhpRequests, 1);
         let sent = match connection.socket().send_now(buffer) {
             Ok(sent) => sent,

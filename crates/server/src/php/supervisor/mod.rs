@@ -311,6 +311,7 @@ impl Supervisor {
             settings.pools.iter().flat_map(|settings| [settings.request_timeout, settings.queue_timeout]);
         let shortest = times
             .chain([settings.idle_timeout, settings.terminate_grace, settings.slow_log])
+            .chain([settings.background_timeout])
             .filter(|time| !time.is_zero())
             .min()
             .unwrap_or(Duration::MAX);

@@ -529,7 +529,9 @@ impl Driver {
             connection.enter(ConnectionPhase::Head, Some(http.head_timeout));
         } else if let Some(since) = self.outbox.stalled_since() {
             connection.enter(ConnectionPhase::Writing, None);
-            connection.patience_since(since, http.send_timeout);
+            // A client that is heard of has only paused this response: a video. It may be closed to make room.
+            let heard = Duration::from_millis(line.heard.saturating_sub(since));
+            connection.patience_since(since, http.send_timeout + heard);
         } else if connection.has_waiting() || !self.outbox.is_empty() {
             connection.enter(ConnectionPhase::Running, None);
         } else if self.library.has_streams() {
