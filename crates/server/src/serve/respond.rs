@@ -166,7 +166,7 @@ fn proxied_maker(
                 return shield::forbidden(&thread);
             }
             let proxy = &thread.proxy;
-            proxy::run(&proxy, &site.plan.proxies[number], &mut request).await
+            proxy::run(proxy, &site.plan.proxies[number], &mut request).await
         })
     })
 }
