@@ -182,6 +182,8 @@ pub struct Server {
     pub shutdown_grace: Duration,
     /// Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub trusted_proxies: NetworkSet,
+    /// Which hosts of theirs count.
+    pub forwarded_host: ForwardedHost,
     /// Directory for large request content, and for responses that clients read more slowly than PHP makes them.
     pub spool_dir: PathBuf,
     /// Maximum disk space there for all such responses; one may take half of it. Bytes; 0: none.
@@ -321,6 +323,15 @@ pub struct Files {
     pub symlinks: Symlinks,
     /// Whether to send `Cache-Control` by type.
     pub expires: bool,
+}
+
+/// Which hosts that trusted proxies name in fields count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedHost {
+    /// Other names of the site that the proxy asks for.
+    SameSite,
+    /// All.
+    Any,
 }
 
 /// Where symbolic links in a site's root may lead.

@@ -13,9 +13,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet, OpenBasedir, Php,
-    PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache,
-    SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet,
+    OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server,
+    Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -66,6 +66,10 @@ fn server(view: &View<'_>, sites: &[Site]) -> Server {
         memory_shares: shares,
         shutdown_grace: view.duration("server.shutdown_grace"),
         trusted_proxies: NetworkSet::new(&view.networks("server.trusted_proxies")),
+        forwarded_host: match view.choice("server.forwarded_host") {
+            "any" => ForwardedHost::Any,
+            _ => ForwardedHost::SameSite,
+        },
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
         spool_bytes: view.number("server.spool_bytes"),
     }

@@ -21,6 +21,7 @@ use crate::message::reply::{self, Reply, passing};
 use crate::php;
 use crate::php::{PhpService, SiteWorkers};
 use crate::proxy;
+use crate::shield::Missing;
 use crate::site::{Script, Site};
 
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
@@ -293,7 +294,8 @@ impl Exchange {
 
     /// The refusal of a client that requests too much that is not there.
     fn scanned(&self, thread: &ServeThread, reply: &Reply) -> Option<Reply> {
-        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request))?
+        let missing = Missing::by_script(reply);
+        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request, missing))?
     }
 
     /// Runs a script for this request alone.
@@ -306,7 +308,7 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
-        let seen = thread.shield.look(thread, &self.site, &self.request);
+        let seen = thread.shield.look(thread, &self.site, &self.request, script);
         let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
         let _pass = match pass {
             Ok(pass) => pass,
@@ -321,6 +323,7 @@ impl Exchange {
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
+        thread.shield.checked(thread, seen, reply.status);
         if let Some(refusal) = self.scanned(thread, &reply) {
             return Ok(refusal);
         }

@@ -373,7 +373,7 @@ fn explained(
 /// What PHP has found out about a cookie.
 fn in_words(state: Option<CookieState>) -> &'static str {
     match state {
-        Some(CookieState::Proven(Proof::LoggedIn)) => "logged in",
+        Some(CookieState::Proven(Proof::LoggedIn | Proof::Editor)) => "logged in",
         Some(CookieState::Proven(Proof::Cart)) => "something is in the cart",
         Some(CookieState::Proven(Proof::Session)) => "a session with something in it",
         Some(CookieState::Own) => "personal, without a login or a cart",

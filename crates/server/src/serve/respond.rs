@@ -18,6 +18,7 @@ use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
+use crate::shield::{self, Missing};
 use crate::site::{Network, Rewritten, Script, Site};
 
 /// The result for a request.
@@ -51,14 +52,37 @@ pub fn respond(
     site.note_request(thread.clock.unix_time().as_secs());
     let decided = match decide(thread, site, request) {
         (class, Response::Ready(reply)) if reply.status == 404 => {
-            let refusal = thread.shield.not_found(thread, site, request);
+            let is_made = class == ResponseClass::Page;
+            let missing = if is_made { Missing::by_script(&reply) } else { Missing::File };
+            let refusal = thread.shield.not_found(thread, site, request, missing);
             (class, Response::Ready(refusal.unwrap_or(reply)))
         }
+        // What no script has refused, the server has: a password of its rules or of `.htaccess`.
+        (class, Response::Ready(reply))
+            if reply.status == 401 && request.head.field("authorization").is_some() =>
+        {
+            let refusal = thread.shield.wrong_password(thread, site, request);
+            (class, Response::Ready(refusal.unwrap_or(reply)))
+        }
+        (class, response) if costs(&response) => match thread.shield.held_back(thread, site, request) {
+            Some(refusal) => other(refusal),
+            None => (class, response),
+        },
         other => other,
     };
     match decided {
         (class, Response::Ready(reply)) => (class, Response::Ready(leave(site, reply))),
         other => other,
+    }
+}
+
+/// Whether a response needs more than a file or a cached page.
+fn costs(response: &Response) -> bool {
+    match response {
+        Response::Script(..) | Response::Proxy(..) | Response::ProxyPage(..) | Response::Ask(_) => true,
+        // Another request's fill may bring the page; for its own, `maker` asks the shield.
+        Response::Page(..) => false,
+        Response::Ready(_) | Response::Later(_) | Response::Again(_) | Response::Elsewhere => false,
     }
 }
 
@@ -109,7 +133,7 @@ fn proxied(
         && !site_rules::bypasses(site, request);
     let consulted = match is_cached {
         true => {
-            let make = || proxied_maker(thread, site, number);
+            let make = || proxied_maker(thread, site, request, number);
             cache::consult_proxied(&thread.pages, &site.site, request, path, &make)
         }
         false => Consulted::Run(CacheStatus::NOTHING),
@@ -127,11 +151,23 @@ fn proxied(
 }
 
 /// Asks an application, for the cache.
-fn proxied_maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, number: usize) -> PageMaker {
-    let (proxy, site) = (thread.proxy.clone(), site.clone());
+fn proxied_maker(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    number: usize,
+) -> PageMaker {
+    let (thread, site) = (thread.clone(), site.clone());
+    let is_banned = thread.shield.is_held_back(&thread, &site, request);
     Rc::new(move |mut request: Request| {
-        let (proxy, site) = (proxy.clone(), site.clone());
-        Box::pin(async move { proxy::run(&proxy, &site.plan.proxies[number], &mut request).await })
+        let (thread, site) = (thread.clone(), site.clone());
+        Box::pin(async move {
+            if is_banned {
+                return shield::forbidden(&thread);
+            }
+            let proxy = &thread.proxy;
+            proxy::run(proxy, &site.plan.proxies[number], &mut request).await
+        })
     })
 }
 
@@ -424,13 +460,14 @@ fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
 /// Runs a script for the cache; `request` is the one that asks for its page.
 fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request, script: &Script) -> PageMaker {
     let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
-    let seen = thread.shield.look(&thread, &site, request);
+    let seen = thread.shield.look(&thread, &site, request, &script);
     Rc::new(move |mut request: Request| {
         let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
         Box::pin(async move {
             match thread.shield.admit(&thread.context, &site, seen, &mut request).await {
                 Ok(_pass) => {
                     let mut reply = php::run(&thread.php, &site, &mut request, &script).await;
+                    thread.shield.checked(&thread, seen, reply.status);
                     site_rules::set_lifetime(&site, &request, &mut reply);
                     reply
                 }

@@ -301,7 +301,7 @@ impl Driver {
         if setup.plan.http.early_hints {
             request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
         }
-        let site = setup.workers_for(request.authority()).clone();
+        let site = setup.workers_of(&thread.process.log, &mut request).clone();
         if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
             let reply = serve::leave(&site, reply::plain(421));
@@ -354,9 +354,7 @@ impl Driver {
     fn is_ours(&self, request: &Request) -> bool {
         let Some(name) = &self.connection.server_name else { return true };
         let host = host_of(request.head.authority());
-        host.eq_ignore_ascii_case(name)
-            || request.forwarded_host.is_some()
-            || (self.connection.thread.covers)(name, host)
+        host.eq_ignore_ascii_case(name) || request.is_forwarded || (self.connection.thread.covers)(name, host)
     }
 
     /// Responds to an invalid request; other streams of the connection continue.
