@@ -143,6 +143,7 @@ impl Status {
             "uptime_seconds": self.uptime.as_secs_f64(),
             "threads": self.setup.plan.server.threads,
             "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
+            "listen_https": self.setup.plan.https.listen.iter().map(shown).collect::<Value>(),
             "connections_open": self.connections.open(),
             "connections": self.connections.states_json(),
             "connection_memory": self.connections.memory_json(),
@@ -235,7 +236,8 @@ impl Status {
             duration(self.uptime),
             plan.server.threads
         )?;
-        let listen: Vec<String> = plan.server.listen.iter().map(shown).collect();
+        let secure = plan.https.listen.iter().map(|address| format!("{} (HTTPS)", shown(address)));
+        let listen: Vec<String> = plan.server.listen.iter().map(shown).chain(secure).collect();
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(
             text,
@@ -334,7 +336,7 @@ impl Status {
             of(Counter::PhpQueueFull),
             of(Counter::PhpQueueTimeouts)
         )?;
-        self.pools.iter().try_for_each(|pool| match pool.backends.len() {
+        php::busiest_first(&self.pools).into_iter().try_for_each(|pool| match pool.backends.len() {
             0 => php::write(text, pool),
             _ => backends::write(text, pool),
         })
