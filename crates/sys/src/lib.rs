@@ -1,5 +1,6 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
-//! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching.
+//! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching. Besides,
+//! how files at paths that others can choose are opened.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; the public functions of this crate are safe to
 //! call.
@@ -15,6 +16,7 @@ mod network;
 mod option;
 mod prefetch;
 mod process;
+mod regular;
 mod schedule;
 mod shared;
 mod signals;
@@ -26,6 +28,7 @@ pub use limits::raise_descriptor_limit;
 pub use network::{SocketMemory, accept_queue, choose_port_when_connecting, socket_memory};
 pub use prefetch::{prefetch, prefetch_shared};
 pub use process::{Process, Signal};
+pub use regular::{LARGEST_CONFIGURATION, check_storage, open_regular, read_regular, read_regular_text};
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;
 pub use signals::block_signals;

@@ -37,8 +37,8 @@ pub enum LoopOrder {
     },
 }
 
-/// Threads that may wait for the disk instead of an event loop.
-const DISK_THREADS: usize = 4;
+/// Threads that may wait for the disk instead of an event loop. A site whose disk does not respond keeps one or two.
+const DISK_THREADS: usize = 16;
 
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {

@@ -18,7 +18,7 @@ use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
-use crate::site::{Network, Rewritten, Script, Site};
+use crate::site::{Rewritten, Script, Site};
 
 /// The result for a request.
 pub enum Response {
@@ -308,7 +308,7 @@ fn challenge(proof: String) -> Reply {
 
 /// If a site has become another network, its pages have other tags.
 fn heed_changes(thread: &ServeThread, site: &Site) {
-    if site.network.as_ref().is_some_and(Network::take_change) {
+    if site.network.as_ref().is_some_and(|network| network.take_change()) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
         let pages = thread.service.cache.purge(&[what]);
         let (stats, log) = (&thread.process.stats, &thread.process.log);

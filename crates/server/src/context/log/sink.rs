@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use millrace_settings::plan;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +108,16 @@ fn open_file(path: &Path) -> io::Result<File> {
         _ => {}
     }
     // It contains visitors' addresses: not for all users to read.
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    // The folder may be a site's: a pipe there that nobody reads must not hold up a start or reload. One that is read may make the log's
+    // own thread wait.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path);
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("it is a pipe that no process reads"),
+        _ => error,
+    })?;
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 fn duplicate(stream: impl AsFd) -> io::Result<File> {
