@@ -18,8 +18,8 @@ use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, shield, uploads};
 use super::{applications, backends};
 use crate::acme::Standing;
-use crate::context::ProcessStage;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
+use crate::context::{HungLoop, ProcessStage};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
 use crate::serve::{ApplicationStatus, Setup, ShieldStatus};
@@ -79,6 +79,7 @@ pub struct Status {
     started: SystemTime,
     uptime: Duration,
     stage: ProcessStage,
+    hung: Vec<HungLoop>,
     machine: Machine,
     connections: Connections,
     lately: TrafficRate,
@@ -109,6 +110,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
         stage: state.process.stage(),
+        hung: state.process.pulses.hung(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
@@ -126,6 +128,10 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
     }
 }
 
+fn hung_json(hung: &HungLoop) -> Value {
+    json!({ "name": hung.name, "seconds": hung.seconds, "doing": hung.doing })
+}
+
 impl Status {
     /// The status as JSON. Members are only ever added.
     pub fn json(&self) -> Value {
@@ -137,6 +143,7 @@ impl Status {
             "stage": self.stage_name(),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),
+            "hung_loops": self.hung.iter().map(hung_json).collect::<Value>(),
             "threads": self.setup.plan.server.threads,
             "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
             "connections_open": self.connections.open(),
@@ -231,6 +238,9 @@ impl Status {
             duration(self.uptime),
             plan.server.threads
         )?;
+        for hung in &self.hung {
+            writeln!(text, "{:<14}{}", "STUCK", hung.text())?;
+        }
         let listen: Vec<String> = plan.server.listen.iter().map(shown).collect();
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(

@@ -67,6 +67,7 @@ fn decide(
     site: &Arc<SiteWorkers>,
     request: &mut Request,
 ) -> (ResponseClass, Response) {
+    thread.pulse.note_site(site.index);
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
