@@ -66,7 +66,7 @@ fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Fai
 fn findings(file: &Path) -> Vec<(Effect, String)> {
     let folder = match std::fs::metadata(file).map(|meta| meta.len() > LARGEST as u64) {
         Ok(true) => Folder::shut(500, "the file is too large: shorten it"),
-        _ => match std::fs::read(file) {
+        _ => match millrace_sys::read_regular(file, LARGEST as u64) {
             Ok(text) => Folder::compile(&text),
             Err(error) => Folder::shut(403, &format!("can't be read ({error})")),
         },

@@ -38,11 +38,25 @@ pub struct Environment<'a> {
 pub trait Disk {
     /// Returns what is at `path`, following links.
     fn look(&self, path: &Path) -> Found;
-    /// The text of a file.
+    /// The text of a regular file, of at most 4 MB. Its owner may be a site's, so it is never waited for.
     ///
     /// # Errors
     /// The errors of reading a file; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+    /// The same for a list of many lines, of at most 64 MB.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn read_list(&self, path: &Path) -> io::Result<String> {
+        self.read(path)
+    }
+    /// The text of a configuration: whoever starts Millrace names it, and it may be a pipe (`--config <(command)`).
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn read_config(&self, path: &Path) -> io::Result<String> {
+        self.read(path)
+    }
     /// The path without links and `..`, if it exists.
     fn real(&self, path: &Path) -> Option<PathBuf>;
     /// How long ago a file was changed, if that is known.
@@ -121,6 +135,9 @@ impl Environment<'_> {
     }
 }
 
+/// Largest list of redirects, networks or countries, bytes.
+const LARGEST_LIST: u64 = 64 << 20;
+
 /// The file system.
 struct RealDisk;
 
@@ -136,6 +153,14 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<String> {
+        millrace_sys::read_regular_text(path, millrace_sys::LARGEST_CONFIGURATION)
+    }
+
+    fn read_list(&self, path: &Path) -> io::Result<String> {
+        millrace_sys::read_regular_text(path, LARGEST_LIST)
+    }
+
+    fn read_config(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
     }
 

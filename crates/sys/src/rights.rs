@@ -186,7 +186,9 @@ pub fn is_only_ours(folder: &Path) -> io::Result<()> {
 /// As the system says, or it isn't such a file.
 pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(mode);
+    // Opening a pipe that nobody reads fails instead of waiting for a reader.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    options.append(true).create(true).mode(mode).custom_flags(flags);
     let (Some(folder), Some(name), true) = (path.parent(), path.file_name(), geteuid().is_root()) else {
         return options.open(path);
     };

@@ -1,12 +1,24 @@
 //! Millrace: connections, PHP's queue, errors, certificates, logs.
 
 use super::{Certainty, Check, Measured, Rank, Scope, both, error, measure, note, one, warning};
-use crate::facts::{Blind, Span, percent};
+use crate::facts::{Blind, Facts, Span, percent};
 
 /// What the rows are about.
 const SCOPE: Scope = Scope::Machine;
 
 pub(super) const CHECKS: &[Check] = &[
+    row!(
+        "loop-hung",
+        "event loops go on",
+        "hung_loops of the status",
+        error(1.0, "event loops that have not gone round for 5 s"),
+        "an event loop goes round several times a second; time in which it waits for a processor does not count",
+        "remove what it waits for, or restart Millrace; report it with the lines of the error log",
+        "All connections of that event loop wait.",
+        High,
+        Outage,
+        loop_hung
+    ),
     row!(
         "php-down",
         "PHP runs",
@@ -299,6 +311,25 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn counter(span: &Span<'_>, name: &str) -> Result<f64, Blind> {
     span.rise(&format!("server.counters.{name}"))
+}
+
+fn loop_hung(span: &Span<'_>) -> Measured {
+    // Older servers do not tell.
+    let Ok(hung) = span.now.list("server.hung_loops") else { return Ok(Vec::new()) };
+    let finding = |hung: &Facts| {
+        let doing = hung.text("doing");
+        measure(
+            1.0,
+            format!("the event loop {} is stuck", hung.text("name")),
+            format!(
+                "for {:.0} s: {}",
+                hung.figure("seconds").unwrap_or(0.0),
+                doing.lines().next().unwrap_or_default()
+            ),
+            "remove what it waits for, or restart Millrace; the error log has more about it: report that",
+        )
+    };
+    Ok(hung.iter().map(finding).collect())
 }
 
 fn php_down(span: &Span<'_>) -> Measured {
@@ -704,6 +735,18 @@ mod tests {
                 p.rise(&format!("server.counters.{name}"), *rise);
             }
         }
+    }
+
+    #[test]
+    fn loops_go_on() {
+        let stuck = |p: &mut Pair| {
+            let mut hung = Facts::default();
+            hung.say("name", "loop-1");
+            hung.say("doing", "it sleeps in read of /proc/kmsg\n more");
+            hung.set("seconds", 7.0);
+            p.now.put("server.hung_loops", vec![hung]);
+        };
+        case("loop-hung", stuck, |_| ());
     }
 
     #[test]

@@ -79,7 +79,6 @@ impl Lock {
         let made: Vec<String> = parts.filter(|part| !root.has(part)).map(str::to_owned).collect();
         // The journal in it must survive a power failure, so the folders have to.
         made.iter().try_for_each(|part| root.make_folder(part)).map_err(fail)?;
-        }
         let file = root.open_folder(STATE).map_err(fail)?;
         let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
         match flock(&file, how) {

@@ -35,7 +35,8 @@ fn measured(out: &mut Exposition, state: &AdminState) {
         out.sample(row, &[], value);
     }
     let budget = &state.process.budget;
-    let amounts: [(&Row, u64); 7] = [
+    let amounts: [(&Row, u64); 8] = [
+        (&table::LOOPS_HUNG, state.process.pulses.hung().len() as u64),
         (&table::MEMORY, machine.memory),
         (&table::DESCRIPTORS, machine.descriptors),
         (&table::DESCRIPTOR_LIMIT, machine.descriptor_limit),

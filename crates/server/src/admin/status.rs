@@ -18,9 +18,9 @@ use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, shield, uploads};
 use super::{applications, backends};
 use crate::acme::Standing;
-use crate::context::ProcessStage;
 use crate::context::log::FatalError;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
+use crate::context::{HungLoop, ProcessStage};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
 use crate::serve::{ApplicationStatus, Setup, ShieldStatus};
@@ -80,6 +80,7 @@ pub struct Status {
     started: SystemTime,
     uptime: Duration,
     stage: ProcessStage,
+    hung: Vec<HungLoop>,
     machine: Machine,
     connections: Connections,
     lately: TrafficRate,
@@ -111,6 +112,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
         stage: state.process.stage(),
+        hung: state.process.pulses.hung(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
@@ -129,6 +131,10 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
     }
 }
 
+fn hung_json(hung: &HungLoop) -> Value {
+    json!({ "name": hung.name, "seconds": hung.seconds, "doing": hung.doing })
+}
+
 impl Status {
     /// The status as JSON. Members are only ever added.
     pub fn json(&self) -> Value {
@@ -141,6 +147,7 @@ impl Status {
             "php_last_fatal": self.fatal.as_ref().map(|fatal| json!({ "at": since(fatal.at), "text": fatal.text })),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),
+            "hung_loops": self.hung.iter().map(hung_json).collect::<Value>(),
             "threads": self.setup.plan.server.threads,
             "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
             "listen_https": self.setup.plan.https.listen.iter().map(shown).collect::<Value>(),
@@ -236,6 +243,9 @@ impl Status {
             duration(self.uptime),
             plan.server.threads
         )?;
+        for hung in &self.hung {
+            writeln!(text, "{:<14}{}", "STUCK", hung.text())?;
+        }
         let secure = plan.https.listen.iter().map(|address| format!("{} (HTTPS)", shown(address)));
         let listen: Vec<String> = plan.server.listen.iter().map(shown).chain(secure).collect();
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;

@@ -266,11 +266,16 @@ impl Root {
             return Err(Errno::NOENT);
         }
         let _rights = self.reach.enter().map_err(errno_of)?;
-        match self.open_without_links(relative, flags) {
+        let found = match self.open_without_links(relative, flags) {
             Ok(file) => found(file, None),
             Err(Errno::LOOP) => self.through_links(relative, flags),
             Err(errno) => Err(errno),
+        }?;
+        // Another file system may be one that stores no files: /proc/kmsg is a regular file.
+        if found.stamp.device != self.device && millrace_sys::check_storage(&found.file).is_err() {
+            return Err(Errno::NOENT);
         }
+        Ok(found)
     }
 
     fn through_links(&self, relative: &[u8], mut flags: OFlags) -> Result<FoundPath, Errno> {

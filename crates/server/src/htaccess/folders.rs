@@ -1,9 +1,8 @@
 //! The files of folders, as an event loop knows them; and compiled files, which all loops share.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,6 @@ use hashbrown::HashMap;
 use millrace_htaccess::folder::LARGEST;
 use millrace_htaccess::{Effect, Folder};
 use millrace_settings::plan::Profile;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 use twox_hash::XxHash3_64;
@@ -325,10 +323,8 @@ impl SharedFolders {
 
 /// The file's content; one byte too many if it is too large.
 fn read(name: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
-    let file: File = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(name)?;
     let mut text = Vec::new();
-    file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
+    millrace_sys::open_regular(name)?.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 

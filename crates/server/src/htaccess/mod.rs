@@ -10,13 +10,15 @@
 //! A verdict is remembered for half a second, together with the header fields that it depends on (`remembered.rs`): a
 //! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the
 //! way. Each event loop has its own cache; compiled files are shared by all loops, and the log names each version's unusable
-//! lines once. Compiling takes long for some files: requests wait for it, event loops do not.
+//! lines once. Compiling takes long for some files, and so may reading
+//! passwords: requests wait for it, event loops do not.
 
 mod folders;
 mod leaving;
 pub mod page_key;
 mod passwords;
 mod remembered;
+mod user_files;
 mod view;
 mod world;
 
@@ -42,6 +44,7 @@ use crate::site::Site;
 pub struct HtaccessThread {
     folders: RefCell<folders::Folders>,
     passwords: passwords::Passwords,
+    user_files: user_files::UserFiles,
     shared: Arc<SharedFolders>,
 }
 
@@ -84,7 +87,7 @@ pub enum Ruled {
     Refuse(u16),
     /// A response.
     Reply(Reply),
-    /// A password is being checked, or a file compiled: route the request again when this is ready.
+    /// A password is being checked, or a file read or compiled: route the request again when this is ready.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
@@ -104,8 +107,8 @@ pub fn rule(
     }
     let world = world::SiteDisk::new(thread, context, site);
     let has_rules = world.has_rules(path);
-    if let Some(compiled) = world.compiling() {
-        return Ruled::Wait(compiled);
+    if let Some(missing) = world.missing() {
+        return Ruled::Wait(missing);
     }
     if !has_rules {
         return Ruled::On;
@@ -123,9 +126,9 @@ pub fn rule(
             evaluate(view, &world).map(|verdict| (verdict, view.reads()))
         })
     }));
-    // The evaluation has asked for the rules of another folder.
-    if let Some(compiled) = world.compiling() {
-        return Ruled::Wait(compiled);
+    // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
+    if let Some(missing) = world.missing() {
+        return Ruled::Wait(missing);
     }
     let evaluated = match evaluated {
         Ok(evaluated) => evaluated,
@@ -214,8 +217,8 @@ pub fn error_page(
             let verdict = view::with(context, site, request, path_before, query, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });
-            if let Some(compiled) = world.compiling() {
-                return ErrorPage::Wait(compiled);
+            if let Some(missing) = world.missing() {
+                return ErrorPage::Wait(missing);
             }
             if verdict.outcome != Outcome::Serve {
                 return ErrorPage::Own;

@@ -19,7 +19,7 @@ use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
 use crate::shield::{self, Missing};
-use crate::site::{Network, Rewritten, Script, Site};
+use crate::site::{Rewritten, Script, Site};
 
 /// The result for a request.
 pub enum Response {
@@ -91,6 +91,7 @@ fn decide(
     site: &Arc<SiteWorkers>,
     request: &mut Request,
 ) -> (ResponseClass, Response) {
+    thread.pulse.note_site(site.index);
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
@@ -344,7 +345,7 @@ fn challenge(proof: String) -> Reply {
 
 /// If a site has become another network, its pages have other tags.
 fn heed_changes(thread: &ServeThread, site: &Site) {
-    if site.network.as_ref().is_some_and(Network::take_change) {
+    if site.network.as_ref().is_some_and(|network| network.take_change()) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
         let pages = thread.service.cache.purge(&[what]);
         let (stats, log) = (&thread.process.stats, &thread.process.log);

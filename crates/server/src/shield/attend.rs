@@ -297,10 +297,7 @@ fn signature(dir: &Path) -> io::Result<Signature> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.size() > MOST {
-        return Err(io::Error::other("it has more than 64 MB"));
-    }
-    fs::read_to_string(path)
+    millrace_sys::read_regular_text(path, MOST)
 }
 
 /// Seconds since 1970.

@@ -13,7 +13,6 @@ mod script;
 mod setup;
 pub mod visitors;
 
-pub use network::Network;
 pub use pool_rules::{PoolId, Rank};
 pub use profile::{AtPath, Closing, Profile, Rewritten};
 pub use reach::Reach;

@@ -176,6 +176,7 @@ macro_rules! rows {
 rows! {
     BUILD = Gauge "build_info" "Always 1; the label `version` is the version of Millrace."
     STARTED = Gauge "start_time_seconds" "Start time of the server, in seconds since 1970."
+    LOOPS_HUNG = Gauge "event_loops_hung" "Event loops that have not gone round for 5 s, without the time in which they waited for a processor."
     MEMORY = Gauge "resident_memory_bytes" "Resident memory of the server process, without PHP."
     CPU = Counter "cpu_seconds_total" "CPU time of the server process, user and system, without PHP."
     DESCRIPTORS = Gauge "open_descriptors" "Open file descriptors of the server process."
