@@ -43,13 +43,6 @@ pub fn find(name: &str) -> Option<&'static Directive> {
     DIRECTIVES.iter().find(|directive| directive.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether an unknown directive restricts access, by its name.
-pub fn name_restricts(name: &str) -> bool {
-    ["auth", "require", "allow", "deny", "order", "satisfy", "limit", "ssl", "sec"]
-        .iter()
-        .any(|start| name.starts_with(start))
-}
-
 const fn row(name: &'static str, meaning: &'static str, read: fn(&mut Reader<'_>) -> Read) -> Directive {
     Directive { name, meaning, restricts: false, read }
 }
@@ -500,6 +493,8 @@ fn variables(words: &[String]) -> Result<List, (Unusable, bool)> {
     }
     let variable = |word: &String| match (word.strip_prefix('!'), word.split_once('=')) {
         (Some(name), _) => (name.to_owned(), None),
+        // Without a value it is 1, in Apache also behind an equals sign.
+        (None, Some((name, ""))) => (name.to_owned(), Some("1".to_owned())),
         (None, Some((name, value))) => (name.to_owned(), Some(value.to_owned())),
         (None, None) => (word.clone(), Some("1".to_owned())),
     };
@@ -527,7 +522,7 @@ fn set_env_if(reader: &mut Reader<'_>, ignores_case: bool) -> Read {
     };
     let pattern = regex(pattern, ignores_case)?;
     let variables = variables(rest)?;
-    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables });
+    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables, list: 0 });
     Ok(())
 }
 
@@ -539,7 +534,7 @@ fn set_env_if_expression(reader: &mut Reader<'_>) -> Read {
     let attribute = Attribute::Expression(Box::new(expression));
     let pattern = Pattern::new("", false).map_err(|why| (Unusable::Unsupported(why), false))?;
     let variables = variables(rest)?;
-    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables });
+    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables, list: 0 });
     Ok(())
 }
 

@@ -4,13 +4,14 @@ use crate::access::{self, Authentication, Compat, Methods, Requirement, SetEnvIf
 use crate::directives::{self, Reader};
 use crate::effort;
 use crate::expression::Expression;
+use crate::harmless::is_harmless;
 use crate::header::Change;
 use crate::lines::{self, Item, Line};
 use crate::media::{Expires, Kinds};
 use crate::modules;
 use crate::pattern::{Pattern, TooManySteps};
 use crate::rewrite::{Condition, Rewrite, Rule, Unusable};
-use crate::{expression, glob};
+use crate::{expression, glob, literals};
 
 /// Maximum size of a file, bytes. The largest known ones - lists of bad robots - have a tenth of that.
 pub const LARGEST: usize = 1 << 20;
@@ -187,6 +188,8 @@ impl Folder {
         let mut folder = Folder { layers: vec![Layer::default()], ..Folder::default() };
         folder.block(&items, 0, &Methods::All);
         folder.check_requirements();
+        folder.layers.iter_mut().for_each(|layer| access::mark_lists(&mut layer.rules.set_env_if));
+        literals::end_file();
         folder.is_wordpress = is_wordpress(&text);
         folder
     }
@@ -218,9 +221,14 @@ impl Folder {
 
     fn directive(&mut self, line: &Line, at: usize, methods: &Methods) {
         let Some(directive) = directives::find(&line.name) else {
-            let restricts = directives::name_restricts(&line.name);
-            let text = format!("unknown directive {}", line.name);
-            return self.unusable(line.number, at, Unusable::Unsupported(text), restricts);
+            let (name, is_harmless) = (&line.name, is_harmless(&line.name));
+            let text = match is_harmless {
+                true => format!("{name} has no effect with Millrace"),
+                false => {
+                    format!("unknown directive {name}: take it out, or put it into <IfModule> of its module")
+                }
+            };
+            return self.unusable(line.number, at, Unusable::Unsupported(text), !is_harmless);
         };
         let rules = &mut self.layers[at].rules;
         let mut reader = Reader { line, words: lines::words(&line.rest), methods, rules };
@@ -376,7 +384,7 @@ fn restricts(items: &[Item]) -> bool {
                 .is_ok_and(|rule| rule.flags.status.is_some_and(|status| status >= 400)),
             name => match directives::find(name) {
                 Some(directive) => directive.restricts,
-                None => directives::name_restricts(name),
+                None => !is_harmless(name),
             },
         },
     })
@@ -441,7 +449,7 @@ impl Layer {
     pub fn applies(&self, name: &[u8], scope: &impl expression::Scope) -> Result<bool, TooManySteps> {
         for condition in &self.conditions {
             let holds = match condition {
-                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name)?,
+                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name, glob::Slash::Plain)?,
                 SectionScope::FilesMatch(pattern) => pattern.matches(name)?,
                 SectionScope::If(expression, wanted) => expression.holds(scope)? == *wanted,
             };
