@@ -400,6 +400,8 @@ case("remove-handler", "RemoveHandler .php .phtml", "a.html")
 case("php-value", "php_value memory_limit 64M\nphp_flag display_errors off", "show.php")
 case("handler-php", "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", "show.php")
 
+case("php-value-prepend", "php_value auto_prepend_file none", "show.php")
+
 # --- directives without an effect here, or in both
 case("nothing", """Options -Indexes +FollowSymLinks
 ServerSignature Off

@@ -2,7 +2,7 @@
 
 use crate::access::{self, Attribute, Methods, Order, Requirement, Satisfy, SetEnvIf, Test};
 use crate::expression::Expression;
-use crate::folder::{Document, From, Redirect, Rules};
+use crate::folder::{Document, From, PREPEND, Redirect, Rules};
 use crate::header::Change;
 use crate::lines::{Line, words};
 use crate::media::Expiry;
@@ -142,7 +142,11 @@ pub const DIRECTIVES: &[Directive] = &[
         "`engine off` turns PHP off; other values belong into `php.ini` of millrace.toml",
         php_value,
     ),
-    row("php_value", "values belong into `php.ini` of millrace.toml", php_value),
+    row(
+        "php_value",
+        "values belong into `php.ini` of millrace.toml; `auto_prepend_file`, which starts a firewall, into `.user.ini` of the folder: until then a warning says that the firewall is off",
+        php_value,
+    ),
     row("CacheLookup", "`off`: requests bypass the page cache (LiteSpeed)", |reader| {
         let word = reader.words.first().map(|word| word.to_ascii_lowercase());
         reader.rules.cache_lookup = Some(word.as_deref() != Some("off"));
@@ -691,6 +695,9 @@ fn php_value(reader: &mut Reader<'_>) -> Read {
             reader.rules.php = Some(is_on);
             Ok(())
         }
+        [name, value, ..] if name.eq_ignore_ascii_case(PREPEND) => unsupported(format!(
+            "{PREPEND} has no effect here, so a firewall that it starts is OFF: write {PREPEND} = \"{value}\" into .user.ini of this folder"
+        )),
         [name, value, ..] => unsupported(format!(
             "{name}: write ini = {{ {name} = \"{value}\" }} below [php] or [site.php] in millrace.toml"
         )),

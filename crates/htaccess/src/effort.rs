@@ -37,6 +37,11 @@ pub fn steps() -> u64 {
     STEPS.get()
 }
 
+/// Whether it had too many, so that what it says is a refusal.
+pub fn is_exhausted() -> bool {
+    STEPS.get() > MOST_STEPS
+}
+
 /// Counts steps.
 ///
 /// # Errors

@@ -160,11 +160,16 @@ pub struct Finding {
 pub enum Effect {
     /// The line is ignored.
     Ignored,
+    /// It starts a firewall, which is off unless `.user.ini` of the folder starts it ([`starts_firewall`]).
+    Off,
     /// It restricts access: what it covers is refused with 403.
     Refused,
     /// It is malformed: the folder answers 500, as with Apache.
     Broken,
 }
+
+/// The setting of PHP by which firewalls start.
+pub const PREPEND: &str = "auto_prepend_file";
 
 impl Folder {
     /// Compiles a file.
@@ -236,6 +241,9 @@ impl Folder {
             if let ("require", Unusable::Unsupported(text)) = (line.name.as_str(), &why) {
                 // What stands in its place grants nothing; what stands beside it may.
                 return self.find(line.number, Effect::Refused, text.clone());
+            }
+            if let (true, Unusable::Unsupported(text)) = (is_firewall(&reader.words), &why) {
+                return self.find(line.number, Effect::Off, text.clone());
             }
             self.unusable(line.number, at, why, restricts || directive.restricts);
         }
@@ -365,6 +373,19 @@ impl Folder {
             self.find(1, Effect::Broken, text.to_owned());
         }
     }
+}
+
+/// Whether the words of a `php_value` have PHP run a file before each script: plugins that are firewalls start this way.
+fn is_firewall(words: &[String]) -> bool {
+    matches!(words, [name, value, ..] if name.eq_ignore_ascii_case(PREPEND) && !value.eq_ignore_ascii_case("none"))
+}
+
+/// Whether a `.user.ini` file has PHP run a file before each script.
+pub fn starts_firewall(user_ini: &[u8]) -> bool {
+    String::from_utf8_lossy(user_ini).lines().any(|line| {
+        let setting = line.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case(PREPEND));
+        setting.is_some_and(|(_, value)| !value.trim().trim_matches(['"', '\'']).is_empty())
+    })
 }
 
 fn container(name: &str, list: Vec<Requirement>) -> Requirement {

@@ -238,7 +238,10 @@ impl Pattern {
                 effort::spend(MATCH + subject.len() + STEPS)?;
                 let text: String = subject.iter().copied().map(char::from).collect();
                 let place = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
-                let found = regex.captures_from_pos(&text, place).map_err(|_| TooManySteps)?;
+                let found = regex.captures_from_pos(&text, place).map_err(|_| {
+                    effort::exhaust();
+                    TooManySteps
+                })?;
                 let Some(found) = found else { return Ok(None) };
                 let at = |position: usize| text[..position].chars().count();
                 for (group, found) in groups.iter_mut().zip(found.iter()) {

@@ -132,6 +132,28 @@ fn what_is_not_supported_and_restricts_nothing_is_ignored() {
 }
 
 #[test]
+fn a_firewall_that_is_off_is_named() {
+    for rules in [
+        "php_value auto_prepend_file /srv/waf.php",
+        "<IfModule mod_php.c>\nphp_value Auto_Prepend_File 'waf.php'\n</IfModule>",
+    ] {
+        assert_eq!(effects(rules), [Effect::Off], "{rules}");
+        assert_eq!(verdict(rules, "/a.html", &[]).outcome, Outcome::Serve, "{rules}");
+    }
+    assert_eq!(effects("php_value auto_prepend_file none"), [Effect::Ignored]);
+    for (text, expected) in [
+        ("auto_prepend_file = '/srv/waf.php'", true),
+        ("; x\n Auto_Prepend_File=/srv/waf.php", true),
+        ("auto_prepend_file =", false),
+        ("auto_prepend_file = \"\"", false),
+        ("; auto_prepend_file = waf.php", false),
+        ("memory_limit = 1G", false),
+    ] {
+        assert_eq!(crate::folder::starts_firewall(text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
 fn malformed_files_answer_500() {
     for rules in [
         "<Files x>",
