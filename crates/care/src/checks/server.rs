@@ -261,12 +261,12 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     row!(
         "htaccess-closed",
-        "lines of .htaccess files that close what they cover",
+        "lines of .htaccess files that close what they cover, or whose firewall is off",
         "htaccess.closing of the status: files that requests have used",
         warning(1.0, "lines"),
-        "docs/htaccess.md: a line that restricts access and is not supported closes what it covers",
+        "docs/htaccess.md: a line that restricts access and is not supported closes what it covers; php_value auto_prepend_file starts no firewall",
         "millrace check --htaccess lists them: write each as docs/htaccess.md says, or remove it",
-        "What they cover is refused (403), or answered with 500.",
+        "What they cover is refused (403), or answered with 500; a firewall that is off protects nothing.",
         High,
         Limit,
         closing_lines
@@ -698,7 +698,7 @@ fn closing_lines(span: &Span<'_>) -> Measured {
     let count = span.now("server.htaccess.closing")?;
     one(
         count,
-        format!("{count:.0} lines of .htaccess files close what they cover"),
+        format!("{count:.0} lines of .htaccess files close what they cover, or leave a firewall off"),
         span.now.text("server.htaccess.lines"),
         "`millrace check --htaccess` lists them: write each as docs/htaccess.md says, or remove it",
     )

@@ -360,7 +360,7 @@ impl Status {
         }
         writeln!(
             text,
-            "\n{:<14}{files} in use; lines that are ignored {ignored}, that close what they cover {closing}",
+            "\n{:<14}{files} in use; lines that are ignored {ignored}, that close what they cover or leave a firewall off {closing}",
             ".htaccess"
         )?;
         lines.iter().try_for_each(|line| writeln!(text, "  {line}"))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use millrace_htaccess::folder::LARGEST;
+use millrace_htaccess::folder::{LARGEST, starts_firewall};
 use millrace_htaccess::{Effect, Folder};
 use millrace_settings::plan::Profile;
 use rustix::io::Errno;
@@ -195,7 +195,7 @@ pub struct UnappliedLines {
     pub files: usize,
     /// Ignored lines.
     pub ignored: usize,
-    /// Lines that close what they cover: it is refused (403), or answered with 500.
+    /// Lines that close what they cover - it is refused (403), or answered with 500 - or whose firewall is off.
     pub closing: usize,
     /// The first ones, as `FILE:LINE: TEXT`; those that close something first.
     pub lines: Vec<String>,
@@ -215,7 +215,7 @@ impl SharedFolders {
         drop(files);
         let mut lines: Vec<(bool, String)> = Vec::new();
         for (name, folder) in found.iter().filter(|(name, _)| name.exists()) {
-            for finding in &folder.findings {
+            for finding in folder.findings.iter().filter(|finding| counts(name, finding.effect)) {
                 let is_ignored = finding.effect == Effect::Ignored;
                 *(if is_ignored { &mut all.ignored } else { &mut all.closing }) += 1;
                 lines.push((is_ignored, format!("{}:{}: {}", name.display(), finding.line, finding.text)));
@@ -328,12 +328,18 @@ fn read(name: &Path) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Whether a finding in the file `name` is one: a firewall is on if `.user.ini` beside it starts it.
+fn counts(name: &Path, effect: Effect) -> bool {
+    effect != Effect::Off || !read(&name.with_file_name(".user.ini")).is_ok_and(|text| starts_firewall(&text))
+}
+
 /// Writes what isn't applied into the log.
 fn tell(log: &Log, name: &Path, folder: &Folder) {
-    for finding in &folder.findings {
+    for finding in folder.findings.iter().filter(|finding| counts(name, finding.effect)) {
         let place = format!("{}:{}", name.display(), finding.line);
         match finding.effect {
             Effect::Ignored => log.info(format_args!("{place}: ignored: {}", finding.text)),
+            Effect::Off => log.error(format_args!("{place}: {}", finding.text)),
             Effect::Refused => {
                 log.warn(format_args!("{place}: {}; what this line covers is refused (403)", finding.text));
             }

@@ -28,10 +28,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use millrace_htaccess::folder::Document;
-use millrace_htaccess::{Outcome, evaluate, for_error};
+use millrace_htaccess::{Outcome, effort, evaluate, for_error};
 
 pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
+pub use passwords::Waiter;
 
 use crate::context::Context;
 use crate::message::Request;
@@ -46,6 +47,8 @@ pub struct HtaccessThread {
     passwords: passwords::Passwords,
     user_files: user_files::UserFiles,
     shared: Arc<SharedFolders>,
+    /// When the log may name a request again whose rules took too long, in ticks.
+    exhausted_again: std::cell::Cell<u64>,
 }
 
 impl HtaccessThread {
@@ -58,11 +61,16 @@ impl HtaccessThread {
     ///
     /// # Errors
     /// The hash can't be used: what to do.
-    pub fn check_password(&self, hash: &str, user: &str, password: &[u8]) -> Result<Password, String> {
+    pub fn check_password(
+        &self,
+        hash: &str,
+        (user, password): (&str, &[u8]),
+        waiter: Waiter,
+    ) -> Result<Password, String> {
         Ok(match self.passwords.look(hash, user, password)? {
             Ok(true) => Password::Right,
             Ok(false) => Password::Wrong,
-            Err(check) => self.passwords.begin(check).map_or(Password::Busy, Password::Wait),
+            Err(check) => self.passwords.begin(check, waiter).map_or(Password::Busy, Password::Wait),
         })
     }
 }
@@ -118,7 +126,7 @@ pub fn rule(
         && let Some(ruling) = world.remembered(request, path)
     {
         request.ruling = Some(ruling.clone());
-        return ruled(world, &ruling.verdict.outcome);
+        return ruled(world, request, &ruling.verdict.outcome);
     }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
     let evaluated = catch_unwind(AssertUnwindSafe(|| {
@@ -141,6 +149,9 @@ pub fn rule(
         }
     };
     let Some((mut verdict, mut reads)) = evaluated else { return Ruled::On };
+    if effort::is_exhausted() {
+        say_exhausted(thread, context, site, path);
+    }
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
     }
@@ -159,11 +170,25 @@ pub fn rule(
         world.remember(request, path, reads, &ruling);
     }
     request.ruling = Some(ruling.clone());
-    ruled(world, &ruling.verdict.outcome)
+    ruled(world, request, &ruling.verdict.outcome)
+}
+
+/// Says that a request was refused because its rules took too many steps: at most once a minute, and each loop of its own.
+fn say_exhausted(thread: &HtaccessThread, context: &Context, site: &Site, path: &[u8]) {
+    let now = context.clock.ticks();
+    if now < thread.exhausted_again.get() {
+        return;
+    }
+    thread.exhausted_again.set(now + 60_000);
+    let (root, path) = (site.plan.root.display(), path.escape_ascii());
+    context.process.log.warn(format_args!(
+        "{path}: the .htaccess files of {root} took more than {} steps, so the request was refused (403): shorten their lists of regular expressions, and use no [N]",
+        effort::MOST_STEPS
+    ));
 }
 
 /// What the outcome of a verdict means for the request.
-fn ruled(world: world::SiteDisk<'_>, outcome: &Outcome) -> Ruled {
+fn ruled(world: world::SiteDisk<'_>, request: &Request, outcome: &Outcome) -> Ruled {
     match outcome {
         Outcome::Serve => Ruled::On,
         Outcome::Redirect(status, location) => {
@@ -171,7 +196,7 @@ fn ruled(world: world::SiteDisk<'_>, outcome: &Outcome) -> Ruled {
         }
         Outcome::Refuse(status) => Ruled::Refuse(*status),
         Outcome::Unauthorized(_) => Ruled::Refuse(401),
-        Outcome::Wait => match world.into_check() {
+        Outcome::Wait => match world.into_check(request) {
             Some(check) => Ruled::Wait(check),
             None => Ruled::Reply(plain(503).with("Retry-After", "5")),
         },

@@ -12,7 +12,7 @@ use millrace_htaccess::{Checked, Folder, Node, World};
 
 use super::HtaccessThread;
 use super::folders::{REVALIDATE, Uncompiled};
-use super::passwords::Check;
+use super::passwords::{Check, Waiter};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::request::Ruling;
@@ -48,8 +48,9 @@ impl<'a> SiteDisk<'a> {
     }
 
     /// The slow check that the evaluation waits for. `None`: too many are waiting.
-    pub fn into_check(self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
-        self.thread.passwords.begin(self.check.into_inner()?)
+    pub fn into_check(self, request: &Request) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let waiter = Waiter::new(self.site.index, request.ends.client_ip());
+        self.thread.passwords.begin(self.check.into_inner()?, waiter)
     }
 
     /// Compiles or reads the file without which what has been found is not complete, if there is one.
