@@ -51,8 +51,8 @@ pub struct FastcgiConnection {
     limit: u64,
     /// When its request must be complete; 0: no limit, or the clock stands.
     deadline: u64,
-    /// The backend must send something in time.
-    is_awaited: bool,
+    /// When the backend must have sent something; 0: no limit.
+    awaited: u64,
     line: Link,
 }
 
@@ -120,8 +120,8 @@ impl FastcgiConnection {
             heard: false,
             announced: false,
         };
-        let (idle_since, began, limit, deadline, is_awaited) = (0, 0, 0, 0, false);
-        Ok(FastcgiConnection { socket, home: thread, idle_since, began, limit, deadline, is_awaited, line })
+        let (idle_since, began, limit, deadline, awaited) = (0, 0, 0, 0, 0);
+        Ok(FastcgiConnection { socket, home: thread, idle_since, began, limit, deadline, awaited, line })
     }
 
     /// Registers it with this event loop, whose number is `thread`.
@@ -236,7 +236,7 @@ impl FastcgiConnection {
         }
         self.line.state = state;
         (self.line.heard, self.line.announced) = (false, false);
-        (self.began, self.limit, self.is_awaited) = (now, limit, false);
+        (self.began, self.limit, self.awaited) = (now, limit, 0);
         self.line.decoder.begin();
         let socket = self.socket();
         socket.pool.store(pool.index(), Relaxed);
@@ -247,27 +247,31 @@ impl FastcgiConnection {
     /// Its time begins anew now, or stands (`None`): its client is the one that takes time.
     pub fn set_clock(&mut self, now: Option<u64>) {
         self.deadline = now.filter(|_| self.limit != 0).map_or(0, |now| now + self.limit);
-        if !self.is_awaited {
-            self.socket().set_due(self.deadline);
-        }
+        self.update_due();
     }
 
     /// The backend must send something before `moment`.
     pub fn await_until(&mut self, moment: u64) {
-        self.is_awaited = true;
-        self.socket().set_due(if self.deadline == 0 { moment } else { moment.min(self.deadline) });
+        self.awaited = moment;
+        self.update_due();
     }
 
     /// Whether the backend must send something in time.
     pub fn is_awaited(&self) -> bool {
-        self.is_awaited
+        self.awaited != 0
     }
 
     /// The server stops reading for a while: silence means nothing.
     pub fn expect_nothing(&mut self) {
-        if std::mem::take(&mut self.is_awaited) {
-            self.socket().set_due(self.deadline);
+        if std::mem::take(&mut self.awaited) != 0 {
+            self.update_due();
         }
+    }
+
+    /// Both limits apply.
+    fn update_due(&self) {
+        let limits = [self.deadline, self.awaited].into_iter().filter(|limit| *limit != 0);
+        self.socket().set_due(limits.min().unwrap_or(0));
     }
 
     /// How long its last request took, milliseconds.

@@ -4,7 +4,8 @@
 //! php-fpm acknowledges nothing: if a request was sent and got no response, it is unknown whether it ran, and a
 //! process that has reached its maximum of requests closes its connection a moment after its last response. So a
 //! request that must not run twice, and one that is run again, is sent over a new connection, which has not been
-//! closed yet, in place of an idle one. If no connection can be made, because all of php-fpm was killed, the request gets another attempt.
+//! closed yet, in place of an idle one. If no connection can be made, because all of php-fpm was killed, the request
+//! gets another attempt.
 
 use std::cell::RefCell;
 use std::io;
