@@ -50,7 +50,6 @@ fn look_once(ask: &dyn Fn(&str) -> Result<Value, String>) -> Facts {
         root: "/".into(),
         ask,
         sites: Vec::new(),
-        sites_left: 0,
         probe: None,
         is_remote: false,
         counts_ports: false,
