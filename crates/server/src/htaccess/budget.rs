@@ -26,7 +26,7 @@ const MOST_SITES: usize = 4_096;
 
 /// The accounts of an event loop. Times are ticks (ms) of its clock.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub struct EvaluationBudget {
     /// The site of the last request, and when the one before it was another site's.
     last: Cell<usize>,
     shared_at: Cell<Option<u64>>,
@@ -42,26 +42,26 @@ struct Account {
 
 /// Whether a site may have its rules evaluated.
 #[derive(Debug)]
-pub enum Turn {
+pub enum EvaluationTurn {
     /// Now.
     Now,
     /// After this time; the place among the waiting ones is given up on drop.
-    Wait(Duration, Place),
+    Wait(Duration, EvaluationPlace),
     /// Too many requests of the site are waiting.
     Busy,
 }
 
 /// A place among the requests of a site that wait.
 #[derive(Debug)]
-pub struct Place(Rc<Cell<u32>>);
+pub struct EvaluationPlace(Rc<Cell<u32>>);
 
-impl Drop for Place {
+impl Drop for EvaluationPlace {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
-impl Budget {
+impl EvaluationBudget {
     /// A request of a site has come.
     pub fn see(&self, site: usize, now: u64) {
         if self.last.replace(site) != site {
@@ -70,19 +70,19 @@ impl Budget {
     }
 
     /// Whether the site's turn has come.
-    pub fn turn(&self, site: usize, now: u64) -> Turn {
+    pub fn turn(&self, site: usize, now: u64) -> EvaluationTurn {
         let accounts = self.accounts.borrow();
-        let Some(account) = accounts.get(&site) else { return Turn::Now };
+        let Some(account) = accounts.get(&site) else { return EvaluationTurn::Now };
         let is_shared = self.shared_at.get().is_some_and(|at| now < at + LATELY);
         let ahead = account.paid_at.saturating_sub(now);
         if !is_shared || ahead <= AHEAD {
-            return Turn::Now;
+            return EvaluationTurn::Now;
         }
         if account.waiting.get() >= MOST_WAITING {
-            return Turn::Busy;
+            return EvaluationTurn::Busy;
         }
         account.waiting.set(account.waiting.get() + 1);
-        Turn::Wait(Duration::from_millis(ahead - AHEAD), Place(account.waiting.clone()))
+        EvaluationTurn::Wait(Duration::from_millis(ahead - AHEAD), EvaluationPlace(account.waiting.clone()))
     }
 
     /// An evaluation of the site has taken so many steps.
@@ -110,7 +110,7 @@ mod tests {
     /// Steps that the site gets in ten seconds of requests without pause, each of which takes `cost` steps; `other` requests of another site come in
     /// between, one a tick.
     fn steps_in_ten_seconds(cost: u64, has_other: bool) -> u64 {
-        let budget = Budget::default();
+        let budget = EvaluationBudget::default();
         let (mut now, mut taken) = (1, 0);
         while now < 10_000 {
             if has_other {
@@ -118,13 +118,13 @@ mod tests {
             }
             budget.see(RULES, now);
             match budget.turn(RULES, now) {
-                Turn::Now => {
+                EvaluationTurn::Now => {
                     budget.pay(RULES, cost, now);
                     taken += cost;
                     // A processor does ten times a site's share.
                     now += (cost / STEPS_A_TICK / 10).max(1);
                 }
-                Turn::Wait(..) | Turn::Busy => now += 1,
+                EvaluationTurn::Wait(..) | EvaluationTurn::Busy => now += 1,
             }
         }
         taken
@@ -143,29 +143,29 @@ mod tests {
 
     #[test]
     fn ordinary_rules_never_wait() {
-        let budget = Budget::default();
+        let budget = EvaluationBudget::default();
         for now in 0..10_000 {
             budget.see(OTHER, now);
             budget.see(RULES, now);
-            assert!(matches!(budget.turn(RULES, now), Turn::Now));
+            assert!(matches!(budget.turn(RULES, now), EvaluationTurn::Now));
             budget.pay(RULES, FREE - 1, now);
         }
     }
 
     #[test]
     fn waiting_places_are_limited_and_given_back() {
-        let budget = Budget::default();
+        let budget = EvaluationBudget::default();
         budget.see(OTHER, 5);
         budget.see(RULES, 5);
         for _ in 0..3 {
             budget.pay(RULES, MOST_STEPS, 5);
         }
-        let waiting: Vec<Turn> = (0..MOST_WAITING).map(|_| budget.turn(RULES, 5)).collect();
-        assert!(waiting.iter().all(|turn| matches!(turn, Turn::Wait(..))));
-        assert!(matches!(budget.turn(RULES, 5), Turn::Busy));
-        assert!(matches!(budget.turn(OTHER, 5), Turn::Now), "another site's account is its own");
+        let waiting: Vec<EvaluationTurn> = (0..MOST_WAITING).map(|_| budget.turn(RULES, 5)).collect();
+        assert!(waiting.iter().all(|turn| matches!(turn, EvaluationTurn::Wait(..))));
+        assert!(matches!(budget.turn(RULES, 5), EvaluationTurn::Busy));
+        assert!(matches!(budget.turn(OTHER, 5), EvaluationTurn::Now), "another site's account is its own");
         drop(waiting);
-        assert!(matches!(budget.turn(RULES, 5), Turn::Wait(..)));
-        assert!(matches!(budget.turn(RULES, 5 + 3 * AHEAD), Turn::Now), "all is paid for");
+        assert!(matches!(budget.turn(RULES, 5), EvaluationTurn::Wait(..)));
+        assert!(matches!(budget.turn(RULES, 5 + 3 * AHEAD), EvaluationTurn::Now), "all is paid for");
     }
 }

@@ -31,10 +31,10 @@ use std::sync::Arc;
 use millrace_htaccess::folder::Document;
 use millrace_htaccess::{Outcome, effort, evaluate, for_error};
 
-use budget::Turn;
+use budget::EvaluationTurn;
 pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
-pub use passwords::Waiter;
+pub use passwords::PasswordWaiter;
 
 use crate::context::Context;
 use crate::message::Request;
@@ -48,7 +48,7 @@ pub struct HtaccessThread {
     folders: RefCell<folders::Folders>,
     passwords: passwords::Passwords,
     user_files: user_files::UserFiles,
-    budget: budget::Budget,
+    budget: budget::EvaluationBudget,
     shared: Arc<SharedFolders>,
     /// When the log may name a request again whose rules took too long, in ticks.
     exhausted_again: std::cell::Cell<u64>,
@@ -68,7 +68,7 @@ impl HtaccessThread {
         &self,
         hash: &str,
         (user, password): (&str, &[u8]),
-        waiter: Waiter,
+        waiter: PasswordWaiter,
     ) -> Result<Password, String> {
         Ok(match self.passwords.look(hash, user, password)? {
             Ok(true) => Password::Right,
@@ -113,7 +113,7 @@ pub fn rule(
     before: Option<&Arc<Ruling>>,
 ) -> Ruled {
     request.ruling = before.cloned();
-    thread.budget.see(identity(site), context.clock.ticks());
+    thread.budget.see(site.index, context.clock.ticks());
     if !site.plan.htaccess {
         return Ruled::On;
     }
@@ -133,15 +133,15 @@ pub fn rule(
         return ruled(world, request, &ruling.verdict.outcome);
     }
     let now = context.clock.ticks();
-    match thread.budget.turn(identity(site), now) {
-        Turn::Now => {}
-        Turn::Wait(time, place) => {
+    match thread.budget.turn(site.index, now) {
+        EvaluationTurn::Now => {}
+        EvaluationTurn::Wait(time, place) => {
             return Ruled::Wait(Box::pin(async move {
                 tokio::time::sleep(time).await;
                 drop(place);
             }));
         }
-        Turn::Busy => return Ruled::Reply(plain(503).with("Retry-After", "5")),
+        EvaluationTurn::Busy => return Ruled::Reply(plain(503).with("Retry-After", "5")),
     }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
     let evaluated = catch_unwind(AssertUnwindSafe(|| {
@@ -149,7 +149,7 @@ pub fn rule(
             evaluate(view, &world).map(|verdict| (verdict, view.reads()))
         })
     }));
-    thread.budget.pay(identity(site), effort::steps(), now);
+    thread.budget.pay(site.index, effort::steps(), now);
     // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
     if let Some(missing) = world.missing() {
         return Ruled::Wait(missing);
@@ -187,11 +187,6 @@ pub fn rule(
     }
     request.ruling = Some(ruling.clone());
     ruled(world, request, &ruling.verdict.outcome)
-}
-
-/// What tells a site from others on this loop. After a reload it has another identity, and a new account.
-fn identity(site: &Site) -> usize {
-    std::ptr::from_ref(site).addr()
 }
 
 /// Says that a request was refused because its rules took too many steps: at most once a minute, and each loop of its own.
