@@ -209,6 +209,8 @@ fn server() -> serde_json::Value {
     ];
     let counters: serde_json::Map<String, serde_json::Value> =
         names.iter().map(|name| ((*name).to_owned(), json!(1_000))).collect();
+    let none = ("files_links_refused_total".to_owned(), json!(0));
+    let counters: serde_json::Map<String, serde_json::Value> = counters.into_iter().chain([none]).collect();
     let workers: Vec<_> =
         (1..=4).map(|pid| json!({"pid": pid, "own_bytes": 30e6, "memory_bytes": 50e6})).collect();
     json!({

@@ -200,6 +200,18 @@ pub(super) const CHECKS: &[Check] = &[
         url_status
     ),
     row!(
+        "links-closed",
+        "symbolic links that are not followed",
+        "files_links_refused_total",
+        warning(1.0, "requests since the start of the server"),
+        "docs/files.md: a link out of the root is followed if its owner owns the target, too, or php.folders names the target's folder",
+        "php.folders, the target's owner, or files.symlinks",
+        "Visitors get 404 for uploads or a release behind the link.",
+        High,
+        Work,
+        links_closed
+    ),
+    row!(
         "filter-crawl",
         "bots that crawl a shop's filters",
         "shield_filter_total",
@@ -607,6 +619,16 @@ fn log(span: &Span<'_>) -> Measured {
     )
 }
 
+fn links_closed(span: &Span<'_>) -> Measured {
+    let refused = span.now("server.counters.files_links_refused_total")?;
+    one(
+        refused,
+        "visitors get 404 for what is behind symbolic links out of a site's root",
+        format!("files_links_refused_total {refused:.0}"),
+        "the error log and `millrace check` name link and target; then name the target's folder in php.folders, or have link and target owned by the same user (`millrace explain files.symlinks`)",
+    )
+}
+
 fn filter_crawl(span: &Span<'_>) -> Measured {
     let refused = counter(span, "shield_filter_total")?;
     one(
@@ -861,6 +883,9 @@ mod tests {
                 .ends_with("the last one: php a.test /index.php: PHP Fatal error:  Uncaught Error: no"),
             "{found:?}"
         );
+        let refused =
+            |count: f64| move |p: &mut Pair| p.both("server.counters.files_links_refused_total", count);
+        case("links-closed", refused(1.0), refused(0.0));
         case(
             "filter-crawl",
             counts(&[("shield_filter_total", 50.0)]),

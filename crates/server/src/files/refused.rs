@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::context::Context;
+use crate::context::stats::Counter;
 use crate::site::Site;
 use hashbrown::HashMap;
 use millrace_sys::links::{CURE, RefusedLink};
@@ -18,6 +19,7 @@ static REPORTED: Mutex<Option<HashMap<PathBuf, u64>>> = Mutex::new(None);
 
 /// Reports a link, unless that was done lately.
 pub fn report(context: &Context, site: &Site, link: &RefusedLink) {
+    context.stats.add(Counter::FileLinksRefused, 1);
     if is_due(context.clock.ticks(), link) {
         let site = site.name().unwrap_or("default");
         context.process.log.warn(format_args!("site {site}: {link}: visitors get 404; {CURE}"));

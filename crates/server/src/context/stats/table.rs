@@ -95,6 +95,7 @@ table! {
     BytesSent           Counter "sent_bytes_total"           "Bytes sent to clients."
     FileHits            Counter "file_cache_hits_total"      "Lookups answered from the open-file cache."
     FileMisses          Counter "file_cache_misses_total"    "Lookups that went to the file system."
+    FileLinksRefused    Counter "files_links_refused_total"  "Requests for files behind symbolic links out of the root that are not followed: `files.symlinks`."
     FileBytes           Gauge   "file_cache_bytes"           "Memory used by the open-file caches."
     FileEntries         Gauge   "file_cache_entries"         "Entries in the open-file caches."
     CacheHits           Counter "cache_hits_total"           "Requests answered with a fresh page from the page cache."
