@@ -24,6 +24,8 @@ namespace Millrace\WordPress;
  *    option that keeps changing writes it at most once a minute. The cost: a real setting that cron changes every few minutes
  *    appears only when the lifetime of the pages is over.
  *
+ * A table of a plugin that an administrator's request writes counts as an option under 4, at most `MOST_ASKED` times in a row (Tables).
+ *
  * A "coming soon" or "maintenance" option of another plugin follows the same rules, but purges hard.
  */
 final class Options
@@ -96,6 +98,14 @@ final class Options
     {
         if (is_multisite() && self::purges((string) $name, static fn () => true)) {
             Changes::network();
+        }
+    }
+
+    /** An administrator's request has written this table of a plugin. */
+    public static function table(string $name): void
+    {
+        if (!self::is_noise($name) && !self::is_bookkeeping($name) && self::is_asked_for() && self::is_seldom("table $name", self::MOST_ASKED, \PHP_INT_MAX)) {
+            preg_match(self::HIDDEN, $name) ? Changes::gone() : Changes::all();
         }
     }
 

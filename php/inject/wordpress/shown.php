@@ -4,7 +4,7 @@ namespace Millrace\WordPress;
 /** What the page shows, as tags: noted while it is made. */
 final class Shown
 {
-    /** Added only for pages that may be kept. */
+    /** There before plugins load: some read posts at once. Page takes them out where no page may be kept. */
     public const HOOKS = [
         'pre_get_posts' => ['query', 1, \PHP_INT_MAX],
         'get_pages_query_args' => ['pages', 1, \PHP_INT_MAX],
@@ -22,6 +22,7 @@ final class Shown
         'get_calendar' => ['archives', 1, \PHP_INT_MAX],
         'pre_get_sites' => ['sites', 0, \PHP_INT_MAX],
         'switch_blog' => ['switched', 2, \PHP_INT_MIN],
+        'query' => ['sql', 1, \PHP_INT_MAX],
         // Posts that no query of this request has found: WooCommerce keeps the results of its shortcodes, and shows related products and
         // up-sells by their numbers.
         'the_post' => ['post_in_loop', 1, \PHP_INT_MAX],
@@ -54,6 +55,7 @@ final class Shown
     public static function tags(): array
     {
         self::read(0);
+        self::objects();
         if (is_multisite()) {
             self::$tags['all'] = true;
         }
@@ -66,6 +68,36 @@ final class Shown
         }
         $rest = Tags::bound_others(array_map(static fn ($site) => $names($site[0]), $others), count($own));
         return $rest === null ? [] : array_merge($own, $rest);
+    }
+
+    /** Nothing is noted any more: no page can be kept. */
+    public static function stop(): void
+    {
+        Hooks::remove(self::class, self::HOOKS);
+        self::$tags = self::$sites = self::$queries = self::$read = [];
+    }
+
+    /** What the page has read, by whatever way: a theme fetches a post by its number, path or field. */
+    private static function objects(): void
+    {
+        $here = get_current_blog_id();
+        foreach (Objects::tags() as $site => $tags) {
+            if ($site === $here) {
+                self::$tags += $tags;
+            } else {
+                self::$sites[$site] ??= [['all' => true], []];
+                self::$sites[$site][0] += $tags;
+            }
+        }
+    }
+
+    /** A query that WordPress's own functions have not made: which rows it shows is unknown. */
+    public static function sql($query)
+    {
+        foreach (is_string($query) ? Tables::read($query) : [] as $tag) {
+            self::$tags[$tag] = true;
+        }
+        return $query;
     }
 
     /** What is shown from now on is of another site of the network: switch_to_blog(), restore_current_blog(). */
