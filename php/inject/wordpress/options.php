@@ -116,6 +116,8 @@ final class Options
         } elseif ($name === 'sidebars_widgets' || strncmp($name, 'widget_', 7) === 0) {
             Changes::soft('widgets');
         } elseif (self::purges($name, $is_loaded)) {
+            // The site has another address: an old redirect leads to where it was.
+            in_array($name, ['home', 'siteurl'], true) && Changes::hard('redirect');
             preg_match(self::TRADE, $name) || preg_match(self::HIDDEN, $name) ? Changes::gone() : Changes::all();
         }
     }

@@ -14,6 +14,9 @@ final class Page
         'init' => ['begin', 0, \PHP_INT_MIN],
         'template_redirect' => ['judge', 0, \PHP_INT_MIN],
         'template_include' => ['made', 1, \PHP_INT_MAX],
+        'redirect_canonical' => ['chosen', 1, \PHP_INT_MIN],
+        'old_slug_redirect_url' => ['chosen', 1, \PHP_INT_MIN],
+        'wp_redirect' => ['leads', 1, \PHP_INT_MAX],
         'wp_redirect_status' => ['redirected', 1, \PHP_INT_MAX],
         'nonce_life' => ['nonce', 2, \PHP_INT_MAX],
         'wp_is_mobile' => ['device', 1, \PHP_INT_MAX],
@@ -36,6 +39,9 @@ final class Page
     /** Seconds that it may be kept; null: nothing is known that could be kept. */
     private static ?int $seconds = null;
     private static bool $refused = false;
+    /** Addresses to which WordPress itself would lead, as keys; whether the redirect leads to one. */
+    private static array $chosen = [];
+    private static bool $is_chosen = false;
     /** Life of the shortest nonce in the page, in seconds (`nonce_life`); null: it has none. */
     private static ?int $nonce = null;
     /** The same for scripts that are registered, and perhaps printed. */
@@ -98,10 +104,38 @@ final class Page
         return $template;
     }
 
+    /** Where WordPress itself would lead to: the address of a page, or of one that had another. Before plugins have their say. */
+    public static function chosen($url)
+    {
+        is_string($url) && self::$chosen[$url] = true;
+        return $url;
+    }
+
+    public static function leads($location)
+    {
+        self::$is_chosen = is_string($location) && isset(self::$chosen[$location]);
+        return $location;
+    }
+
+    /** A plugin may choose a redirect by its own look at the visitor: user agent, language, address. Then the response has to say that it is for all. */
     public static function redirected($status)
     {
-        self::$seconds = $status === 301 || $status === 308 ? self::PAGE : null;
+        $is_permanent = $status === 301 || $status === 308;
+        self::$seconds = $is_permanent ? (self::$is_chosen ? self::PAGE : self::permitted()) : null;
+        self::$seconds === null || Shown::add(['redirect']);
         return $status;
+    }
+
+    /** Seconds for which the response itself says that everybody may have it; null: it doesn't. */
+    private static function permitted(): ?int
+    {
+        foreach (headers_list() as $header) {
+            if (preg_match('/^(?:Cache-Control|CDN-Cache-Control|Surrogate-Control):(?=.*\b(?:public|s-maxage|max-age)\b)(?!.*\b(?:private|no-store|no-cache)\b)(.*)/i', $header, $found)) {
+                $age = preg_match('/s-maxage\s*=\s*"?(\d+)/i', $found[1], $age) || preg_match('/max-age\s*=\s*"?(\d+)/i', $found[1], $age) ? (int) $age[1] : self::PAGE;
+                return $age ? min($age, self::PAGE) : null;
+            }
+        }
+        return null;
     }
 
     /** An answer of the REST API; `$overrules`: although the answer itself forbids to keep it. */
