@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 41] = [
+const SOURCES: [&str; 45] = [
     "main.c",
     "host.c",
     "check.c",
@@ -34,7 +34,11 @@ const SOURCES: [&str; 41] = [
     "status.c",
     "watch.c",
     "taint.c",
-    "sandbox.c",
+    "sandbox/sandbox.c",
+    "sandbox/landlock.c",
+    "sandbox/seccomp.c",
+    "sandbox/nursery.c",
+    "sandbox/private.c",
     "temp.c",
     "mail.c",
     "database.c",
@@ -54,8 +58,8 @@ const SOURCES: [&str; 41] = [
     "rewind/figures.c",
 ];
 
-/// Functions of the C library that ours replace, in all libraries (c/rewind/replaced.c and random.c).
-const REPLACED: [&str; 10] = [
+/// Functions of the C library that ours replace, in all libraries (c/rewind/replaced.c and random.c, c/sandbox/paths.c).
+const REPLACED: [&str; 41] = [
     "mmap",
     "mmap64",
     "munmap",
@@ -66,6 +70,37 @@ const REPLACED: [&str; 10] = [
     "arc4random",
     "arc4random_buf",
     "arc4random_uniform",
+    "access",
+    "chdir",
+    "chmod",
+    "chown",
+    "fopen",
+    "fopen64",
+    "glob",
+    "lchown",
+    "link",
+    "lstat",
+    "lstat64",
+    "mkdir",
+    "mkstemp",
+    "mkstemp64",
+    "open",
+    "open64",
+    "openat",
+    "openat64",
+    "opendir",
+    "readlink",
+    "rename",
+    "rmdir",
+    "scandir",
+    "stat",
+    "stat64",
+    "statvfs",
+    "symlink",
+    "truncate",
+    "unlink",
+    "utime",
+    "utimes",
 ];
 
 fn main() {
@@ -170,7 +205,10 @@ fn compile(php: &Php) {
 /// Links our functions in place of the C library's into the programs; tests have no worker.
 fn replace_functions() {
     let mut build = cc::Build::new();
-    build.files(["c/rewind/replaced.c", "c/rewind/random.c"]).std("gnu11").define("_GNU_SOURCE", None);
+    build
+        .files(["c/rewind/replaced.c", "c/rewind/random.c", "c/sandbox/paths.c"])
+        .std("gnu11")
+        .define("_GNU_SOURCE", None);
     build.warnings(true).extra_warnings(true).warnings_into_errors(true);
     for object in build.compile_intermediates() {
         println!("cargo::rustc-link-arg-bins={}", object.display());

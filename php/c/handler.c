@@ -96,6 +96,16 @@ static void add_variable(const char *name, const char *value)
 	variables[worker->request.count++] = (struct variable){ name, value, (uint16_t)strlen(name), (uint32_t)strlen(value) };
 }
 
+/*
+ * What tells an application that it runs in a worker, at its boot and in its requests. Symfony's runtime and others choose their
+ * loop for FrankenPHP by its variable; its function is defined here under its name.
+ */
+static void add_names_of_worker(void)
+{
+	add_variable("MILLRACE_WORKER", "1");
+	add_variable("FRANKENPHP_WORKER", "1");
+}
+
 /* What the script finds in $_SERVER while no request runs. */
 static void describe_boot(void)
 {
@@ -108,12 +118,7 @@ static void describe_boot(void)
 	add_variable("SERVER_SOFTWARE", "Millrace/" MILLRACE_VERSION);
 	add_variable("GATEWAY_INTERFACE", "CGI/1.1");
 	add_variable("SCRIPT_FILENAME", options.worker_script);
-	add_variable("MILLRACE_WORKER", "1");
-	/*
-	 * Symfony's runtime and others choose their loop for FrankenPHP by this variable; its function is defined here under
-	 * its name.
-	 */
-	add_variable("FRANKENPHP_WORKER", "1");
+	add_names_of_worker();
 }
 
 static void run_script(void)
@@ -254,6 +259,9 @@ static void begin(void)
 	PG(header_is_being_sent) = 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
 	PG(in_user_include) = 0;
+	if (wire_room(&worker->variables, (worker->request.count + 2) * sizeof(struct variable))) {
+		add_names_of_worker();
+	}
 	loop_request_info(false);
 	sapi_activate();
 	SG(sapi_started) = 1;

@@ -56,6 +56,7 @@ int host_run(pid_t server)
 		return 1;
 	}
 	host.mail = mail_listen();
+	private_prepare();
 	size_t length = check_report(text, sizeof text);
 	struct { uint32_t length; uint8_t kind, flags; uint16_t extra; } ready = { (uint32_t)length, MR_CONTROL_READY, 0, 0 };
 	struct iovec parts[2] = { { &ready, sizeof ready }, { text, length } };
@@ -172,22 +173,40 @@ static void look(void)
 	}
 }
 
-/* In the child: closes what belongs to the host, then serves requests. */
-static ZEND_NORETURN void become_worker(int socket, uint32_t slot)
+/* In a child: closes what belongs to the host. */
+static void leave_host(void)
 {
+	int *const own[] = { &host.control, &host.signals, &host.mail };
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+		if (*own[i] >= 0) {
+			close(*own[i]);
+		}
+		*own[i] = -1;
+	}
+}
+
+/* In the child: serves requests. */
+static void become_worker(int socket, uint32_t slot)
+{
+	leave_host();
 	rewind_open();
 	if (!sandbox_enter(host.pid, host.server)) {
-		static const char text[] = "millrace-php: a worker cannot enter the sandbox and exits; see php.sandbox";
-		host_log(LOG_CRIT, text, sizeof text - 1);
+		fprintf(stderr, "millrace-php: a worker cannot enter the sandbox and exits; see php.sandbox\n");
 		_exit(71);
 	}
-	close(host.control);
-	close(host.signals);
-	if (host.mail >= 0) {
-		close(host.mail);
-	}
-	host.control = -1;
 	_exit(loop_run(socket, slot, host.board, crash_area(slot)));
+}
+
+static pid_t fork_worker(int socket, uint32_t slot)
+{
+	if (sandbox_has_nursery()) {
+		return nursery_fork(slot, socket, leave_host, become_worker);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		become_worker(socket, slot);
+	}
+	return pid;
 }
 
 /* SPAWN. If a worker cannot be started, the server gets an EXITED with process id 0. */
@@ -202,10 +221,7 @@ static void spawn(uint32_t slot, int socket)
 	char *board = board_slot(host.board, slot);
 	memset(board, 0, MR_SLOT_BYTES);
 	board_set32(board, MR_SLOT_STATE, MR_STATE_STARTING);
-	pid_t pid = fork();
-	if (pid == 0) {
-		become_worker(socket, slot);
-	}
+	pid_t pid = fork_worker(socket, slot);
 	if (pid < 0) {
 		char text[200];
 		int length = snprintf(text, sizeof text, "millrace-php: cannot fork a worker: %s", strerror(errno));

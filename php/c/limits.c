@@ -95,6 +95,6 @@ void limits_check(void)
 	if (worker->answer == ANSWER_WAITING && !SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
 		sapi_header_op(SAPI_HEADER_SET_STATUS, (void *)(zend_intptr_t)504);
 	}
-	zend_error_noreturn(E_ERROR, "Maximum wall-clock time exceeded: terminated after %u.%u seconds (php.request_timeout)",
-		(unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100));
+	zend_error_noreturn(E_ERROR, "Maximum wall-clock time exceeded: terminated after %u.%u seconds (php.%s_timeout)",
+		(unsigned)(ms / 1000), (unsigned)(ms % 1000 / 100), worker->answer == ANSWER_ENDED ? "background" : "request");
 }

@@ -63,14 +63,22 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 	return status;
 }
 
+/* The process that is the worker. */
+static pid_t self;
+
 /*
  * SIGTERM: the worker takes no further request. It finishes the running one; if it waits for one, it sees the end of its
- * socket. It still serves what the server had already sent.
+ * socket. It still serves what the server had already sent. A process that the script has forked, and that has not started its program
+ * yet, ends as the program would.
  */
-static void on_term(int signal)
+static void on_term(int number)
 {
-	(void)signal;
 	int error = errno;
+	if (getpid() != self) {
+		signal(number, SIG_DFL);
+		kill(getpid(), number);
+		return;
+	}
 	worker->stop = true;
 	shutdown(worker->socket, SHUT_RD);
 	errno = error;
@@ -83,6 +91,7 @@ static void start_signals(void)
 	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
 		signal(defaults[i], SIG_DFL);
 	}
+	self = getpid();
 	struct sigaction term = { .sa_handler = on_term, .sa_flags = SA_RESTART };
 	sigaction(SIGTERM, &term, NULL);
 	zend_signal_startup();
@@ -342,13 +351,16 @@ static bool execute_injected(zend_op_array *code)
 	return good;
 }
 
+enum injected { INJECTED_RAN, INJECTED_FAILED, INJECTED_MISSING };
+
 /*
  * Runs the injected file that the server named, before the site's script and in the same request. The site does not see it
- * in get_included_files(), and open_basedir does not apply to it. False: it ended in a fatal error.
+ * in get_included_files(), and open_basedir does not apply to it. It fails with a fatal error; or it, or a file that it includes, is
+ * missing.
  */
-static bool run_injected(const char *path)
+static enum injected run_injected(const char *path)
 {
-	volatile bool done = false;
+	volatile bool done = false, missing = false;
 	char *open_basedir = PG(open_basedir);
 	zend_file_handle file;
 	zend_stream_init_filename(&file, path);
@@ -356,12 +368,34 @@ static bool run_injected(const char *path)
 		PG(during_request_startup) = 0;
 		PG(open_basedir) = NULL;
 		zend_op_array *code = zend_compile_file(&file, ZEND_INCLUDE);
+		missing = !code && !EG(exception);
 		done = code ? execute_injected(code) : forgive();
 	} zend_end_try();
 	PG(open_basedir) = open_basedir;
 	zend_destroy_file_handle(&file);
 	zend_hash_clean(&EG(included_files));
-	return done;
+	const char *last = PG(last_error_message) ? ZSTR_VAL(PG(last_error_message)) : "";
+	missing = missing || strstr(last, "Failed opening required");
+	return missing ? INJECTED_MISSING : done ? INJECTED_RAN : INJECTED_FAILED;
+}
+
+/*
+ * Answers instead of a script that would run without its hooks: what it writes would purge no page. The worker ends, because its
+ * sandbox has the folder that has gone; the server writes the files again.
+ */
+static void refuse_without_hooks(const char *path)
+{
+	char text[640];
+	int length = snprintf(text, sizeof text, "PHP files of Millrace are missing in %.400s: the request is refused with 503, and the "
+		"server writes them again within seconds", path);
+	wire_log(LOG_CRIT, text, (size_t)length);
+	worker->stop = true;
+	zend_try {
+		static const char later[] = "Retry-After: 2";
+		sapi_header_line line = { .line = later, .line_len = sizeof later - 1 };
+		sapi_header_op(SAPI_HEADER_REPLACE, &line);
+	} zend_end_try();
+	refuse(503, "Service unavailable.\n");
 }
 
 /*
@@ -403,6 +437,11 @@ static bool begin_request(void)
 			go_to_root();
 		}
 		return true;
+	}
+	if (PG(last_error_message)) {
+		/* A fatal error before the script: its form needs more than memory_limit. PHP has logged it, and cleans up as after a script. */
+		loop_end_request();
+		return false;
 	}
 	static const char text[] = "PHP cannot start a request; the worker exits";
 	wire_log(LOG_CRIT, text, sizeof text - 1);
@@ -466,9 +505,9 @@ static void run_request(void)
 	if (!begin_request()) {
 		return;
 	}
-	bool injected = !worker->request.inject || run_injected(worker->request.inject);
+	enum injected injected = worker->request.inject ? run_injected(worker->request.inject) : INJECTED_RAN;
 	in_its_folder = in_its_folder && !worker->request.inject;
-	if (!injected && !worker->ended && worker->answer == ANSWER_WAITING) {
+	if (injected != INJECTED_RAN && !worker->ended && worker->answer == ANSWER_WAITING) {
 		/* The injected file must not cost the site a page: the request runs once more, without it. */
 		worker->answer = ANSWER_VOID;
 		loop_end_request();
@@ -479,7 +518,9 @@ static void run_request(void)
 			return;
 		}
 	}
-	if (!worker->ended) {
+	if (injected == INJECTED_MISSING && worker->answer == ANSWER_WAITING) {
+		refuse_without_hooks(worker->request.inject);
+	} else if (!worker->ended) {
 		run_script();
 	}
 	loop_end_request();

@@ -100,6 +100,7 @@ static const char usage[] =
 	"  --no-new-privileges   PHP cannot gain privileges through set-user-ID programs\n"
 	"  --sandbox             like --no-new-privileges; in addition, scripts can access only the folders named here (if\n"
 	"                        the kernel has Landlock), and cannot use system calls that web pages do not need\n"
+	"  --sandbox-unscoped    the same, as on kernels before 6.12: without a domain of signals\n"
 	"  --folder DIR          scripts can read and write in this folder; may be repeated\n"
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
 	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
@@ -110,6 +111,7 @@ static const char usage[] =
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
 	"  --disable-functions A,B   disable these functions, in addition to those in the ini files\n"
 	"  --check               start PHP, print a report, and exit\n"
+	"  --system-calls        print the system calls that the sandbox knows, and exit; all others are forbidden\n"
 	"  --version             print the version and exit\n";
 
 /*
@@ -186,6 +188,7 @@ static bool read_options(int argc, char **argv)
 		{ "keep-environment", no_argument, NULL, 'e' },
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "sandbox", no_argument, NULL, 'S' },
+		{ "sandbox-unscoped", no_argument, NULL, 'U' },
 		{ "keep-database-connections", no_argument, NULL, 'K' },
 		{ "rewind", no_argument, NULL, 'w' },
 		{ "rewind-methods", no_argument, NULL, 'M' },
@@ -196,6 +199,7 @@ static bool read_options(int argc, char **argv)
 		{ "open-basedir", required_argument, NULL, 'B' },
 		{ "disable-functions", required_argument, NULL, 'D' },
 		{ "check", no_argument, NULL, 'c' },
+		{ "system-calls", no_argument, NULL, 'L' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -217,6 +221,7 @@ static bool read_options(int argc, char **argv)
 			case 'e': options.keep_environment = true; break;
 			case 'p': options.no_new_privileges = true; break;
 			case 'S': options.sandbox = true; break;
+			case 'U': options.sandbox = options.unscoped = true; break;
 			case 'K': options.keep_database_connections = true; break;
 			case 'w': options.rewind = true; break;
 			case 'M': options.rewind = options.rewind_methods = true; break;
@@ -226,6 +231,7 @@ static bool read_options(int argc, char **argv)
 			case 'B': options.open_basedir = optarg; break;
 			case 'D': options.disable_functions = optarg; break;
 			case 'c': options.check = true; break;
+			case 'L': seccomp_tell(); exit(0);
 			case 'v': printf("millrace-php %s, PHP %s\n", MILLRACE_VERSION, PHP_VERSION); exit(0);
 			case 'h': printf("%s", usage); exit(0);
 			default: good = false;

@@ -253,12 +253,17 @@ static int deactivate(void)
 
 /* ---- start ---- */
 
-/* Defaults under all ini files: the values of php.ini-production that matter for a server. */
+/*
+ * Defaults under all ini files: the values of php.ini-production that matter for a server. A pending restart of opcache waits for
+ * the requests that use its memory: with a limit (180 seconds in PHP) it kills their workers, or, if it may not, ends every
+ * later request with a fatal error.
+ */
 static void ini_defaults(HashTable *values)
 {
 	static const struct { const char *name, *value; } defaults[] = {
 		{ "display_errors", "0" },
 		{ "log_errors", "1" },
+		{ "opcache.force_restart_timeout", "0" },
 		{ "opcache.interned_strings_buffer", "16" },
 		{ "opcache.max_accelerated_files", "10000" },
 		{ "opcache.memory_consumption", "128" },
@@ -283,6 +288,7 @@ static int startup(sapi_module_struct *module)
 	visitor_startup();
 	functions_hide();
 	taint_watch();
+	sandbox_watch();
 	return SUCCESS;
 }
 

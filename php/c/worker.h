@@ -99,6 +99,7 @@ struct options {
 	uint64_t max_requests;
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
+	bool unscoped;       /* the sandbox is as on a kernel without domains of signals */
 	bool rewind;         /* requests begin at a point behind the boot */
 	bool rewind_methods; /* calls of methods are noticed */
 	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
@@ -136,10 +137,15 @@ void trace_let_go(pid_t pid);
 /* programs.c: what a worker waits for */
 void programs_end(pid_t worker, uint64_t within, int signal);
 
-/* sandbox.c: what a worker may do; `host` and `server` are the processes that it must not touch */
+/* sandbox/: what a worker may do; `host` and `server` are the processes that it must not touch */
 bool sandbox_has_landlock(void);
+bool sandbox_has_nursery(void);
 const char *sandbox_says(void);
 bool sandbox_enter(pid_t host, pid_t server);
+void sandbox_watch(void);
+void seccomp_tell(void);
+void private_prepare(void);
+pid_t nursery_fork(uint32_t slot, int socket, void (*leave_host)(void), void (*become_worker)(int socket, uint32_t slot));
 
 /* temp.c: the host's own temporary folder */
 bool temp_make(const char *base);

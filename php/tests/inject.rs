@@ -61,9 +61,6 @@ fn its_errors_are_logged_and_harm_nothing() {
             assert!(answer.end.ready && !answer.end.failed, "{code}: {:?}", answer.end);
         }
     }
-    let answer = worker.run(&with(&script, &host.root.join("none.php")));
-    assert_eq!((answer.status, &answer.text()[..]), (200, "page - "));
-    assert!(answer.log.join("\n").contains("none.php"), "{:?}", answer.log);
 }
 
 #[test]
@@ -102,4 +99,27 @@ fn wordpress_learns_that_rewriting_works() {
     let answer = worker.run(&with(&script, &inject));
     let text = answer.text();
     assert!(text.starts_with("[true,"), "{text} {:?}", answer.log);
+}
+
+/// Without the file, or one that it includes, a script would run without its hooks: it gets 503, and the worker ends.
+#[test]
+fn without_it_no_script_runs() {
+    // What opcache has not looked at again is not missing yet.
+    let (mut host, _) = start("display_errors=0\nopcache.revalidate_freq=0\n");
+    let script = host.script("site/page.php", "<?php file_put_contents(__DIR__ . '/ran', 'x'); echo 'page';");
+    let inject = host.script("ours/inject.php", "<?php require __DIR__ . '/below.php';");
+    let below = host.script("ours/below.php", "<?php ");
+    for (slot, missing) in [(1, &below), (2, &inject)] {
+        let mut worker = host.worker(slot);
+        std::fs::rename(missing, missing.with_extension("away")).unwrap();
+        let answer = worker.run(&with(&script, &inject));
+        assert_eq!((answer.status, answer.values("Retry-After")), (503, vec!["2"]), "{answer:?}");
+        assert!(answer.end.exiting && !host.root.join("site/ran").exists());
+        assert!(answer.log.join("\n").contains("PHP files of Millrace are missing"), "{:?}", answer.log);
+        std::fs::rename(missing.with_extension("away"), missing).unwrap();
+        host.exited(worker.pid);
+        let mut next = host.worker(slot);
+        assert_eq!(next.run(&with(&script, &inject)).text(), "page");
+        std::fs::remove_file(host.root.join("site/ran")).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 mod driver;
 
-use driver::{Ask, Host, Worker};
+use driver::{Ask, Host, Sent, Worker};
 
 const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\nregister_argc_argv=0\n";
 
@@ -418,4 +418,73 @@ fn working_directory_is_the_scripts() {
     for _ in 0..2 {
         assert_eq!(worker.run(&Ask::get(&script)).text(), format!("{}/sub|/", host.root.display()));
     }
+}
+
+/// While opcache waits with its restart for a long request, the others are served, for as long as that takes: PHP's own limit ends every later
+/// request with "Cannot kill process" in the sandbox, and kills the long one's worker outside of it.
+#[test]
+fn a_pending_restart_of_opcache_has_no_time_limit() {
+    let ask = |host: &Host, name: &str, code: &str| Ask::get(&host.script(name, &format!("<?php {code}")));
+    let mut host = Host::start(INI, &["--sandbox", "--folder", "/tmp"]);
+    let (mut long, mut other) = (host.worker(0), host.worker(1));
+    let go = host.root.join("go");
+    let wait = format!(
+        "error_log('begun'); while (!file_exists('{}')) {{ usleep(5000); clearstatcache(); }} echo 'long';",
+        go.display()
+    );
+    long.send(&ask(&host, "long.php", &wait));
+    assert_eq!(long.next(), Sent::Log("begun".into()));
+    assert_eq!(other.run(&ask(&host, "reset.php", "var_dump(opcache_reset());")).text(), "bool(true)\n");
+    let pending = ask(
+        &host,
+        "pending.php",
+        "echo ini_get('opcache.force_restart_timeout'), json_encode(opcache_get_status(false)['restart_pending']);",
+    );
+    let answer = other.run(&pending);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "0true"));
+    std::fs::write(go, "").unwrap();
+    assert_eq!(long.answer().text(), "long");
+    // The administrator's value counts.
+    let mut host = Host::start(&format!("{INI}opcache.force_restart_timeout=77\n"), &[]);
+    let mut worker = host.worker(0);
+    let told = ask(&host, "told.php", "echo ini_get('opcache.force_restart_timeout');");
+    assert_eq!(worker.run(&told).text(), "77");
+}
+
+/// A form that needs more memory than a script may use ends as a fatal error, with PHP's message, and not with the worker.
+#[test]
+fn a_form_larger_than_memory_limit_costs_no_worker() {
+    let (host, mut worker) = start("post_max_size=100M\nmemory_limit=32M\ndisplay_errors=0\n");
+    let script = host.script(
+        "form.php",
+        "<?php echo strlen($_POST['a'] ?? ''), ' ', strlen(file_get_contents('php://input'));",
+    );
+    let small = Ask::get(&script).set("REQUEST_METHOD", "POST");
+    let multipart = "--l\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n";
+    for (kind, before) in
+        [("application/x-www-form-urlencoded", "a="), ("multipart/form-data; boundary=l", multipart)]
+    {
+        let mut large = small.clone().set("CONTENT_TYPE", kind);
+        large.body = [before.as_bytes(), &vec![b'x'; 60 << 20], b"\r\n--l--\r\n"].concat();
+        large.by_descriptor = true;
+        for _ in 0..2 {
+            let answer = worker.run(&large);
+            assert_eq!((answer.status, answer.text().as_str()), (500, ""), "{kind}: {:?}", answer.log);
+            assert!(answer.log.join("\n").contains("Allowed memory size"), "{kind}: {:?}", answer.log);
+            assert!(answer.end.ready && answer.end.failed && !answer.end.exiting, "{kind}: {:?}", answer.end);
+            let mut next = small.clone().set("CONTENT_TYPE", "application/x-www-form-urlencoded");
+            next.body = b"a=12".to_vec();
+            assert_eq!(worker.run(&next).text(), "2 4");
+        }
+    }
+}
+
+/// What scripts write to `php://stdout` and `php://stderr` goes to the host's, which the server logs.
+#[test]
+fn standard_output_is_the_hosts() {
+    let (host, mut worker) = start("");
+    let code = "$ends = []; foreach (['stdout', 'stderr'] as $name) { $f = fopen(\"php://$name\", 'w'); \
+        $ends[] = fstat($f)['ino'] === stat('/proc/' . getppid_of() . \"/fd/\" . ($name === 'stdout' ? 1 : 2))['ino']; } echo json_encode($ends); \
+        function getppid_of() { return explode(' ', file_get_contents('/proc/self/stat'))[3]; }";
+    assert_eq!(run(&host, &mut worker, code, |ask| ask), "[true,true]");
 }

@@ -49,7 +49,7 @@ async function use(name, application, database, browser) {
       if (!existsSync(application.PACKAGE)) throw new Error(`${application.PACKAGE} is not there: apt-get install --no-install-recommends ${name === 'network' ? 'wordpress' : name}`);
       return application.install(site);
     }, { seconds: 120 });
-    server = await part.step('start the server', () => serve({ ...site, port, profile: application.PROFILE, settings: application.SETTINGS, rules: application.NGINX, followLinks: true }));
+    server = await part.step('start the server', () => serve({ ...site, port, profile: application.PROFILE, settings: application.SETTINGS, rules: application.NGINX }));
     const person = await browser.visitor(name);
     for (const [title, work] of application.STEPS) {
       await part.step(title, () => work(person.page, site), { after: () => browser.shot(person.page, title) });

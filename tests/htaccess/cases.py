@@ -312,6 +312,22 @@ case("fallback-relative", "FallbackResource show.php", "x", "sub/x")
 case("fallback-refused", "FallbackResource BASE/show.php\n<Files show.php>\nRequire all denied\n</Files>", "x")
 case("fallback-rules", ON + "RewriteRule ^old$ BASE/other [R,L]\nRewriteRule ^in$ BASE/nothing\nFallbackResource BASE/show.php", "old", "in?a=1", "x?a=1")
 case("flag-b-parts", ON + "RewriteRule ^a/(.*)$ show.php?v=$1 [B,BNE=/:]\nRewriteRule ^b/(.*)$ show.php?v=$1 [BCTLS]\nRewriteRule ^c/(.*)$ show.php?v=$1 [B=#;/]", "a/x/y:z;w", "b/x%20y;z", "c/x%23y;z/w", "b/x%09y")
+# --- what expressions keep from the last match, and where stars end
+case("if-groups", "".join(f"<If \"{test}\">\nHeader set X-{name} yes\n</If>\n" for name, test in [
+    ("Kept", "%{QUERY_STRING} =~ /^(a)/ && %{QUERY_STRING} =~ /b/ && '$1' == 'a'"), ("None", "%{QUERY_STRING} =~ /b/ && '$0' == 'b'"), ("Empty", "%{QUERY_STRING} =~ /b/ && -z '$0'"),
+    ("Lost", "(%{QUERY_STRING} =~ /^(a)/ || true) && (%{QUERY_STRING} =~ /(z)/ || true) && '$1' == 'a'"), ("Not", "%{QUERY_STRING} !~ /(z)/ && '$1' == ''"), ("Whole", "%{QUERY_STRING} =~ /(b)c/ && '$0$1' == 'bcb'")]),
+     "a.html?ab", "a.html?abc", "a.html?b", "a.html?z", "a.html")  # fmt: skip
+case("if-globs", "".join(f"<If \"%{{QUERY_STRING}} {test}\">\nHeader set X-{name} yes\n</If>\n" for name, test in [
+    ("File", "-fnmatch '/a*c'"), ("Text", "-strmatch '/a*c'"), ("Case", "-strcmatch '/A*C'"), ("One", "-fnmatch '/a?c'"), ("Set", "-fnmatch '/a[!x]c'"), ("Two", "-fnmatch '/a*/*c'"), ("Open", "-fnmatch '/a[/]c'"), ("Range", "-fnmatch '/a[.-0]c'"),
+    ("End", "-fnmatch '/a*'"), ("Escape", "-fnmatch '/a\\\\*c'"), ("Stars", "-fnmatch '**c'"), ("Shut", "-fnmatch '/a*[/]c'"), ("Unclosed", "-fnmatch '/a[c'")]),
+     *[f"a.html?{q}" for q in ("/abc", "/a/c", "/ac", "/a/b/c", "/a*c", "/a[/]c", "/a[c", "/ab/bc", "/a.c", "/a")])  # fmt: skip
+case("cond-expr-groups", ON + "RewriteCond expr \"%{QUERY_STRING} =~ m#^k=(..)#\"\nRewriteRule ^x$ show.php?v=%1 [L]\n"
+     "RewriteCond %{QUERY_STRING} ^j=(.)\nRewriteCond expr \"%{QUERY_STRING} =~ /(i)=(.)/\"\nRewriteRule ^y$ show.php?v=%1%2 [L]\n"
+     "RewriteCond %{QUERY_STRING} ^j=(.)\nRewriteCond expr \"! %{QUERY_STRING} =~ /(n)=(.)/\"\nRewriteRule ^z$ show.php?v=%1 [L]\n"
+     "RewriteCond %{QUERY_STRING} ^j=(.)\nRewriteCond !expr \"%{QUERY_STRING} =~ /(n)=(.)/\"\nRewriteRule ^w$ show.php?v=%1 [L]\n"
+     # An expression without groups leaves %1 undefined in Apache.
+     "RewriteCond expr \"%{QUERY_STRING} =~ /(j)=/ && %{QUERY_STRING} =~ /=/\"\nRewriteRule ^u$ show.php?v=%1 [L]",
+     "x?k=ab", "x?k=a", "y?j=1&i=2", "y?j=1", "z?j=1", "z?j=1&n=2", "w?j=1", "w?j=1&n=2", "u?j=1")  # fmt: skip
 case("header-response", "Header set X-A \"missing\" \"expr=%{REQUEST_STATUS} == 404\"\nHeader always set X-B page \"expr=%{CONTENT_TYPE} =~ m#text/html#\"\n"
      "Header set X-C \"expr=%{resp:X-From-Script}%{resp:Content-Type} %{tolower:ABC}\"", "a.html", "a.css", "none.html", "show.php?status=404", "show.php?fields=1")  # fmt: skip
 case("header-value-expr", "Header set X-A \"expr=%{REQUEST_URI}?%{QUERY_STRING}\"\nHeader set X-B \"expr=%{base64:%{QUERY_STRING}} %{unbase64:YWI=} %{unescape:a%20b}\"\n"
@@ -327,11 +343,15 @@ case("request-header", "RequestHeader set X-One rule\nRequestHeader append X-Two
 case("cookie-flags", "Header always edit Set-Cookie (.*) \"$1; HttpOnly\"\nHeader edit Set-Cookie ^(.*)$ \"$1; SameSite=Lax\"", "show.php?fields=1")
 
 # --- environment
+case("header-env-empty", "SetEnv XE\nSetEnvIf Request_URI . XZ=\nHeader set X-A one env=XE\nHeader set X-B two env=!XE\nHeader set X-C three env=XZ\nRequestHeader set X-D four env=XZ\nRequestHeader set X-E five env=!XZ",
+     "a.html", "show.php")  # fmt: skip
 case("set-env", "SetEnv XA one\nSetEnv XB\nSetEnv XC \"two words\"\nUnsetEnv XD", "show.php", "sub/show.php", sub___dot_htaccess="SetEnv XA inner\nUnsetEnv XC")
 case("set-env-if", "SetEnvIf User-Agent ^(A)(.*) XA=$1-$2 XB !XNONE\nSetEnvIf Remote_Addr ^127 XC\nSetEnvIf Request_URI show XD=uri\nSetEnvIf Request_Method GET XE\n"
      "SetEnvIf Request_Protocol HTTP/1 XF\nSetEnvIf XD uri XG=chained\nSetEnvIfNoCase User-Agent agent XH\nSetEnvIf Server_Addr . XI\nSetEnvIf ^X-O.* one XJ\nSetEnvIf User-Agent . !XB",
      ("show.php", {"User-Agent": "Agent/1", "X-One": "one"}), ("show.php", {}, "POST"))  # fmt: skip
 case("set-env-if-expr", "SetEnvIfExpr \"%{QUERY_STRING} == 'a'\" XA=yes", "show.php?a", "show.php?b")
+case("set-env-if-expr-groups", "SetEnvIfExpr \"%{QUERY_STRING} =~ /(a)(b?)=(.)/\" XA=$1-$2-$3 XB=$0\nSetEnvIfExpr \"%{QUERY_STRING} =~ /(q)/ && %{REQUEST_METHOD} =~ /GET/\" XC=$1",
+     "show.php?ab=7", "show.php?a=7", "show.php?q")  # fmt: skip
 case("browser-match", "BrowserMatch ^Mozilla XA=moz\nBrowserMatchNoCase PHONE XB", ("show.php", agent("Mozilla phone")), ("show.php", agent("x")))
 case("env-redirect", ON + "SetEnv XS set\nSetEnvIf Request_URI ^BASE/go XI=first\nRewriteRule ^go$ show.php [E=XR:rule]", "go?x=1")
 case("env-order", ON + "SetEnv XA late\nRewriteCond %{ENV:XA} late\nRewriteRule ^show - [E=XB:seen]", "show.php")
@@ -342,6 +362,8 @@ case("expires", "ExpiresActive On\nExpiresDefault \"access plus 1 hour\"\nExpire
 case("expires-header", "ExpiresActive On\nExpiresDefault A60\nHeader append Cache-Control public", "a.css")
 case("expires-off", "ExpiresActive Off\nExpiresDefault A60", "show.php")
 case("expires-invalid", "ExpiresActive On\nExpiresDefault tomorrow", "a.css")
+case("expires-redirect", "ExpiresActive On\nExpiresDefault \"access plus 1 hour\"\nExpiresByType text/html A60\nRedirect BASE/old http://o.test/\n" + ON + "RewriteRule ^r$ BASE/a.html [R=301]",
+     "old", "r", "sub", "none")  # fmt: skip
 case("expires-child", "ExpiresActive On\nExpiresByType text/html A60", "sub/b.html", sub___dot_htaccess="ExpiresByType text/html A120")
 
 # --- media types
@@ -377,6 +399,8 @@ case("handler-cgi", "Options -ExecCGI\nAddHandler cgi-script .php .pl .py", "sho
 case("remove-handler", "RemoveHandler .php .phtml", "a.html")
 case("php-value", "php_value memory_limit 64M\nphp_flag display_errors off", "show.php")
 case("handler-php", "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", "show.php")
+
+case("php-value-prepend", "php_value auto_prepend_file none", "show.php")
 
 # --- directives without an effect here, or in both
 case("nothing", """Options -Indexes +FollowSymLinks

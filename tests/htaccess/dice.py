@@ -33,13 +33,45 @@ SECTIONS = [
 ]  # fmt: skip
 
 
+# Expressions: words, and what they are compared with. Groups, stars and slashes meet in them.
+WORDS = ["%{QUERY_STRING}", "%{QUERY_STRING}", "%{REQUEST_URI}", "%{HTTP_USER_AGENT}", "%{HTTP_COOKIE}", "'%{QUERY_STRING}/%{REQUEST_METHOD}'", "%{reqenv:XA}", "%{tolower:%{HTTP_USER_AGENT}}", "'a/b.c'", "'$0'", "'$1'", "'x$1'"]
+REGEXES = ["x", "=", "^(.)", "(x)=(.)", "lang=(de|fr)", "^$", "(?:x)=", "([a-z]+)/(.*)", "(z)", "\\.html$", "^[^/]*(/)", "e"]
+GLOBS = ["*", "*/*", "x*", "x=?", "*=*", "/*", "/*/*.html", "/*.html", "*.html", "a?b*", "a/*", "[!x]*", "*[.-0]*", "a[/]b*", "x=1/G*", "*/GET", "**"]
+TEXTS = ["'x'", "''", "'de'", "'1'", "'a'", "'xx'", "'$0'", "'$1'", "%{QUERY_STRING}"]
+
+
 class Dice(random.Random):
     """Makes pieces of files."""
+
+    def expression(self, depth=0):
+        """What stands between the quotes of `<If "...">`."""
+        kind = self.random()
+        if depth < 3 and kind < 0.4:
+            return f"{self.expression(depth + 1)} {self.choice(['&&', '&&', '||'])} {self.expression(depth + 1)}"
+        if depth < 3 and kind < 0.5:
+            return f"{self.perhaps(0.5, '! ')}({self.expression(depth + 1)})"
+        word = self.choice(WORDS)
+        return self.choice([
+            f"{word} {self.choice(['=~', '=~', '=~', '!~'])} m#{self.choice(REGEXES)}#{self.perhaps(0.2, 'i')}", f"{word} {self.choice(['=~', '!~'])} m#{self.choice(REGEXES)}#",
+            f"{word} {self.choice(['-fnmatch', '-strmatch', '-strcmatch'])} '{self.choice(GLOBS)}'", f"{word} {self.choice(['==', '!=', '<'])} {self.choice(TEXTS)}", f"{self.choice(['-n', '-z', '-T'])} {word}",
+            f"{word} in {{ {self.choice(TEXTS)}, {self.choice(TEXTS)} }}",
+        ])  # fmt: skip
+
+    def by_expression(self):
+        """A directive that asks an expression, and shows what came of it."""
+        text = self.expression()
+        return self.choice([
+            f'<If "{text}">\nHeader set X-If yes\n</If>', f'<If "{text}">\nRequire all denied\n</If>', f'<If "{text}">\nHeader set X-If yes\n</If>\n<Else>\nHeader set X-Else yes\n</Else>', f'Header set X-Expr yes "expr={text}"',
+            f'Require expr "{text}"', f'SetEnvIfExpr "{text}" XA XE=e',
+        ])  # fmt: skip
 
     def perhaps(self, chance, text):
         return text if self.random() < chance else ""
 
     def condition(self):
+        if self.random() < 0.1:
+            # With groups at its start: without, Apache leaves %1 undefined.
+            return f'RewriteCond expr "%{{QUERY_STRING}} =~ /(x|lang)?/ && ({self.expression(2)})"'
         text = self.choice([f"%{{{self.choice(VARIABLES)}}}"] * 6 + ["$1", "%1", "ROOTBASE/$1", "%{DOCUMENT_ROOT}BASE/$1", "%{REQUEST_METHOD}%{QUERY_STRING}", "%{REQUEST_FILENAME}.html"])
         test = self.choice(TESTS).format(self.perhaps(0.3, "!"))
         test = f'"{test}"' if " " in test else test
@@ -83,6 +115,7 @@ class Dice(random.Random):
         return self.choice([
             "SetEnv XD set", "SetEnvIf Request_URI \"\\.(txt|css)$\" XA", "SetEnvIfNoCase User-Agent bad XBAD=1", "BrowserMatch Mobile XA=phone", "SetEnvIf Referer other XBAD", "SetEnvIf X-Test (o)(n) XA=$2$1", "UnsetEnv XD",
             "SetEnvIf Request_Method GET !XBAD XC=get", "SetEnvIf Query_String x XA", "SetEnvIf Remote_Addr ^(127) XB=$0$1",
+            "SetEnv XA", "SetEnvIf Request_URI . XA=", "SetEnvIfExpr \"%{QUERY_STRING} =~ /(.)=(.)/\" XA=$2$1 XB=$0",
         ])  # fmt: skip
 
     def header(self):
@@ -100,7 +133,7 @@ class Dice(random.Random):
                             "ExpiresActive On\nExpiresDefault A60", "ExpiresActive On\nExpiresByType text/html \"access plus 1 hour\"\nExpiresByType text/css A5", "AcceptPathInfo Off", "AcceptPathInfo On", "FallbackResource BASE/index.php", "FallbackResource disabled"])  # fmt: skip
 
     def simple(self):
-        return self.choice([self.redirecting, self.access, self.environment, self.environment, self.header, self.header, self.request_header, self.media])()
+        return self.choice([self.redirecting, self.access, self.environment, self.environment, self.header, self.header, self.by_expression, self.request_header, self.media])()
 
     def block(self, depth=0):
         inner = "\n".join(self.simple() if depth or self.random() < 0.8 else self.block(1) for _ in range(self.choice([1, 1, 2])))

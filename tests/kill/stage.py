@@ -107,7 +107,7 @@ def php_host(server):
 
 def php_workers(server):
     """Process ids of the workers."""
-    return rig.children(php_host(server))
+    return [p for p in rig.children(php_host(server)) if rig.name_of(p) == "php-worker"]
 
 
 def parent_of(pid):

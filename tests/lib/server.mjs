@@ -13,14 +13,14 @@ export const kind = process.env.SERVER ?? 'millrace';
 
 /**
  * Serves `root` on 127.0.0.1:`port`. `scratch` holds configuration and logs. Options: `profile` (`wordpress`,
- * `generic`), `followLinks` (symbolic links may leave the root), `workers` (of PHP, at most), `settings` (others, of Millrace),
+ * `generic`), `workers` (of PHP, at most), `settings` (others, of Millrace),
  * `secure` (HTTPS with a certificate of Millrace's own), `rules` (of nginx, for its server block).
  * Returns `{ url, stop, log }`, of Millrace also `reload`; `stop` answers how the server ended, '' if as it should; `log` reads its error log.
  */
-export async function serve({ root, port, scratch, profile = 'wordpress', followLinks = false, workers, settings = {}, secure = false, rules = '' }) {
+export async function serve({ root, port, scratch, profile = 'wordpress', workers, settings = {}, secure = false, rules = '' }) {
   mkdirSync(scratch, { recursive: true });
   if (kind === 'nginx') return nginx({ root, port, scratch, profile, workers, rules });
-  if (kind === 'millrace') return millrace({ root, port, scratch, profile, followLinks, workers, settings, secure });
+  if (kind === 'millrace') return millrace({ root, port, scratch, profile, workers, settings, secure });
   throw new Error(`SERVER is ${kind}; it must be millrace or nginx`);
 }
 
@@ -31,10 +31,9 @@ export function program() {
   return path;
 }
 
-async function millrace({ root, port, scratch, profile, followLinks, workers, settings, secure }) {
+async function millrace({ root, port, scratch, profile, workers, settings, secure }) {
   const args = ['serve', root, '--listen', `127.0.0.1:${port}`, '--profile', profile];
   if (secure) args.push('--tls-self-signed');
-  if (followLinks) args.push('--set', 'files.symlinks=follow');
   if (workers) args.push('--set', `php.workers=${workers}`);
   // Applications of the tests keep their own temporary files beside the root.
   const chosen = { 'cache.dir': join(scratch, 'kept'), 'php.folders': scratch, ...settings };

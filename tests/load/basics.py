@@ -69,6 +69,33 @@ def checks_are_kept():
 
 
 @story
+def the_exit_status_says_whether_thresholds_held():
+    url = f"http://127.0.0.1:{Liar().port}/ok"
+    for conditions, status, said in (
+        ((), 0, ""),
+        (("errors>1%", "p99>1h", "rate<0.001"), 0, ""),
+        (("p50>0s",), 1, "failed: p50>0s (it is "),
+        (("errors>1%", "rate<1000000"), 1, "failed: rate<1000000 (it is "),
+    ):
+        options = [word for condition in conditions for word in ("--fail-if", condition)]
+        done = subprocess.run([MILLRACE, "load", url, "-n", "20", *options], capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        assert done.returncode == status and said in done.stderr, (conditions, done.returncode, done.stderr)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        done = subprocess.run([MILLRACE, "load", url, "-n", "5"], capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1 and "no request succeeded (5 connection refused)" in done.stderr, (done.returncode, done.stderr)
+
+
+@story
+def pages_that_are_made_again_meanwhile_are_right():
+    run = load(f"http://127.0.0.1:{Liar().port}/purged", "-n", "200", "-u", "2")
+    assert (run["total"]["ok"], run["total"]["failed"]) == (200, 0), run["total"]
+    assert sum(second["ok"] for second in run["seconds"]) == 200 and run["stages"][0]["summary"]["ok"] == 200, run["seconds"]
+    assert run["steps"][0]["ok"] == 200 and any("was made again during the test" in note for note in run["notes"]), (run["steps"], run["notes"])
+
+
+@story
 def open_arrivals_wait_for_nobody():
     # The server stands still for a second: of 200 arrivals a second, 200 are due meanwhile, and wait half a second on average. A tester that
     # waits for responses before it goes on would have seen a handful.

@@ -14,7 +14,7 @@ PAGE = (b'<html><head><link rel=stylesheet href="/css"><script src="/js"></scrip
         b'<body><img src="/image/1" srcset="/image/2 2x"><img src="http://elsewhere.test/x.png"></body></html>')
 OK = b"all is well, and as long as it says"
 # What is no lie: it is the same in quiet as under load.
-NO_LIES = {"page", "css", "js", "image", "cookie", "hop", "circle", "away", "login", "inside", "comment", "index.xml", "pages", "silent"}
+NO_LIES = {"page", "css", "js", "image", "cookie", "hop", "circle", "away", "login", "inside", "comment", "shop", "add", "purged", "index.xml", "pages", "silent"}
 # Who asks for /crowded while more than so many are there gets a 503.
 CROWD = 20
 
@@ -95,6 +95,19 @@ class Liar:
     async def _ok(self, path, head, writer):
         is_head = head.startswith("HEAD")
         writer.write(answer(b"" if is_head else OK, length=len(OK)))
+
+    async def _purged(self, path, head, writer):
+        """A page that is made again after 20 requests, with another line."""
+        self.made = getattr(self, "made", 0) + 1
+        lines = [f"<p>{number}</p>" for number in range(50)]
+        lines[20] = "<p>new</p>" if self.made > 20 else "<p>old</p>"
+        writer.write(answer("\n".join(lines).encode()))
+
+    async def _shop(self, path, head, writer):
+        writer.write(answer(b'<html><link rel=stylesheet href="/css"><a data-product_id="42">buy</a>'))
+
+    async def _add(self, path, head, writer):
+        writer.write(answer(b"cart_hash" if head.endswith("product_id=42") else b"there is no such product"))
 
     async def _truncate(self, path, head, writer):
         writer.write(answer(OK[:10], length=len(OK)))

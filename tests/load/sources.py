@@ -63,6 +63,49 @@ const check = (it, all) => Object.values(all).every((one) => one(it)), sleep = (
 """
 
 
+BUYER = """
+[[flow]]
+name = "visitor"
+[[flow.step]]
+get = "/shop"
+[[flow]]
+name = "buyer"
+[[flow.step]]
+get = "/shop"
+page = true
+extract = { product = { regex = 'data-product_id="([0-9]+)"' } }
+[[flow.step]]
+post = "/add"
+form = { product_id = "{product}" }
+check = { text = "cart_hash" }
+"""
+
+
+@story
+def values_are_extracted_from_pages_that_are_loaded_whole():
+    server = Liar()
+    origin = f"http://127.0.0.1:{server.port}"
+    for options in ((), ("--browser-cache",)):
+        run = load(origin, "--scenario", place(".toml", BUYER), "-n", "120", "-u", "2", *options)
+        assert run["total"]["failed"] == 0 and run["total"]["pages"] > 0, (run["total"], run["steps"])
+        names = [step["name"] for step in run["steps"]]
+        assert names[0] == "visitor: GET /shop" and names[2] == "buyer 2: POST /add" and names[-1] == "what pages need", names
+        assert sum(step["ok"] for step in run["steps"]) == run["total"]["ok"], run["steps"]
+
+
+@story
+def wrong_content_names_step_and_url():
+    wrong = BUYER.replace("([0-9]+)", "([a-z]+)")
+    run = load(f"http://127.0.0.1:{Liar().port}", "--scenario", place(".toml", wrong), "-n", "60", "-u", "2")
+    [step] = [step for step in run["steps"] if step["wrong"]]
+    assert step["name"] == "buyer 1: GET /shop" and step["failures"]["wrong_content"] == step["failed"] > 0, step
+    assert step["wrong"][0]["expected"] == "a value for `product`", step
+    assert not any("POST" in step["name"] for step in run["steps"]), run["steps"]
+    run = load(f"http://127.0.0.1:{Liar().port}", "--scenario", place(".toml", BUYER.replace("{product}", "1")), "-n", "60", "-u", "2")
+    [step] = [step for step in run["steps"] if step["wrong"]]
+    assert step["wrong"] == [{"target": "/add", "expected": 'the text "cart_hash"', "found": '24 bytes: "there is no such product"'}], step
+
+
 @story
 def scripts_for_k6_do_the_same():
     scenario = place(".toml", """

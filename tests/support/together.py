@@ -1,4 +1,4 @@
-"""Plays programs that print result lines (`ok NAME`, `not ok NAME: why`), some at a time."""
+"""Plays programs that print result lines (`ok NAME`, `not ok NAME: why`, `skipped NAME: why`), some at a time."""
 
 import fnmatch
 import subprocess

@@ -11,7 +11,7 @@ pub struct Options {
 }
 
 /// Why files of another folder are not carried over.
-pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules.md), or link the folder into the site's (ln -s), with `files.symlinks` on follow";
+pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules.md), or link the folder into the site's (ln -s, as root)";
 
 /// The names of `files.index`.
 pub const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];

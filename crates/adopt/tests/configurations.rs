@@ -97,6 +97,8 @@ fn problems(toml: &str) -> Vec<String> {
         current_dir: "/t".into(),
         variables: Vec::new(),
         disk: &disk,
+        certificates: None,
+        now: std::time::SystemTime::now(),
     };
     let source = Source { config: Some("/t/millrace.toml".into()), ..Source::default() };
     match millrace_settings::load_on(&source, &environment) {

@@ -73,6 +73,7 @@ impl Pair {
         ] {
             pair.rise(name, by);
         }
+        pair.rise_of("programs.each", 2, "ticks", 300.0);
         pair
     }
 
@@ -126,7 +127,7 @@ fn healthy() -> Facts {
 
 fn machine() -> serde_json::Value {
     json!({
-        "now": {"seconds": 1_795_000_000}, "url": {"milliseconds": 90, "status": 200, "cache": "millrace; hit"},
+        "now": {"seconds": 1_795_000_000}, "sites_left": 0, "url": {"milliseconds": 90, "status": 200, "cache": "millrace; hit"},
         "cpu": {"count": 2, "total": 9_000, "user": 4_000, "idle": 5_000, "iowait": 0, "steal": 0, "softirq": 0,
             "each": [{"name": "cpu0", "softirq": 5, "total": 4_500}, {"name": "cpu1", "softirq": 5, "total": 4_500}]},
         "pressure_cpu": {"some_avg10": 5}, "pressure_memory": {"full_avg10": 0}, "pressure_io": {"full_avg10": 0},
@@ -139,6 +140,7 @@ fn machine() -> serde_json::Value {
         "cgroup_memory": {"max": 1e9, "anon": 5e8, "hits": 0, "oom_kills": 0, "setting": "MemoryMax", "path": "sys/fs/cgroup/x"},
         "cgroup_cpu": {"cores": 1.5, "nr_periods": 0, "nr_throttled": 0, "setting": "CPUQuota", "path": "sys/fs/cgroup/x"},
         "cgroup_pids": {"max": 500, "current": 40, "path": "sys/fs/cgroup/x"},
+        "programs": {"each": [{"name": "millrace", "ticks": 50}, {"name": "cc1", "ticks": 100}, {"name": "millrace-php", "ticks": 500}]},
         "process": {"files_soft": 1_024, "files_hard": 524_288},
         "kernel_log": {"lines": []},
         "disks": {
@@ -203,6 +205,7 @@ fn server() -> serde_json::Value {
         "php_overload_refused_total",
         "php_timeouts_total",
         "log_lines_dropped_total",
+        "shield_filter_total",
     ];
     let counters: serde_json::Map<String, serde_json::Value> =
         names.iter().map(|name| ((*name).to_owned(), json!(1_000))).collect();

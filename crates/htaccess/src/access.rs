@@ -219,8 +219,6 @@ pub trait Client: Scope {
     fn method(&self) -> &str;
     /// The server's address.
     fn local(&self) -> Option<IpAddr>;
-    /// Whether an environment variable is set.
-    fn has_variable(&self, name: &str) -> bool;
     /// The authenticated user; empty: none has been asked for yet.
     fn user(&self) -> &str;
     /// Whether the user is in one of these groups.
@@ -497,6 +495,21 @@ pub struct SetEnvIf {
     pub pattern: Pattern,
     /// Variables to set, with their values, or to unset.
     pub variables: Vec<(String, Option<String>)>,
+    /// How many from this one on test the same field with patterns that follow one another in the file's index.
+    pub list: u32,
+}
+
+/// Finds the lists among the SetEnvIf of a layer.
+pub fn mark_lists(rules: &mut [SetEnvIf]) {
+    for at in (0..rules.len()).rev() {
+        let (rule, next) = (&rules[at], rules.get(at + 1));
+        let (Attribute::Field(name), Some(rare)) = (&rule.attribute, rule.pattern.rare()) else { continue };
+        let goes_on = next.filter(|next| {
+            matches!(&next.attribute, Attribute::Field(other) if other.eq_ignore_ascii_case(name))
+                && next.pattern.rare().is_some_and(|next| rare.precedes(next))
+        });
+        rules[at].list = 1 + goes_on.map_or(0, |next| next.list);
+    }
 }
 
 /// What a SetEnvIf tests.

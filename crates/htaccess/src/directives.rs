@@ -2,7 +2,7 @@
 
 use crate::access::{self, Attribute, Methods, Order, Requirement, Satisfy, SetEnvIf, Test};
 use crate::expression::Expression;
-use crate::folder::{Document, From, Redirect, Rules};
+use crate::folder::{Document, From, PREPEND, Redirect, Rules};
 use crate::header::Change;
 use crate::lines::{Line, words};
 use crate::media::Expiry;
@@ -41,13 +41,6 @@ pub struct Directive {
 /// The directive of this name, which is in lower case.
 pub fn find(name: &str) -> Option<&'static Directive> {
     DIRECTIVES.iter().find(|directive| directive.name.eq_ignore_ascii_case(name))
-}
-
-/// Whether an unknown directive restricts access, by its name.
-pub fn name_restricts(name: &str) -> bool {
-    ["auth", "require", "allow", "deny", "order", "satisfy", "limit", "ssl", "sec"]
-        .iter()
-        .any(|start| name.starts_with(start))
 }
 
 const fn row(name: &'static str, meaning: &'static str, read: fn(&mut Reader<'_>) -> Read) -> Directive {
@@ -149,7 +142,11 @@ pub const DIRECTIVES: &[Directive] = &[
         "`engine off` turns PHP off; other values belong into `php.ini` of millrace.toml",
         php_value,
     ),
-    row("php_value", "values belong into `php.ini` of millrace.toml", php_value),
+    row(
+        "php_value",
+        "values belong into `php.ini` of millrace.toml; `auto_prepend_file`, which starts a firewall, into `.user.ini` of the folder: until then a warning says that the firewall is off",
+        php_value,
+    ),
     row("CacheLookup", "`off`: requests bypass the page cache (LiteSpeed)", |reader| {
         let word = reader.words.first().map(|word| word.to_ascii_lowercase());
         reader.rules.cache_lookup = Some(word.as_deref() != Some("off"));
@@ -500,6 +497,8 @@ fn variables(words: &[String]) -> Result<List, (Unusable, bool)> {
     }
     let variable = |word: &String| match (word.strip_prefix('!'), word.split_once('=')) {
         (Some(name), _) => (name.to_owned(), None),
+        // Without a value it is 1, in Apache also behind an equals sign.
+        (None, Some((name, ""))) => (name.to_owned(), Some("1".to_owned())),
         (None, Some((name, value))) => (name.to_owned(), Some(value.to_owned())),
         (None, None) => (word.clone(), Some("1".to_owned())),
     };
@@ -527,7 +526,7 @@ fn set_env_if(reader: &mut Reader<'_>, ignores_case: bool) -> Read {
     };
     let pattern = regex(pattern, ignores_case)?;
     let variables = variables(rest)?;
-    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables });
+    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables, list: 0 });
     Ok(())
 }
 
@@ -539,7 +538,7 @@ fn set_env_if_expression(reader: &mut Reader<'_>) -> Read {
     let attribute = Attribute::Expression(Box::new(expression));
     let pattern = Pattern::new("", false).map_err(|why| (Unusable::Unsupported(why), false))?;
     let variables = variables(rest)?;
-    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables });
+    reader.rules.set_env_if.push(SetEnvIf { attribute, pattern, variables, list: 0 });
     Ok(())
 }
 
@@ -696,6 +695,9 @@ fn php_value(reader: &mut Reader<'_>) -> Read {
             reader.rules.php = Some(is_on);
             Ok(())
         }
+        [name, value, ..] if name.eq_ignore_ascii_case(PREPEND) => unsupported(format!(
+            "{PREPEND} has no effect here, so a firewall that it starts is OFF: write {PREPEND} = \"{value}\" into .user.ini of this folder"
+        )),
         [name, value, ..] => unsupported(format!(
             "{name}: write ini = {{ {name} = \"{value}\" }} below [php] or [site.php] in millrace.toml"
         )),

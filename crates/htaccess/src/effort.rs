@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 
+use crate::literals;
 use crate::pattern::TooManySteps;
 
 /// Maximum of steps of one evaluation: about 50 ms. A file with 5,000 rules needs about 500,000.
@@ -22,16 +23,23 @@ thread_local! {
 /// Begins an evaluation.
 pub fn begin() {
     STEPS.set(0);
+    literals::begin();
 }
 
 /// Begins the compilation of a file.
 pub(crate) fn begin_file() {
     LARGE.set(0);
+    literals::begin_file();
 }
 
 /// Steps of the evaluation that this thread has run last.
 pub fn steps() -> u64 {
     STEPS.get()
+}
+
+/// Whether it had too many, so that what it says is a refusal.
+pub fn is_exhausted() -> bool {
+    STEPS.get() > MOST_STEPS
 }
 
 /// Counts steps.

@@ -9,7 +9,7 @@ use crate::effort;
 use crate::escape;
 use crate::expression::Scope;
 use crate::folder::{Folder, From, Rules};
-use crate::pattern::TooManySteps;
+use crate::pattern::{Captures, TooManySteps};
 use crate::request::{Checked, Node, Request, World};
 use crate::request_header::FieldsBehind;
 use crate::rewrite::FileTest;
@@ -181,6 +181,10 @@ impl<W: World> Scope for Scoped<'_, W> {
         }
     }
 
+    fn has_variable(&self, name: &str) -> bool {
+        self.moment.environment.get(name.as_bytes()).is_some()
+    }
+
     fn remote(&self) -> Option<IpAddr> {
         self.moment.request.remote.get()
     }
@@ -202,10 +206,6 @@ impl<W: World> Client for Scoped<'_, W> {
 
     fn local(&self) -> Option<IpAddr> {
         self.moment.request.local
-    }
-
-    fn has_variable(&self, name: &str) -> bool {
-        self.moment.environment.get(name.as_bytes()).is_some()
     }
 
     fn user(&self) -> &str {
@@ -409,11 +409,28 @@ impl<'a, W: World> Pass<'a, W> {
     fn set_variables(&mut self) -> Result<(), Halt> {
         for at in (0..self.layers.len()).rev() {
             let folder = self.layers[at].folder.clone();
-            for rule in &folder.layers[self.layers[at].layer].rules.set_env_if {
-                self.set_env_if(rule)?;
+            let mut rules = &folder.layers[self.layers[at].layer].rules.set_env_if[..];
+            while let [rule, others @ ..] = rules {
+                match self.idle(rule)? {
+                    0 => {
+                        self.set_env_if(rule)?;
+                        rules = others;
+                    }
+                    idle => rules = rules.get(idle..).unwrap_or_default(),
+                }
             }
         }
         Ok(())
+    }
+
+    /// How many SetEnvIf of the list that begins with this one can't match.
+    fn idle(&self, rule: &SetEnvIf) -> Result<usize, Halt> {
+        let (Attribute::Field(name), Some(rare)) = (&rule.attribute, rule.pattern.rare()) else {
+            return Ok(0);
+        };
+        // Without the field, it is a variable that counts, which the list may set.
+        let Some(value) = self.request.field(name) else { return Ok(0) };
+        Ok(rare.idle(rule.list, value)? as usize)
     }
 
     fn set_env_if(&mut self, rule: &SetEnvIf) -> Result<(), Halt> {
@@ -441,13 +458,18 @@ impl<'a, W: World> Pass<'a, W> {
                 found
             }
             Attribute::Expression(expression) => {
-                if !expression.holds(&self.scope())? {
-                    return Ok(());
-                }
-                Vec::new()
+                let (holds, groups) = expression.captures(&self.scope())?;
+                return if holds { self.set_by(rule, &groups.unwrap_or_default()) } else { Ok(()) };
             }
         };
-        let Some(groups) = rule.pattern.captures(&value)? else { return Ok(()) };
+        match rule.pattern.captures(&value)? {
+            Some(groups) => self.set_by(rule, &groups),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the variables of a SetEnvIf that holds.
+    fn set_by(&mut self, rule: &SetEnvIf, groups: &Captures) -> Result<(), Halt> {
         for (name, template) in &rule.variables {
             match template {
                 None => self.environment.unset(name.as_bytes()),

@@ -10,6 +10,7 @@ use md5::{Digest, Md5};
 use crate::access::Network;
 use crate::effort;
 use crate::evaluate::ON_DISK;
+use crate::glob::{self, Slash};
 use crate::pattern::{Captures, Pattern, TooManySteps};
 use crate::rewrite::{Comparison, FileTest};
 use crate::rewriting::LONGEST;
@@ -37,8 +38,8 @@ pub enum Expression {
     In(Word, Vec<Word>),
     /// `a -ipmatch 'b'`
     Address(Word, Network),
-    /// `a -strmatch 'b*'`, and without regard to case.
-    Glob(Word, Word, bool),
+    /// `a -strmatch 'b*'`, and `-strcmatch`: without regard to case. `a -fnmatch 'b*'`: stars end at slashes.
+    Glob(Word, Word, Globbing),
     /// `-n a`, `-z a`: not empty, empty.
     Empty(Word, bool),
     /// `-T a`: neither empty nor `0`, `off`, `false`, `no`.
@@ -57,7 +58,7 @@ pub struct Word(Vec<WordPiece>);
 enum WordPiece {
     Text(Vec<u8>),
     Variable(Variable),
-    /// `$1`: of the last match in the expression.
+    /// `$1`: of the last match in the expression by a pattern with groups.
     Group(usize),
     Function(Function, Box<Word>),
 }
@@ -78,10 +79,27 @@ enum Function {
     Sha1,
 }
 
+/// How a text is compared with a pattern that has stars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Globbing {
+    /// `-strmatch`
+    Text,
+    /// `-strcmatch`
+    AnyCase,
+    /// `-fnmatch`
+    Path,
+}
+
+/// What the last match in an expression has captured. As in Apache, only a pattern with groups changes it, and one that does not match
+/// empties it. `None`: there was none.
+type Groups = Option<Captures>;
+
 /// What expressions ask about beside variables.
 pub trait Scope: Values {
     /// Whether an absolute path is so.
     fn file(&self, test: FileTest, path: &[u8]) -> bool;
+    /// Whether an environment variable is set; it may be empty.
+    fn has_variable(&self, name: &str) -> bool;
     /// The client's address.
     fn remote(&self) -> Option<IpAddr>;
     /// The header fields of the request, as rules have changed them.
@@ -111,7 +129,16 @@ impl Expression {
         self.test(scope, &mut None)
     }
 
-    fn test(&self, scope: &impl Scope, groups: &mut Option<Captures>) -> Result<bool, TooManySteps> {
+    /// The same, with what its last match by a pattern with groups has captured; `None`: it has none such.
+    ///
+    /// # Errors
+    /// A regular expression took too many steps.
+    pub fn captures(&self, scope: &impl Scope) -> Result<(bool, Option<Captures>), TooManySteps> {
+        let mut groups = None;
+        Ok((self.test(scope, &mut groups)?, groups))
+    }
+
+    fn test(&self, scope: &impl Scope, groups: &mut Groups) -> Result<bool, TooManySteps> {
         effort::spend(1)?;
         Ok(match self {
             Expression::Constant(value) => *value,
@@ -123,11 +150,15 @@ impl Expression {
                 comparison.holds(if *as_numbers { number(&a).cmp(&number(&b)) } else { a.cmp(&b) })
             }
             Expression::Match(word, pattern, wanted) => {
-                let found = pattern.captures(&word.value(scope, groups))?;
-                let matches = found.is_some();
-                if matches {
-                    *groups = found;
-                }
+                let text = word.value(scope, groups);
+                let matches = if pattern.has_groups() {
+                    let found = pattern.captures(&text)?;
+                    let matches = found.is_some();
+                    *groups = Some(found.unwrap_or_default());
+                    matches
+                } else {
+                    pattern.matches(&text)?
+                };
                 matches == *wanted
             }
             Expression::In(word, list) => {
@@ -140,13 +171,14 @@ impl Expression {
                 let address = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
                 address.is_some_and(|address| network.contains(address))
             }
-            Expression::Glob(word, pattern, ignores_case) => {
+            Expression::Glob(word, pattern, globbing) => {
                 let (mut value, mut pattern) = (word.value(scope, groups), pattern.value(scope, groups));
-                if *ignores_case {
+                if *globbing == Globbing::AnyCase {
                     value.make_ascii_lowercase();
                     pattern.make_ascii_lowercase();
                 }
-                crate::glob::matches(&pattern, &value)?
+                let slash = if *globbing == Globbing::Path { Slash::Divides } else { Slash::Plain };
+                glob::matches(&pattern, &value, slash)?
             }
             Expression::Empty(word, wanted) => word.value(scope, groups).is_empty() == *wanted,
             Expression::Truth(word) => {
@@ -167,7 +199,7 @@ fn one_is(
     list: &[Expression],
     wanted: bool,
     scope: &impl Scope,
-    groups: &mut Option<Captures>,
+    groups: &mut Groups,
 ) -> Result<bool, TooManySteps> {
     for expression in list {
         if expression.test(scope, groups)? == wanted {
@@ -192,7 +224,7 @@ impl Word {
         self.value(scope, &None)
     }
 
-    fn value(&self, scope: &impl Scope, groups: &Option<Captures>) -> Vec<u8> {
+    fn value(&self, scope: &impl Scope, groups: &Groups) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
             if effort::spend(1).is_err() {
@@ -229,6 +261,10 @@ impl Word {
             let end = if may_end { closing(rest) } else { None };
             let digit =
                 rest.strip_prefix('$').and_then(|rest| rest.bytes().next()).filter(u8::is_ascii_digit);
+            if let Some(escaped) = rest.strip_prefix('\\') {
+                rest = escape(escaped, &mut plain)?;
+                continue;
+            }
             let (piece, length) = match (end, digit) {
                 (Some(end), _) => (reference(&rest[2..end])?, end + 1),
                 (None, Some(digit)) => (WordPiece::Group(usize::from(digit - b'0')), 2),
@@ -250,6 +286,36 @@ impl Word {
         }
         Ok(Word(pieces))
     }
+}
+
+/// What follows a backslash in a text (util_expr_scan.l); returns the rest.
+fn escape<'t>(text: &'t str, out: &mut Vec<u8>) -> Result<&'t str, String> {
+    let Some(c) = text.chars().next() else {
+        out.push(b'\\');
+        return Ok(text);
+    };
+    let digits = text.bytes().take(3).take_while(|byte| (b'0'..b'8').contains(byte)).count();
+    if digits > 0 {
+        let code = u8::from_str_radix(&text[..digits], 8);
+        out.push(code.map_err(|_| format!("the escape sequence \\{} is too large", &text[..digits]))?);
+        return Ok(&text[digits..]);
+    }
+    let control = [('n', b'\n'), ('r', b'\r'), ('t', b'\t'), ('b', 8), ('f', 12)];
+    match control.iter().find(|(name, _)| *name == c) {
+        Some((_, byte)) => out.push(*byte),
+        None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+    Ok(&text[c.len_utf8()..])
+}
+
+/// The length of the text up to its closing quote, which a backslash may escape.
+fn quoted(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    text.char_indices().find_map(|(at, c)| {
+        let ends = c == quote && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends.then_some(at)
+    })
 }
 
 /// Where the brace is closed that a text begins with, behind those of inner references.
@@ -462,9 +528,11 @@ impl<'a> Parser<'a> {
             let network = constant(&self.word()?)?;
             return Ok(Expression::Address(word, Network::new(&network)?));
         }
-        for (operator, ignores_case) in [("-strcmatch", true), ("-strmatch", false), ("-fnmatch", false)] {
+        for (operator, globbing) in
+            [("-strcmatch", Globbing::AnyCase), ("-strmatch", Globbing::Text), ("-fnmatch", Globbing::Path)]
+        {
             if self.take(operator) {
-                return Ok(Expression::Glob(word, self.word()?, ignores_case));
+                return Ok(Expression::Glob(word, self.word()?, globbing));
             }
         }
         for (operator, comparison, as_numbers) in COMPARISONS {
@@ -509,7 +577,7 @@ impl<'a> Parser<'a> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return self.fail("a value is missing") };
         if matches!(first, '\'' | '"') {
-            let Some(end) = rest[1..].find(first) else { return self.fail("a quote is not closed") };
+            let Some(end) = quoted(&rest[1..], first) else { return self.fail("a quote is not closed") };
             self.at += end + 2;
             return Word::new(&rest[1..=end]);
         }

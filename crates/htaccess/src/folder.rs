@@ -4,13 +4,14 @@ use crate::access::{self, Authentication, Compat, Methods, Requirement, SetEnvIf
 use crate::directives::{self, Reader};
 use crate::effort;
 use crate::expression::Expression;
+use crate::harmless::is_harmless;
 use crate::header::Change;
 use crate::lines::{self, Item, Line};
 use crate::media::{Expires, Kinds};
 use crate::modules;
 use crate::pattern::{Pattern, TooManySteps};
 use crate::rewrite::{Condition, Rewrite, Rule, Unusable};
-use crate::{expression, glob};
+use crate::{expression, glob, literals};
 
 /// Maximum size of a file, bytes. The largest known ones - lists of bad robots - have a tenth of that.
 pub const LARGEST: usize = 1 << 20;
@@ -159,11 +160,16 @@ pub struct Finding {
 pub enum Effect {
     /// The line is ignored.
     Ignored,
+    /// It starts a firewall, which is off unless `.user.ini` of the folder starts it ([`starts_firewall`]).
+    Off,
     /// It restricts access: what it covers is refused with 403.
     Refused,
     /// It is malformed: the folder answers 500, as with Apache.
     Broken,
 }
+
+/// The setting of PHP by which firewalls start.
+pub const PREPEND: &str = "auto_prepend_file";
 
 impl Folder {
     /// Compiles a file.
@@ -187,6 +193,8 @@ impl Folder {
         let mut folder = Folder { layers: vec![Layer::default()], ..Folder::default() };
         folder.block(&items, 0, &Methods::All);
         folder.check_requirements();
+        folder.layers.iter_mut().for_each(|layer| access::mark_lists(&mut layer.rules.set_env_if));
+        literals::end_file();
         folder.is_wordpress = is_wordpress(&text);
         folder
     }
@@ -218,9 +226,14 @@ impl Folder {
 
     fn directive(&mut self, line: &Line, at: usize, methods: &Methods) {
         let Some(directive) = directives::find(&line.name) else {
-            let restricts = directives::name_restricts(&line.name);
-            let text = format!("unknown directive {}", line.name);
-            return self.unusable(line.number, at, Unusable::Unsupported(text), restricts);
+            let (name, is_harmless) = (&line.name, is_harmless(&line.name));
+            let text = match is_harmless {
+                true => format!("{name} has no effect with Millrace"),
+                false => {
+                    format!("unknown directive {name}: take it out, or put it into <IfModule> of its module")
+                }
+            };
+            return self.unusable(line.number, at, Unusable::Unsupported(text), !is_harmless);
         };
         let rules = &mut self.layers[at].rules;
         let mut reader = Reader { line, words: lines::words(&line.rest), methods, rules };
@@ -228,6 +241,9 @@ impl Folder {
             if let ("require", Unusable::Unsupported(text)) = (line.name.as_str(), &why) {
                 // What stands in its place grants nothing; what stands beside it may.
                 return self.find(line.number, Effect::Refused, text.clone());
+            }
+            if let (true, Unusable::Unsupported(text)) = (is_firewall(&reader.words), &why) {
+                return self.find(line.number, Effect::Off, text.clone());
             }
             self.unusable(line.number, at, why, restricts || directive.restricts);
         }
@@ -359,6 +375,19 @@ impl Folder {
     }
 }
 
+/// Whether the words of a `php_value` have PHP run a file before each script: plugins that are firewalls start this way.
+fn is_firewall(words: &[String]) -> bool {
+    matches!(words, [name, value, ..] if name.eq_ignore_ascii_case(PREPEND) && !value.eq_ignore_ascii_case("none"))
+}
+
+/// Whether a `.user.ini` file has PHP run a file before each script.
+pub fn starts_firewall(user_ini: &[u8]) -> bool {
+    String::from_utf8_lossy(user_ini).lines().any(|line| {
+        let setting = line.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case(PREPEND));
+        setting.is_some_and(|(_, value)| !value.trim().trim_matches(['"', '\'']).is_empty())
+    })
+}
+
 fn container(name: &str, list: Vec<Requirement>) -> Requirement {
     match name {
         "requireall" => Requirement::All(list),
@@ -376,7 +405,7 @@ fn restricts(items: &[Item]) -> bool {
                 .is_ok_and(|rule| rule.flags.status.is_some_and(|status| status >= 400)),
             name => match directives::find(name) {
                 Some(directive) => directive.restricts,
-                None => directives::name_restricts(name),
+                None => !is_harmless(name),
             },
         },
     })
@@ -441,7 +470,7 @@ impl Layer {
     pub fn applies(&self, name: &[u8], scope: &impl expression::Scope) -> Result<bool, TooManySteps> {
         for condition in &self.conditions {
             let holds = match condition {
-                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name)?,
+                SectionScope::Files(pattern) => glob::matches(pattern.as_bytes(), name, glob::Slash::Plain)?,
                 SectionScope::FilesMatch(pattern) => pattern.matches(name)?,
                 SectionScope::If(expression, wanted) => expression.holds(scope)? == *wanted,
             };

@@ -204,9 +204,7 @@ impl Change {
         effort::spend(fields.iter().map(|(name, value)| name.len() + value.len() / 16).sum())?;
         let holds = match &self.when {
             When::Always => true,
-            When::Environment(is_set, name) => {
-                scope.value(&Variable::Environment(name.clone())).is_empty() != *is_set
-            }
+            When::Environment(is_set, name) => scope.has_variable(name) == *is_set,
             When::Expression(expression) => expression.holds(scope)?,
         };
         if !holds {

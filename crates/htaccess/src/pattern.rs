@@ -2,10 +2,14 @@
 //! (`RegexDefaultOptions`). Most run in linear time; look-around, backreferences and atomic groups backtrack, with a
 //! limit on their steps.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ascii::spelled_out;
 use crate::effort;
+use crate::literals::{self, Rare};
 
 /// Maximum of backtracking steps of one match: about a millisecond.
 const STEPS: usize = 20_000;
@@ -20,7 +24,19 @@ const LARGE: usize = 1 << 15;
 const LONGEST: usize = 1 << 15;
 
 /// Maximum depth of groups, sets and repetitions: the engine's compiler calls itself for each.
-const DEEPEST: u32 = 64;
+pub(crate) const DEEPEST: u32 = 64;
+
+/// Maximum length of an expression of a long list, bytes: it is not compiled to find out whether it is small.
+const RARE: usize = 256;
+
+/// Compiled expressions of long lists that a thread keeps.
+const MOST_RARE: usize = 128;
+
+/// Steps of the compilation of such an expression: about 50 µs.
+const COMPILATION: usize = 20_000;
+
+/// Maximum memory of an engine for the states that it makes while it matches, bytes and thread.
+const STATES: usize = 1 << 17;
 
 /// Steps of a match that does not depend on the length of its subject.
 const MATCH: usize = 32;
@@ -36,6 +52,47 @@ pub struct Pattern(Engine);
 enum Engine {
     Linear(regex::bytes::Regex),
     Backtracking(Box<fancy_regex::Regex>),
+    Rare(Box<RarePattern>),
+}
+
+/// One of a long list, which is compiled when a subject contains what its matches contain.
+#[derive(Clone, Debug)]
+struct RarePattern {
+    rare: Rare,
+    text: Box<str>,
+    ignores_case: bool,
+    /// Its name among those that threads keep compiled.
+    key: u64,
+}
+
+impl RarePattern {
+    fn new(rare: Rare, text: &str, ignores_case: bool) -> RarePattern {
+        static KEYS: AtomicU64 = AtomicU64::new(0);
+        RarePattern { rare, text: text.into(), ignores_case, key: KEYS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// It, compiled; `None`: the subject has nothing that its matches have.
+    fn for_subject(&self, subject: &[u8]) -> Result<Option<regex::bytes::Regex>, TooManySteps> {
+        thread_local! {
+            static KEPT: RefCell<HashMap<u64, regex::bytes::Regex>> = RefCell::default();
+        }
+        if !self.rare.may_match(subject)? {
+            return Ok(None);
+        }
+        KEPT.with_borrow_mut(|kept| {
+            if let Some(regex) = kept.get(&self.key) {
+                return Ok(Some(regex.clone()));
+            }
+            effort::spend(COMPILATION)?;
+            // It is known to be well-formed.
+            let regex = compiled(&self.text, self.ignores_case, SIZE).map_err(|_| TooManySteps)?;
+            if kept.len() >= MOST_RARE {
+                kept.clear();
+            }
+            kept.insert(self.key, regex.clone());
+            Ok(Some(regex))
+        })
+    }
 }
 
 /// A match needed too many steps. The request that caused it is refused.
@@ -54,6 +111,11 @@ impl Captures {
     pub fn group(&self, number: usize) -> &[u8] {
         let span = self.groups.get(number).copied().flatten();
         span.map_or(&[], |(start, end)| &self.subject[start..end])
+    }
+
+    /// Whether there was a match.
+    pub fn has_match(&self) -> bool {
+        self.groups[0].is_some()
     }
 
     /// Start and end of the whole match.
@@ -77,6 +139,10 @@ impl Pattern {
             return too_large();
         }
         let translated = translate(text);
+        let is_small = translated.len() <= RARE && !translated.contains('{');
+        if let Some(rare) = is_small.then(|| literals::rare(&translated, ignores_case)).flatten() {
+            return Ok(Pattern(Engine::Rare(Box::new(RarePattern::new(rare, &translated, ignores_case)))));
+        }
         let mut linear = compiled(&translated, ignores_case, LARGE);
         if matches!(linear, Err(regex::Error::CompiledTooBig(_))) {
             if !effort::allows_large() {
@@ -110,6 +176,23 @@ impl Pattern {
         }
     }
 
+    /// Whether it has groups.
+    pub fn has_groups(&self) -> bool {
+        match &self.0 {
+            Engine::Linear(regex) => regex.captures_len() > 1,
+            Engine::Backtracking(regex) => regex.captures_len() > 1,
+            Engine::Rare(pattern) => pattern.rare.has_groups(),
+        }
+    }
+
+    /// Its place in the index of its file, if that has many patterns.
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        match &self.0 {
+            Engine::Rare(pattern) => Some(&pattern.rare),
+            Engine::Linear(_) | Engine::Backtracking(_) => None,
+        }
+    }
+
     /// Whether it matches.
     ///
     /// # Errors
@@ -121,6 +204,13 @@ impl Pattern {
                 Ok(regex.is_match(subject))
             }
             Engine::Backtracking(_) => Ok(self.captures_at(subject, 0)?.is_some()),
+            Engine::Rare(pattern) => match pattern.for_subject(subject)? {
+                Some(regex) => {
+                    effort::spend(MATCH + subject.len())?;
+                    Ok(regex.is_match(subject))
+                }
+                None => Ok(false),
+            },
         }
     }
 
@@ -138,19 +228,20 @@ impl Pattern {
     /// Too many steps.
     pub fn captures_at(&self, subject: &[u8], start: usize) -> Result<Option<Captures>, TooManySteps> {
         let mut groups = [None; GROUPS];
-        effort::spend(MATCH + subject.len())?;
         match &self.0 {
-            Engine::Linear(regex) => {
-                let Some(found) = regex.captures_at(subject, start) else { return Ok(None) };
-                for (group, found) in groups.iter_mut().zip(found.iter()) {
-                    *group = found.map(|found| (found.start(), found.end()));
-                }
+            Engine::Linear(regex) => return linear_captures(regex, subject, start),
+            Engine::Rare(pattern) => {
+                let regex = pattern.for_subject(subject)?;
+                return regex.map_or(Ok(None), |regex| linear_captures(&regex, subject, start));
             }
             Engine::Backtracking(regex) => {
-                effort::spend(STEPS)?;
+                effort::spend(MATCH + subject.len() + STEPS)?;
                 let text: String = subject.iter().copied().map(char::from).collect();
                 let place = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
-                let found = regex.captures_from_pos(&text, place).map_err(|_| TooManySteps)?;
+                let found = regex.captures_from_pos(&text, place).map_err(|_| {
+                    effort::exhaust();
+                    TooManySteps
+                })?;
                 let Some(found) = found else { return Ok(None) };
                 let at = |position: usize| text[..position].chars().count();
                 for (group, found) in groups.iter_mut().zip(found.iter()) {
@@ -160,6 +251,20 @@ impl Pattern {
         }
         Ok(Some(Captures { groups, subject: subject.to_vec() }))
     }
+}
+
+fn linear_captures(
+    regex: &regex::bytes::Regex,
+    subject: &[u8],
+    start: usize,
+) -> Result<Option<Captures>, TooManySteps> {
+    effort::spend(MATCH + subject.len())?;
+    let Some(found) = regex.captures_at(subject, start) else { return Ok(None) };
+    let mut groups = [None; GROUPS];
+    for (group, found) in groups.iter_mut().zip(found.iter()) {
+        *group = found.map(|found| (found.start(), found.end()));
+    }
+    Ok(Some(Captures { groups, subject: subject.to_vec() }))
 }
 
 /// Flags at the start of an expression, as in `(?i)a`, without `s`, and the rest: the backtracking engine wants all flags in
@@ -179,6 +284,7 @@ fn compiled(text: &str, ignores_case: bool, size: usize) -> Result<regex::bytes:
         .dot_matches_new_line(true)
         .case_insensitive(ignores_case)
         .size_limit(size)
+        .dfa_size_limit(STATES)
         .nest_limit(DEEPEST)
         .build()
 }

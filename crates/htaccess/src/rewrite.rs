@@ -3,6 +3,7 @@
 
 use crate::expression::{Expression, number};
 use crate::lines::rewrite_arguments;
+use crate::literals::Rare;
 use crate::pattern::{Captures, Pattern};
 use crate::template::Template;
 
@@ -96,6 +97,20 @@ pub struct Condition {
     pub or_next: bool,
     /// `NV`
     pub no_vary: bool,
+    /// How many from this one on, joined by OR, test the same text with patterns that follow one another in the file's index.
+    pub list: u32,
+}
+
+/// Finds the lists among the conditions of a rule.
+fn mark_lists(conditions: &mut [Condition]) {
+    for at in (0..conditions.len()).rev() {
+        let (condition, next) = (&conditions[at], conditions.get(at + 1));
+        let Some(rare) = condition.list_pattern() else { continue };
+        let goes_on = next.filter(|next| {
+            next.subject == condition.subject && next.list_pattern().is_some_and(|next| rare.precedes(next))
+        });
+        conditions[at].list = 1 + goes_on.map_or(0, |next| next.list);
+    }
 }
 
 /// What a condition tests.
@@ -203,7 +218,15 @@ impl Condition {
         } else {
             test(pattern, ignores_case)?
         };
-        Ok(Condition { subject, test, negated, ignores_case, or_next, no_vary })
+        Ok(Condition { subject, test, negated, ignores_case, or_next, no_vary, list: 0 })
+    }
+
+    /// The place of its pattern in the file's index, if the next condition is tested when this one does not match.
+    pub(crate) fn list_pattern(&self) -> Option<&Rare> {
+        match &self.test {
+            ConditionTest::Pattern(pattern) if self.or_next && !self.negated => pattern.rare(),
+            _ => None,
+        }
     }
 }
 
@@ -260,7 +283,8 @@ impl Rule {
     ///
     /// # Errors
     /// It is malformed or not supported; and whether it would have refused what it matches.
-    pub fn new(line: u32, text: &str, conditions: Vec<Condition>) -> Result<Rule, (Unusable, bool)> {
+    pub fn new(line: u32, text: &str, mut conditions: Vec<Condition>) -> Result<Rule, (Unusable, bool)> {
+        mark_lists(&mut conditions);
         let arguments = rewrite_arguments(text);
         let [pattern, substitution, flags @ ..] = &arguments[..] else {
             let text = "RewriteRule needs a pattern and a substitution".to_owned();

@@ -228,6 +228,11 @@ impl<W: World> Run<'_, '_, W> {
     ) -> Result<bool, Halt> {
         let mut at = 0;
         while let Some(condition) = conditions.get(at) {
+            let idle = self.idle(condition, groups)?;
+            if idle > 0 {
+                at += idle;
+                continue;
+            }
             let holds = self.condition(condition, groups)?;
             if holds && !condition.no_vary {
                 // Host is a part of the URL.
@@ -246,6 +251,13 @@ impl<W: World> Run<'_, '_, W> {
             at += 1;
         }
         Ok(true)
+    }
+
+    /// How many conditions of the list that begins with this one can't match.
+    fn idle(&self, condition: &Condition, groups: &Groups) -> Result<usize, Halt> {
+        let Some(rare) = condition.list_pattern() else { return Ok(0) };
+        let subject = self.expand(&condition.subject, groups, &Flags::default());
+        Ok(rare.idle(condition.list, &subject)? as usize)
     }
 
     fn condition(&self, condition: &Condition, groups: &mut Groups) -> Result<bool, Halt> {
@@ -278,7 +290,12 @@ impl<W: World> Run<'_, '_, W> {
                 effort::spend(ON_DISK)?;
                 scope.file(*test, &subject)
             }
-            ConditionTest::Expression(expression) => expression.holds(&scope)?,
+            ConditionTest::Expression(expression) => {
+                let (holds, found) = expression.captures(&scope)?;
+                let found = found.filter(|found| holds && !condition.negated && found.has_match());
+                groups.condition = found.or(groups.condition.take());
+                holds
+            }
             ConditionTest::Never => return Ok(false),
         };
         Ok(holds != condition.negated)

@@ -96,6 +96,10 @@ fn what_restricts_and_is_not_supported_closes_what_it_covers() {
         "Deny from evil.example",
         "AuthType Digest",
         "SSLRequire %{SSL_CIPHER} =~ /x/",
+        "NoSuchDirective x",
+        "AllowMethods GET",
+        "BlockBadClients 10.0.0.0/8",
+        "RewriteMap2 x",
         "<RequireAll>\nRequire all granted\nRequire not host evil.example\n</RequireAll>",
         "<If \"%{NO:x} -nosuch 'y'\">\nRequire all denied\n</If>",
         "<NoSuchSection>\n<Files a.html>\nDeny from all\n</Files>\n</NoSuchSection>",
@@ -115,14 +119,37 @@ fn what_restricts_and_is_not_supported_closes_what_it_covers() {
 #[test]
 fn what_is_not_supported_and_restricts_nothing_is_ignored() {
     for rules in [
-        "NoSuchDirective x",
+        "CheckSpelling On",
+        "ModPagespeed off",
+        "SecFilterEngine Off",
         "php_value memory_limit 1G",
         "Header set X %t",
-        "RewriteMap2 x",
         "AddHandler application/x-httpd-php .html",
     ] {
         assert_eq!(effects(rules), [Effect::Ignored], "{rules}");
         assert_eq!(verdict(rules, "/a.html", &[]).outcome, Outcome::Serve, "{rules}");
+    }
+}
+
+#[test]
+fn a_firewall_that_is_off_is_named() {
+    for rules in [
+        "php_value auto_prepend_file /srv/waf.php",
+        "<IfModule mod_php.c>\nphp_value Auto_Prepend_File 'waf.php'\n</IfModule>",
+    ] {
+        assert_eq!(effects(rules), [Effect::Off], "{rules}");
+        assert_eq!(verdict(rules, "/a.html", &[]).outcome, Outcome::Serve, "{rules}");
+    }
+    assert_eq!(effects("php_value auto_prepend_file none"), [Effect::Ignored]);
+    for (text, expected) in [
+        ("auto_prepend_file = '/srv/waf.php'", true),
+        ("; x\n Auto_Prepend_File=/srv/waf.php", true),
+        ("auto_prepend_file =", false),
+        ("auto_prepend_file = \"\"", false),
+        ("; auto_prepend_file = waf.php", false),
+        ("memory_limit = 1G", false),
+    ] {
+        assert_eq!(crate::folder::starts_firewall(text.as_bytes()), expected, "{text}");
     }
 }
 

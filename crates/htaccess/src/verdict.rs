@@ -197,10 +197,15 @@ impl Verdict {
         if !leaving.is_error {
             self.drop_default_freshness(leaving);
             self.describe(leaving)?;
-            // A page for an error does not stay fresh.
-            if self.status.is_none() {
-                self.expire(request.now.get(), leaving);
+            // A page for an error does not stay fresh, whoever makes it.
+            if self.status.is_none() && leaving.status < 400 {
+                let own = leaving.field("content-type").unwrap_or_default();
+                let kind = String::from_utf8_lossy(own).into_owned();
+                self.expire(request.now.get(), &kind, leaving);
             }
+        } else if (300..400).contains(&leaving.status) && self.status.is_none() {
+            // As Apache's, whose redirects have a page.
+            self.expire(request.now.get(), "text/html", leaving);
         }
         if let Some(realm) = &self.challenge {
             let realm = realm.replace(['"', '\\'], "");
@@ -330,8 +335,8 @@ impl Verdict {
         Ok(())
     }
 
-    /// `Expires` and `max-age`. For a file they replace the server's own.
-    fn expire(&self, now: u64, leaving: &mut Leaving) {
+    /// `Expires` and `max-age` by the media type. For a file they replace the server's own.
+    fn expire(&self, now: u64, kind: &str, leaving: &mut Leaving) {
         if self.rules().rev().find_map(|rules| rules.no_etag) == Some(true) {
             leaving.remove("ETag");
         }
@@ -346,8 +351,7 @@ impl Verdict {
         } else if leaving.field("expires").is_some() {
             return;
         }
-        let own = String::from_utf8_lossy(leaving.field("content-type").unwrap_or_default()).into_owned();
-        let Some(expiry) = expires.of(own.split(';').next().unwrap_or("").trim()) else { return };
+        let Some(expiry) = expires.of(kind.split(';').next().unwrap_or("").trim()) else { return };
         let base = match (expiry.from_modification, leaving.modified) {
             (false, _) => now,
             (true, Some(modified)) => modified,

@@ -18,4 +18,6 @@ pub mod plan;
 pub mod record;
 pub mod scenario;
 pub mod source;
+pub mod steps;
+pub mod threshold;
 pub mod url;

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
+use crate::steps::{self, StepRow};
+
 /// A run: complete, or so far.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -19,6 +21,8 @@ pub struct Run {
     pub seconds: Vec<Second>,
     /// Everything together.
     pub total: Tally,
+    /// Its requests by step; what pages need in the last row. Known when the run has ended.
+    pub steps: Vec<StepRow>,
     /// How long it took, without the quiet fetches before.
     pub elapsed: Duration,
     /// The tester's own limits.
@@ -359,6 +363,7 @@ impl Run {
             |second: Second| Second { at: second.at + seconds, stage: second.stage + stages, ..second };
         self.seconds.extend(next.seconds.into_iter().map(shifted));
         self.total.add(&next.total);
+        steps::add(&mut self.steps, &next.steps);
         self.elapsed += next.elapsed;
         self.tester.add(next.tester);
         self.end = next.end;

@@ -7,12 +7,17 @@ use crate::serve::{load, say, source};
 use millrace_settings::plan::{Address, Secret};
 use millrace_wire::response::Response;
 use std::io::ErrorKind;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// The variable that has `admin.token` where no configuration does.
 const TOKEN: &str = "MILLRACE_ADMIN_TOKEN";
-/// A reload starts new PHP hosts before the server responds.
+/// A reload that another command has ordered may be in progress.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A reload starts new PHP hosts before the server responds: with many sites that takes long.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(600);
+/// After this time, a reload says what it waits for.
+const NOTICE: Duration = Duration::from_secs(3);
 
 /// Prints the server's status.
 ///
@@ -31,7 +36,19 @@ pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
 /// # Errors
 /// When no server responds, or the configuration is invalid: then the old one stays in force.
 pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
-    let answer = ask(args, "POST", "/reload", b"")?;
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    // Ends with the answer, which drops the other end.
+    std::thread::spawn(move || {
+        if let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(NOTICE) {
+            eprintln!(
+                "millrace: still reloading: the server reads the configuration and starts PHP anew for its sites; the old \
+                 configuration serves meanwhile"
+            );
+        }
+    });
+    let answer = ask_within(args, "POST", "/reload", b"", RELOAD_PATIENCE);
+    drop(done);
+    let answer = answer?;
     if answer.status != 200 {
         return Err(refused("reload", &answer));
     }
@@ -43,16 +60,32 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
 /// # Errors
 /// When none responds.
 pub fn ask(args: &AdminArgs, method: &str, target: &str, body: &[u8]) -> Result<Response, Failure> {
+    ask_within(args, method, target, body, PATIENCE)
+}
+
+fn ask_within(
+    args: &AdminArgs,
+    method: &str,
+    target: &str,
+    body: &[u8],
+    patience: Duration,
+) -> Result<Response, Failure> {
     let AdminServer { address, token } = server(args)?;
     // Through a socket file, that it can be opened is proof enough; what only reads needs none.
     let token = token.filter(|_| method == "POST" && matches!(address, Address::Tcp(_)));
     let fields: Vec<(&str, String)> =
         token.map(|token| ("Authorization", format!("Bearer {token}"))).into_iter().collect();
     let ask = HttpRequest { method, target, fields: &fields, body };
-    exchange(&address, "localhost", &ask, PATIENCE).map_err(|error| {
+    exchange(&address, "localhost", &ask, patience).map_err(|error| {
         let failure = Failure::new(format!("no Millrace answers at {}: {error}", shown(&address)));
         match error.kind() {
             ErrorKind::PermissionDenied => failure.next("the server runs as another user: run this command as that user, or as root"),
+            // Somebody accepts connections there.
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => failure.next(format!(
+                "it runs, but has not answered within {} s: it may be busy with a reload, which goes on; its error log says what \
+                 came of it, and `millrace status` answers when it is done",
+                patience.as_secs()
+            )),
             _ => failure.next(
                 "is it running? If so, give its admin address (--admin), or the configuration that it runs with \
                  (--config, --set)",
@@ -132,6 +165,18 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("next: is it running?"), "{text}");
+    }
+
+    /// A socket whose owner accepts and says nothing: nobody is asked whether it is running.
+    #[test]
+    fn a_server_that_does_not_answer() {
+        let path = std::env::temp_dir().join(format!("millrace-silent-{}", std::process::id()));
+        let _listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let args = at(&format!("unix:{}", path.display()));
+        let short = Duration::from_millis(20);
+        let text = ask_within(&args, "GET", "/status", b"", short).expect_err("silence").to_string();
+        std::fs::remove_file(&path).expect("the socket");
+        assert!(text.contains("it may be busy with a reload") && !text.contains("is it running?"), "{text}");
     }
 
     #[test]

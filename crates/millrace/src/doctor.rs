@@ -23,8 +23,8 @@ use crate::serve::say;
 
 /// Time between two samples of the PHP workers.
 const SAMPLE: Duration = Duration::from_millis(200);
-/// Sites whose databases are asked, if none is named.
-const SITES_MOST: usize = 5;
+/// Sites whose files and databases are looked at, if none is named; each may take a second.
+const SITES_MOST: usize = 50;
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Patient {
     admin: AdminArgs,
     sites: Vec<PathBuf>,
+    /// Sites of the server that are not looked at, because there are too many.
+    sites_left: usize,
     /// Whether the server is on another machine, of which only the server itself can be asked.
     is_remote: bool,
     /// Why the server is not looked at, if it is another one's.
@@ -81,6 +83,7 @@ impl Patient {
         let mut patient = Patient {
             admin: args.admin.clone(),
             sites: Vec::new(),
+            sites_left: 0,
             is_remote,
             not_it: None,
             url: Err(Blind::DoesNotApply("no URL was given".to_owned())),
@@ -88,7 +91,11 @@ impl Patient {
         let status = patient.json("/status.json");
         match args.site.as_deref() {
             None if patient.is_remote => {}
-            None => patient.sites = sites_of(status.as_ref().ok()),
+            None => {
+                patient.sites = sites_of(status.as_ref().ok());
+                patient.sites_left = patient.sites.len().saturating_sub(SITES_MOST);
+                patient.sites.truncate(SITES_MOST);
+            }
             Some(site) if site.contains("://") => patient.by_url(site, status)?,
             Some(site) => patient.by_folder(Path::new(site), status.as_ref().ok())?,
         }
@@ -171,6 +178,7 @@ impl Patient {
         };
         let mut facts = look(&sources);
         facts.add("url", self.fetch());
+        facts.set("sites_left", self.sites_left as f64);
         (facts, at)
     }
 
@@ -267,10 +275,10 @@ fn roots(status: &Value) -> impl Iterator<Item = (PathBuf, &str)> {
     sites.filter_map(|site| Some((PathBuf::from(site["root"].as_str()?), site["profile"].as_str()?)))
 }
 
-/// The first sites that have a database that we know how to ask.
+/// The sites that have a database that we know how to ask.
 fn sites_of(status: Option<&Value>) -> Vec<PathBuf> {
     let all = status.into_iter().flat_map(roots);
-    all.filter(|(_, profile)| *profile == "wordpress").map(|(root, _)| root).take(SITES_MOST).collect()
+    all.filter(|(_, profile)| *profile == "wordpress").map(|(root, _)| root).collect()
 }
 
 #[cfg(test)]

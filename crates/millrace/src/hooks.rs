@@ -5,9 +5,9 @@
 //! a digest of the rest. If the digest is missing or wrong, somebody else has written or edited the file: these commands then leave it
 //! as it is.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::args::SiteArgs;
 use crate::failure::{Explain, Failure};
+use crate::rights::{act_in, open_file, read_file};
 use crate::serve::say;
 
 macro_rules! classes {
@@ -46,7 +47,6 @@ const RUNNING: &str = "running";
 
 /// Where everything is on a site.
 struct Places {
-    content: PathBuf,
     plugins: PathBuf,
     plugin: PathBuf,
     folder: PathBuf,
@@ -78,17 +78,17 @@ pub fn enable(args: &SiteArgs) -> Result<(), Failure> {
     }
     let made_now = !places.plugins.exists();
     let made_folder = made_now || matches!(before, Plugin::Ours { made_folder: true, .. });
-    places.make_folder(&places.folder)?;
+    make_folder(&places.folder)?;
     // A user who can write to these files can purge pages: the owner and the group of wp-content.
-    places.make_file(&places.folder.join(RUNNING), b"", 0o640)?;
-    places.make_file(&places.folder.join(PURGES), b"", 0o660)?;
+    make_file(&places.folder.join(RUNNING), b"", 0o640)?;
+    make_file(&places.folder.join(PURGES), b"", 0o660)?;
     if made_now {
-        places.make_folder(&places.plugins)?;
+        make_folder(&places.plugins)?;
     }
     // Written beside, then moved: WordPress never runs half of it.
     let beside = places.folder.join("millrace.php");
     let _ = fs::remove_file(&beside);
-    places.make_file(&beside, plugin_text(made_folder).as_bytes(), 0o644)?;
+    make_file(&beside, plugin_text(made_folder).as_bytes(), 0o644)?;
     fs::rename(&beside, &places.plugin).or_fail(|| format!("cannot write {}", places.plugin.display()))?;
     say(&format!(
         "{} {}\nPHP processes that Millrace does not run, such as WP-CLI, now purge the pages that they change.\n{}",
@@ -158,6 +158,7 @@ pub fn status(args: &SiteArgs) -> Result<(), Failure> {
 }
 
 impl Places {
+    /// From here on the command has the rights of the owner of wp-content, and so have the files that it makes.
     fn of(site: &Path) -> Result<Places, Failure> {
         let site = fs::canonicalize(site).or_fail(|| format!("cannot find {}", site.display()))?;
         let content = site.join("wp-content");
@@ -165,13 +166,9 @@ impl Places {
             return Err(Failure::new(format!("{} has no folder wp-content: it is no WordPress", site.display()))
                 .next("give the folder that the site's root names; a WordPress with its content elsewhere is not supported"));
         }
+        let content = act_in(&content)?;
         let plugins = content.join("mu-plugins");
-        Ok(Places {
-            plugin: plugins.join("millrace.php"),
-            plugins,
-            folder: content.join(".millrace"),
-            content,
-        })
+        Ok(Places { plugin: plugins.join("millrace.php"), plugins, folder: content.join(".millrace") })
     }
 
     fn plugin(&self) -> Result<Plugin, Failure> {
@@ -181,7 +178,7 @@ impl Places {
             Ok(data) if !data.is_file() => return Ok(Plugin::Foreign),
             _ => {}
         }
-        let text = fs::read(&self.plugin).or_fail(|| format!("cannot read {}", self.plugin.display()))?;
+        let text = read_file(&self.plugin).or_fail(|| format!("cannot read {}", self.plugin.display()))?;
         Ok(Plugin::of(&text))
     }
 
@@ -193,42 +190,9 @@ impl Places {
         .next("move it away if you do not need it; Millrace leaves it as it is")
     }
 
-    /// Makes a folder that is not there, with the owner of wp-content.
-    fn make_folder(&self, path: &Path) -> Result<(), Failure> {
-        match DirBuilder::new().mode(0o755).create(path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && is_folder(path) => Ok(()),
-            result => {
-                result.and_then(|()| self.give(path)).or_fail(|| format!("cannot make {}", path.display()))
-            }
-        }
-    }
-
-    /// Makes a file that is not there, with the owner of wp-content.
-    fn make_file(&self, path: &Path, text: &[u8], mode: u32) -> Result<(), Failure> {
-        let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-        let made = made.and_then(|mut file| {
-            file.write_all(text)?;
-            // The umask may have removed rights.
-            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-            self.give(path)
-        });
-        match made {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            made => made.or_fail(|| format!("cannot write {}", path.display())),
-        }
-    }
-
-    fn give(&self, path: &Path) -> std::io::Result<()> {
-        let data = fs::metadata(&self.content)?;
-        if rustix::process::geteuid().is_root() {
-            chown(path, Some(data.uid()), Some(data.gid()))?;
-        }
-        Ok(())
-    }
-
     /// Whether a server reads the purges.
     fn server_text(&self) -> &'static str {
-        let locked = File::open(self.folder.join(RUNNING)).map(|file| {
+        let locked = open_file(&self.folder.join(RUNNING)).map(|file| {
             flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
         });
         match locked {
@@ -240,6 +204,28 @@ impl Places {
                 "the folder wp-content/.millrace is missing or closed to you: run `millrace hooks enable` again"
             }
         }
+    }
+}
+
+/// Makes a folder that is not there.
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_folder(path) => Ok(()),
+        result => result.or_fail(|| format!("cannot make {}", path.display())),
+    }
+}
+
+/// Makes a file that is not there.
+fn make_file(path: &Path, text: &[u8], mode: u32) -> Result<(), Failure> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let made = made.and_then(|mut file| {
+        file.write_all(text)?;
+        // The umask may have removed rights.
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
+    });
+    match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.or_fail(|| format!("cannot write {}", path.display())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use millrace_htaccess::folder::LARGEST;
+use millrace_htaccess::folder::{LARGEST, starts_firewall};
 use millrace_htaccess::{Effect, Folder};
 
 use crate::args::ConfigArgs;
@@ -38,7 +38,7 @@ pub fn check(folder: Option<&Path>, config: &ConfigArgs) -> Result<(), Failure> 
     }
     let count = files.len();
     let summary = format!(
-        "{count} .htaccess file{}: {ignored} ignored line{}, {closing} that close{} what they cover",
+        "{count} .htaccess file{}: {ignored} ignored line{}, {closing} that close{} what they cover, or leave a firewall off",
         if count == 1 { "" } else { "s" },
         if ignored == 1 { "" } else { "s" },
         if closing == 1 { "s" } else { "" },
@@ -66,15 +66,18 @@ fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Fai
 fn findings(file: &Path) -> Vec<(Effect, String)> {
     let folder = match std::fs::metadata(file).map(|meta| meta.len() > LARGEST as u64) {
         Ok(true) => Folder::shut(500, "the file is too large: shorten it"),
-        _ => match std::fs::read(file) {
+        _ => match millrace_sys::read_regular(file, LARGEST as u64) {
             Ok(text) => Folder::compile(&text),
             Err(error) => Folder::shut(403, &format!("can't be read ({error})")),
         },
     };
-    let told = folder.findings.iter().map(|finding| {
+    let user_ini = || std::fs::read(file.with_file_name(".user.ini")).unwrap_or_default();
+    let is_off = |effect| effect != Effect::Off || !starts_firewall(&user_ini());
+    let told = folder.findings.iter().filter(|finding| is_off(finding.effect)).map(|finding| {
         let place = format!("{}:{}", file.display(), finding.line);
         let text = match finding.effect {
             Effect::Ignored => format!("{place}: ignored: {}", finding.text),
+            Effect::Off => format!("{place}: {}", finding.text),
             Effect::Refused => format!("{place}: refuses what it covers (403): {}", finding.text),
             Effect::Broken => format!("{place}: the folder answers 500: {}", finding.text),
         };

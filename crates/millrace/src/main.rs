@@ -14,6 +14,7 @@ mod http;
 mod load;
 mod object_cache;
 mod purge;
+mod rights;
 mod serve;
 mod shield;
 #[cfg(test)]

@@ -3,18 +3,23 @@
 //! The drop-in has the paths of the server's socket and of its file of lost reports. The running server tells them; where none
 //! runs, they are those of the configuration.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use millrace_settings::plan::Profile;
+use millrace_sys::Rights;
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::admin;
 use crate::args::{AdminArgs, ConfigArgs, ObjectCacheArgs};
 use crate::failure::{Explain, Failure};
+use crate::rights::{self, read_file};
 use crate::serve::{load, say, source};
 
 /// The drop-in in parts; each begins with `<?php`.
@@ -39,20 +44,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 /// Another drop-in is there, the folder is no WordPress, or the server does not serve it.
 pub fn enable(args: &ObjectCacheArgs) -> Result<(), Failure> {
-    let file = drop_in(args)?;
-    match look(&file)? {
+    let (file, rights) = drop_in(args)?;
+    match as_owner(rights.as_ref(), || look(&file))? {
         Found::Nothing | Found::Ours { is_changed: false } => {}
         Found::Ours { is_changed: true } => return Err(changed(&file, "enable")),
         Found::Foreign(name) => return Err(foreign(&file, &name)),
     }
     let place = place(args)?;
     let text = text_for(&place)?;
-    if fs::read(&file).is_ok_and(|old| old == text.as_bytes()) {
+    if as_owner(rights.as_ref(), || Ok(read_file(&file).is_ok_and(|old| old == text.as_bytes())))? {
         return say(&format!("{} is there already; {}", file.display(), state(&place)));
     }
     // What is in the server may be older than the database: nothing has reported changes without the drop-in.
     forget(&place);
-    write(&file, &text)?;
+    as_owner(rights.as_ref(), || write(&file, &text))?;
     forget(&place);
     say(&format!(
         "wrote {}; {}\nRestart programs that were started before and still run, such as WP-CLI daemons: they don't report changes.",
@@ -66,13 +71,15 @@ pub fn enable(args: &ObjectCacheArgs) -> Result<(), Failure> {
 /// # Errors
 /// It is another one, or ours with changes.
 pub fn disable(args: &ObjectCacheArgs) -> Result<(), Failure> {
-    let file = drop_in(args)?;
-    match look(&file)? {
+    let (file, rights) = drop_in(args)?;
+    let found = as_owner(rights.as_ref(), || look(&file))?;
+    match found {
         Found::Nothing => say(&format!("{} is not there: nothing to remove", file.display())),
         Found::Ours { is_changed: true } => Err(changed(&file, "disable")),
         Found::Foreign(name) => Err(foreign(&file, &name)),
         Found::Ours { is_changed: false } => {
-            fs::remove_file(&file).or_fail(|| format!("cannot remove {}", file.display()))?;
+            let cannot = || format!("cannot remove {}", file.display());
+            as_owner(rights.as_ref(), || fs::remove_file(&file).or_fail(cannot))?;
             say(&format!("removed {}", file.display()))
         }
     }
@@ -83,17 +90,18 @@ pub fn disable(args: &ObjectCacheArgs) -> Result<(), Failure> {
 /// # Errors
 /// The object cache does not work although it is enabled.
 pub fn status(args: &ObjectCacheArgs) -> Result<(), Failure> {
-    let file = drop_in(args)?;
+    let (file, rights) = drop_in(args)?;
     let shown = file.display();
-    match look(&file)? {
+    match as_owner(rights.as_ref(), || look(&file))? {
         Found::Nothing => {
             say(&format!("off: {shown} is not there; `millrace object-cache enable` writes it"))
         }
         Found::Foreign(name) => say(&format!("off: {shown} is another drop-in ({name})")),
         Found::Ours { is_changed } => {
-            let text = fs::read_to_string(&file).or_fail(|| format!("cannot read {shown}"))?;
+            let text =
+                as_owner(rights.as_ref(), || read_file(&file).or_fail(|| format!("cannot read {shown}")))?;
             let place = place(args)?;
-            if constant(&text, "SOCKET").as_deref() != place.socket.to_str() {
+            if constant(&String::from_utf8_lossy(&text), "SOCKET").as_deref() != place.socket.to_str() {
                 return Err(Failure::new(format!(
                     "{shown} names another socket than {}",
                     place.socket.display()
@@ -302,14 +310,23 @@ fn not_served(root: &Path, by: &str) -> Failure {
     )
 }
 
-/// The path of the drop-in.
-fn drop_in(args: &ObjectCacheArgs) -> Result<PathBuf, Failure> {
+/// The path of the drop-in, and the rights of the directory's owner, if root has to take them on there.
+fn drop_in(args: &ObjectCacheArgs) -> Result<(PathBuf, Option<Rights>), Failure> {
     let content = args.content_dir.clone().unwrap_or_else(|| args.site_dir.join("wp-content"));
     if !content.is_dir() {
         return Err(Failure::new(format!("{} is not a directory", content.display()))
             .next("name the directory of a WordPress; if its WP_CONTENT_DIR is elsewhere, name that with --content-dir"));
     }
-    Ok(content.join(NAME))
+    let (content, rights) = rights::of(&content)?;
+    Ok((content.join(NAME), rights))
+}
+
+/// Works on the drop-in with the rights of its directory's owner. All else - configuration, admin address, the server's own
+/// files - needs the rights of the caller.
+fn as_owner<T>(rights: Option<&Rights>, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let entered = rights.map(Rights::enter).transpose();
+    let _entered = entered.or_fail(|| "cannot act as the owner of the directory".to_owned())?;
+    work()
 }
 
 /// What is at the drop-in's path.
@@ -323,7 +340,7 @@ enum Found {
 }
 
 fn look(file: &Path) -> Result<Found, Failure> {
-    let text = match fs::read(file) {
+    let text = match read_file(file) {
         Ok(text) => text,
         // A link to nowhere is somebody's, too.
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(file).is_err() => {
@@ -395,8 +412,13 @@ fn constant(text: &str, name: &str) -> Option<String> {
 
 /// Makes the server forget the objects of the site: as if a report had been lost.
 fn forget(place: &DropInPlace) {
+    // Whoever answers at the admin address has named it: nothing but such a file is written to.
+    if place.lost.extension() != Some(OsStr::new("lost")) {
+        return;
+    }
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     // Without the file no server has data of the site.
-    if let Ok(mut file) = fs::OpenOptions::new().append(true).open(&place.lost) {
+    if let Ok(mut file) = fs::OpenOptions::new().append(true).custom_flags(flags).open(&place.lost) {
         let _ = file.write_all(b"e");
     }
 }

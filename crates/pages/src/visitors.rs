@@ -54,10 +54,29 @@ use crate::Millis;
 pub enum Proof {
     /// Logged in to the application.
     LoggedIn,
+    /// Logged in, with the right to edit.
+    Editor,
     /// There is something in the cart.
     Cart,
     /// A session of PHP with something in it.
     Session,
+}
+
+impl Proof {
+    /// Whether the visitor is logged in.
+    #[must_use]
+    pub fn is_login(self) -> bool {
+        matches!(self, Proof::LoggedIn | Proof::Editor)
+    }
+
+    /// The order in which proofs count, the strongest last.
+    fn weight(self) -> u8 {
+        match self {
+            Proof::Cart | Proof::Session => 0,
+            Proof::LoggedIn => 1,
+            Proof::Editor => 2,
+        }
+    }
 }
 
 /// What is known of a cookie.
@@ -203,8 +222,10 @@ impl Visitors {
         let (mut proof, mut unknown, mut all_anonymous) = (None, !cookies.is_whole(), cookies.is_whole());
         for cookie in cookies.iter() {
             match self.state(cookie.print, now) {
-                Some(CookieState::Proven(found)) if proof != Some(Proof::LoggedIn) => proof = Some(found),
-                Some(CookieState::Proven(_)) => {}
+                Some(CookieState::Proven(found)) => {
+                    let is_weaker = |known: Proof| known.weight() > found.weight();
+                    proof = proof.filter(|known| is_weaker(*known)).or(Some(found));
+                }
                 Some(CookieState::Anonymous) if !self.is_being_changed(cookie.print) => {}
                 Some(_) => all_anonymous = false,
                 None => unknown = true,
@@ -353,7 +374,7 @@ impl Visitors {
             };
             self.settle(cookie.print, run, found, confirmed, user);
             self.carts.set_cart(cookie.print, cart);
-            let is_login = found == Some(CookieState::Proven(Proof::LoggedIn));
+            let is_login = matches!(found, Some(CookieState::Proven(proof)) if proof.is_login());
             if let Some(member) = member.as_ref().filter(|_| is_login) {
                 let member = self.granted_member(cookie.print, run, member, user);
                 self.logins.set_member(cookie.print, member.clone());
@@ -480,7 +501,7 @@ impl Visitors {
     }
 
     fn put(&mut self, print: Print, run: &Run, state: CookieState, user: u64) {
-        let is_login = state == CookieState::Proven(Proof::LoggedIn);
+        let is_login = matches!(state, CookieState::Proven(proof) if proof.is_login());
         if is_login && run.sworn < self.forgotten.of(user) {
             return;
         }
@@ -497,7 +518,7 @@ impl Visitors {
         };
         self.remove(print);
         match state {
-            CookieState::Proven(Proof::LoggedIn) => self.logins.put(print, entry),
+            CookieState::Proven(_) if is_login => self.logins.put(print, entry),
             CookieState::Proven(_) => self.carts.put(print, entry),
             _ => self.others.put(print, entry),
         }

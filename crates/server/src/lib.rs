@@ -44,4 +44,4 @@ mod context;
 
 pub use admin::Doctor;
 pub use engine::{Reload, ReloadError, StartError, run};
-pub use tls::system_certificates;
+pub use tls::{CertificateFiles, system_certificates};

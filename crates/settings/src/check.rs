@@ -2,6 +2,7 @@
 
 mod acme;
 mod cache;
+mod certificates;
 mod https;
 mod object_cache;
 mod php;
@@ -29,6 +30,7 @@ pub(crate) fn written(written: &Written, environment: &Environment<'_>, problems
     sites::all(written, environment, problems);
     https::all(written, environment, problems);
     acme::all(written, environment, problems);
+    certificates::all(written, environment, problems);
     cache::all(written, environment, problems);
     php::all(written, environment, problems);
     object_cache::all(written, environment, problems);

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use crate::certificates::CertificateReader;
 
 /// The machine and the user that a plan is made for.
 #[derive(Clone)]
@@ -26,17 +28,35 @@ pub struct Environment<'a> {
     pub variables: Vec<(String, String)>,
     /// Files and directories.
     pub disk: &'a dyn Disk,
+    /// What looks into the files of certificates; `None`: nothing does, and only their existence is checked.
+    pub certificates: Option<&'a dyn CertificateReader>,
+    /// The time.
+    pub now: SystemTime,
 }
 
 /// Access to the disk.
 pub trait Disk {
     /// Returns what is at `path`, following links.
     fn look(&self, path: &Path) -> Found;
-    /// The text of a file.
+    /// The text of a regular file, of at most 4 MB. Its owner may be a site's, so it is never waited for.
     ///
     /// # Errors
     /// The errors of reading a file; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+    /// The same for a list of many lines, of at most 64 MB.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn read_list(&self, path: &Path) -> io::Result<String> {
+        self.read(path)
+    }
+    /// The text of a configuration: whoever starts Millrace names it, and it may be a pipe (`--config <(command)`).
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn read_config(&self, path: &Path) -> io::Result<String> {
+        self.read(path)
+    }
     /// The path without links and `..`, if it exists.
     fn real(&self, path: &Path) -> Option<PathBuf>;
     /// How long ago a file was changed, if that is known.
@@ -79,6 +99,8 @@ impl Environment<'static> {
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
             disk: &RealDisk,
+            certificates: None,
+            now: SystemTime::now(),
         }
     }
 }
@@ -113,6 +135,9 @@ impl Environment<'_> {
     }
 }
 
+/// Largest list of redirects, networks or countries, bytes.
+const LARGEST_LIST: u64 = 64 << 20;
+
 /// The file system.
 struct RealDisk;
 
@@ -128,6 +153,14 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<String> {
+        millrace_sys::read_regular_text(path, millrace_sys::LARGEST_CONFIGURATION)
+    }
+
+    fn read_list(&self, path: &Path) -> io::Result<String> {
+        millrace_sys::read_regular_text(path, LARGEST_LIST)
+    }
+
+    fn read_config(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
     }
 
@@ -166,7 +199,7 @@ pub(crate) mod fake {
 
     use std::collections::BTreeMap;
 
-    use super::{Disk, Duration, Environment, Found, Path, PathBuf, io};
+    use super::{Disk, Duration, Environment, Found, Path, PathBuf, SystemTime, io};
 
     /// Files by path; a path ending in `/` is an empty directory; directories of files exist implicitly.
     #[derive(Default)]
@@ -203,6 +236,8 @@ pub(crate) mod fake {
                 data_dir: Some(PathBuf::from("/home/ann/.local/share")),
                 current_dir: PathBuf::from("/home/ann"),
                 disk: self,
+                certificates: None,
+                now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
             }
         }
     }

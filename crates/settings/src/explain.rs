@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::environment::Environment;
+use crate::php_ini;
 use crate::plan::Network;
 use crate::resolve::View;
 use crate::suggest::{self, Suggestion};
@@ -46,14 +47,30 @@ pub fn explain_on(key: &str, environment: &Environment<'_>) -> Result<String, Su
             .map(|group| format!("{} {}\n\n", group.header, group.line));
         return Ok(line.unwrap_or_default() + &overview(section) + "\n" + MORE);
     }
+    if let Some(name) = php_ini::known(key.strip_prefix("php.ini.").unwrap_or(key)) {
+        let row = table::find("php.ini").expect("a row");
+        return Ok(format!(
+            "{name} is a setting of PHP's own: {name} under [php.ini] sets it.\n\n{}",
+            detail(row, environment)
+        ));
+    }
+    let same: Vec<&Setting> = table::rows().filter(|row| row.last() == key).collect();
+    if same.len() > 1 {
+        return Ok(format!(
+            "{} settings are called {key}:\n\n{}\n{MORE}",
+            same.len(),
+            overview(same.iter().copied())
+        ));
+    }
     if let Some(row) =
         table::rows().find(|row| row.elsewhere.iter().any(|name| name.eq_ignore_ascii_case(key)))
     {
         return Ok(format!("{key} is called {} here.\n\n{}", row.key, detail(row, environment)));
     }
     let last = key.rsplit('.').next().unwrap_or(key);
-    let near = suggest::nearest(key, table::rows().map(|row| row.key))
-        .or_else(|| suggest::nearest(last, table::rows().map(Setting::last)));
+    let near = php_ini::misspelt(key)
+        .or_else(|| suggest::nearest(key, table::rows().map(|row| row.key)))
+        .or_else(|| suggest::nearest(last, table::rows().map(Setting::last)).filter(|word| *word != key));
     let cure = match near {
         Some(word) => format!("did you mean `millrace explain {word}`?"),
         None => "`millrace explain all` lists all settings".to_owned(),

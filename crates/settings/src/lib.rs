@@ -14,6 +14,7 @@
 pub mod plan;
 
 mod application;
+mod certificates;
 mod check;
 mod environment;
 mod explain;
@@ -23,6 +24,7 @@ mod memory;
 mod network;
 mod object_cache;
 mod overrides;
+mod php_ini;
 mod problem;
 mod public;
 mod read;
@@ -41,6 +43,7 @@ mod value;
 mod written;
 
 pub use application::{APPLICATIONS, Application, Project};
+pub use certificates::{CertificateFacts, CertificateFault, CertificateReader};
 pub use environment::{Disk, Environment, Found};
 pub use explain::{explain, explain_on};
 pub use load::{Source, load, load_on};

@@ -99,7 +99,7 @@ fn from_file(
     written: &mut Written,
     problems: &mut Vec<Problem>,
 ) -> bool {
-    match environment.disk.read(&file.path) {
+    match environment.disk.read_config(&file.path) {
         Ok(text) => read::toml(&Origin::file(&file.path, &file.name, text), written, problems),
         Err(error) => {
             let (why, cure) = match error.kind() {

@@ -182,6 +182,8 @@ pub struct Server {
     pub shutdown_grace: Duration,
     /// Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub trusted_proxies: NetworkSet,
+    /// Which hosts of theirs count.
+    pub forwarded_host: ForwardedHost,
     /// Directory for large request content, and for responses that clients read more slowly than PHP makes them.
     pub spool_dir: PathBuf,
     /// Maximum disk space there for all such responses; one may take half of it. Bytes; 0: none.
@@ -323,9 +325,21 @@ pub struct Files {
     pub expires: bool,
 }
 
+/// Which hosts that trusted proxies name in fields count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedHost {
+    /// Other names of the site that the proxy asks for.
+    SameSite,
+    /// All.
+    Any,
+}
+
 /// Where symbolic links in a site's root may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
+    /// To a place inside the root; out of it if the link belongs to root or to the owner of what it leads to, or to a folder that the
+    /// site's scripts may use.
+    Owner,
     /// Only to a place inside the root.
     Inside,
     /// Anywhere.
@@ -826,8 +840,11 @@ pub struct Php {
     pub idle_timeout: Duration,
     /// Requests after which a worker is replaced; 0: never.
     pub max_requests: u64,
-    /// Maximum wall-clock time of a request; beyond it the script is ended and the client gets 504. 0: no limit.
+    /// Maximum wall-clock time that a script takes until its next content; beyond it the script is ended and the client
+    /// gets 504. 0: no limit.
     pub request_timeout: Duration,
+    /// Maximum wall-clock time that a script goes on behind its response. 0: no limit.
+    pub background_timeout: Duration,
     /// How long a script that has exceeded its time may take to end before its worker is killed. 0: kill at once.
     pub terminate_grace: Duration,
     /// Run time after which a request is reported with PHP's backtrace. 0: only before a timeout.
@@ -891,7 +908,7 @@ pub struct WorkerScript {
 /// What scripts are denied beyond the limits of their user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandbox {
-    /// No new privileges, no files outside [`Php::folders`] (Landlock), no administrative system calls (seccomp).
+    /// No new privileges, no files outside [`Php::folders`] (Landlock), only the system calls that programs need (seccomp).
     On,
     /// No new privileges.
     Privileges,

@@ -1,5 +1,7 @@
 //! TOML to [`Written`]: looks up every key in the table, reads every value by its row's kind, collects every mistake.
 
+mod unknown;
+
 use std::sync::Arc;
 
 use toml_span::value::ValueInner;
@@ -7,10 +9,10 @@ use toml_span::{ErrorKind, Span};
 
 use crate::problem::{At, Origin, Problem, What, shown};
 use crate::rule;
-use crate::suggest;
 use crate::table::{self, Setting};
 use crate::value::{Entry, Form, Raw, Wrong};
 use crate::written::{Section, Typed, Written, WrittenTable};
+pub(crate) use unknown::unknown_key;
 
 /// Reads a file's text into `written`. Returns false if it isn't TOML: then missing settings can't be reported.
 pub(crate) fn toml(origin: &Arc<Origin>, written: &mut Written, problems: &mut Vec<Problem>) -> bool {
@@ -82,43 +84,6 @@ pub(crate) fn toml_value(origin: &Arc<Origin>, start: usize) -> Result<Raw, Prob
         }
         Err(error) => Err(syntax(origin, start as isize - LEAD.len() as isize, &error)),
     }
-}
-
-/// The problem of a key that isn't in the table, with the most likely fix.
-pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
-    let name = scope.display(path);
-    let (row_path, _) = table::unnamed(path);
-    if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(&*row_path)) {
-        let (what, why) = match scope {
-            Scope::Global => ("belongs in a site", "each site has its own"),
-            Scope::Site => ("cannot be set in a site", "it applies to the whole server"),
-            Scope::Tls => ("cannot be set in [[tls]]", "a [[tls]] configures one certificate only"),
-            Scope::Proxy => ("cannot be set in [[site.proxy]]", "it applies to the whole server"),
-        };
-        return Problem::error(What::Misplaced, format!("`{name}` {what}: {why}"), row.where_to_write())
-            .at(Some(at), "not here");
-    }
-    if scope.other().is_table(path) {
-        let (what, cure) = match scope {
-            Scope::Global => ("belongs in a site", format!("write it as [site.{path}], below a [[site]]")),
-            Scope::Site | Scope::Tls | Scope::Proxy => (
-                "cannot be set here: it applies to the whole server",
-                format!("write [{path}] above the first [[site]]"),
-            ),
-        };
-        return Problem::error(What::Misplaced, format!("`{path}` {what}"), cure).at(Some(at), "not here");
-    }
-    let cure = match likely(scope, path) {
-        Some(Likely::Moved(row)) => format!("did you mean `{}`? {}", row.key, row.where_to_write()),
-        Some(Likely::Renamed(row)) => format!("here it is called `{}`: {}", row.key, row.where_to_write()),
-        Some(Likely::Misspelt(word)) => format!("did you mean `{word}`?"),
-        None => match known_under(scope, path) {
-            Some(known) => format!("remove it; the settings here are {known}"),
-            None => "remove it, or look for the setting in `millrace explain all`".to_owned(),
-        },
-    };
-    Problem::error(What::UnknownKey, format!("no setting is named `{}`", shown(&name)), cure)
-        .at(Some(at), "unknown")
 }
 
 /// Where a key is written.
@@ -305,58 +270,6 @@ fn wrong_value(origin: &Arc<Origin>, key: &str, row: &Setting, wrong: Wrong) -> 
         .note(format!("`{key}` takes {}; default: {}", row.kind.bounds(), row.default_text()))
 }
 
-/// The probable meaning of an unknown key.
-enum Likely {
-    /// Its last part is the name of a setting in another table.
-    Moved(&'static Setting),
-    /// Another server's name for a setting.
-    Renamed(&'static Setting),
-    /// A misspelt name of the same table.
-    Misspelt(String),
-}
-
-fn likely(scope: Scope, path: &str) -> Option<Likely> {
-    let last = path.rsplit('.').next().unwrap_or(path);
-    let table = path.strip_suffix(last).unwrap_or("").trim_end_matches('.');
-    let rules = (scope == Scope::Site && table.is_empty()).then_some(rule::NAME);
-    let neighbours = || {
-        let names = table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next());
-        names.chain(rules)
-    };
-    let same_table = |row: &&'static Setting| scope.key_of(row).and_then(|key| below(key, table)).is_some();
-    let is_alias =
-        |row: &&Setting| row.elsewhere.iter().any(|name| name.eq_ignore_ascii_case(last) || *name == path);
-    if let Some(row) = table::rows().find(|row| row.last() == last) {
-        return Some(Likely::Moved(row));
-    }
-    let alias = table::rows().filter(same_table).find(is_alias).or_else(|| table::rows().find(is_alias));
-    if let Some(word) = suggest::nearest(last, neighbours()) {
-        return Some(Likely::Misspelt(scope.display(&join(table, word))));
-    }
-    if let Some(row) = alias {
-        return Some(Likely::Renamed(row));
-    }
-    let word = suggest::nearest(last, table::rows().map(Setting::last))?;
-    table::rows().find(|row| row.last() == word).map(Likely::Moved)
-}
-
-fn join(table: &str, name: &str) -> String {
-    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
-}
-
-/// The names in the table of `path`, if there are at most 14.
-fn known_under(scope: Scope, path: &str) -> Option<String> {
-    let table = path.rsplit_once('.').map_or("", |(table, _)| table);
-    let mut names: Vec<&str> =
-        table::rows().filter_map(|row| below(scope.key_of(row)?, table)?.split('.').next()).collect();
-    names.sort_unstable();
-    names.dedup();
-    if scope == Scope::Global && table.is_empty() {
-        names.extend(["site", "tls"]);
-    }
-    (1..=14).contains(&names.len()).then(|| names.join(", "))
-}
-
 /// The entries of the document, in the order written.
 fn parse(text: &str) -> Result<Vec<Entry>, toml_span::Error> {
     let mut document = toml_span::parse(text)?;
@@ -419,7 +332,9 @@ fn syntax(origin: &Arc<Origin>, moved: isize, error: &toml_span::Error) -> Probl
         ErrorKind::RedefineAsArray => {
             problem("both [site] and [[site]] are used".into(), "again", "write [[site]] for every site")
         }
-        ErrorKind::UnquotedString | ErrorKind::InvalidNumber => problem(
+        ErrorKind::UnquotedString
+        | ErrorKind::InvalidNumber
+        | ErrorKind::Wanted { expected: "a value", .. } => problem(
             "this is not a number, true, false or a quoted string".into(),
             "not a TOML value",
             "put strings, durations, sizes and addresses in quotes: \"10s\", \"64MB\", \"127.0.0.1:8080\"",

@@ -13,9 +13,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet, OpenBasedir, Php,
-    PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site, SiteCache,
-    SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet,
+    OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server,
+    Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -66,6 +66,10 @@ fn server(view: &View<'_>, sites: &[Site]) -> Server {
         memory_shares: shares,
         shutdown_grace: view.duration("server.shutdown_grace"),
         trusted_proxies: NetworkSet::new(&view.networks("server.trusted_proxies")),
+        forwarded_host: match view.choice("server.forwarded_host") {
+            "any" => ForwardedHost::Any,
+            _ => ForwardedHost::SameSite,
+        },
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
         spool_bytes: view.number("server.spool_bytes"),
     }
@@ -152,6 +156,7 @@ fn files(view: &View<'_>) -> Files {
         index: words(view, "files.index"),
         symlinks: match view.choice("files.symlinks") {
             "follow" => Symlinks::Follow,
+            "owner" => Symlinks::Owner,
             _ => Symlinks::Inside,
         },
         expires: view.switch("files.expires"),
@@ -371,6 +376,7 @@ fn php(view: &View<'_>) -> Php {
         idle_timeout: view.duration("php.idle_timeout"),
         max_requests: view.number("php.max_requests"),
         request_timeout: view.duration("php.request_timeout"),
+        background_timeout: view.duration("php.background_timeout"),
         terminate_grace: view.duration("php.terminate_grace"),
         slow_log: view.duration("php.slow_log"),
         crash_pause: view.duration("php.crash_pause"),

@@ -33,6 +33,16 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
+/// The nearest candidate with at most this many letters differing.
+pub(crate) fn within<'a>(
+    most: usize,
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let near = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    near.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
+}
+
 /// Edits between two words: insert, delete, replace, swap neighbours (optimal string alignment).
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());

@@ -1,6 +1,7 @@
 //! The crate as a whole: from text to plan, and from mistakes to messages.
 
 mod any_text;
+mod broken;
 mod command_line;
 mod plans;
 mod problems;

@@ -6,6 +6,7 @@
 //!  address ── bans, lists, crawlers: sets of networks, each found by its prefix
 //! ```
 
+pub mod arguments;
 pub mod bans;
 pub mod class;
 pub mod list;
@@ -15,7 +16,7 @@ pub mod share;
 pub mod table;
 
 pub use bans::{Ban, BanTerms, Bans};
-pub use class::{Class, Target};
+pub use class::{Class, Form, Target};
 pub use network::{Network, Networks};
 pub use rate::Rate;
 pub use share::Share;

@@ -34,6 +34,12 @@ impl Rate {
         }
     }
 
+    /// A client's state as if a request that has counted `cost` times had not been sent.
+    #[must_use]
+    pub fn give_back(&self, due: u64, cost: u64) -> u64 {
+        due.saturating_sub(self.interval * cost.clamp(1, self.burst))
+    }
+
     /// How many requests a client in this state may send at once.
     #[must_use]
     pub fn left(&self, due: u64, now: u64) -> u64 {
@@ -105,6 +111,8 @@ mod tests {
         let wait = rate.ask(due, 5, 1).unwrap_err();
         assert_eq!(wait, 1_000_000);
         assert!(rate.ask(due, 5 + wait - 1, 1).is_err() && rate.ask(due, 5 + wait, 1).is_ok());
+        assert_eq!(rate.ask(rate.give_back(due, 1), 5, 1), Ok(due), "what has been given back");
+        assert_eq!(rate.left(rate.give_back(0, 9), 5), 3);
         assert_eq!(Rate::new(0, 1, 1), None);
         assert!(rate.ask(0, 5, 100).is_ok(), "a heavy request counts as a whole burst at most");
     }

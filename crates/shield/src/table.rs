@@ -78,6 +78,22 @@ impl Table {
         }
     }
 
+    /// Takes back what [`Table::ask`] has counted: the request has turned out to be harmless.
+    pub fn give_back(&self, asked: &Asked) {
+        let Asked { address, class, limit, cost, .. } = *asked;
+        for (rate, network) in
+            [(limit.client, Network::client(address)), (limit.network, Network::around(address))]
+        {
+            let Some(rate) = rate else { continue };
+            let key = self.key(network, class);
+            let mut shard = self.shard(key);
+            let mut slots = shard.0.chunks_exact_mut(2).skip(bucket(key) * WAYS).take(WAYS);
+            if let Some(slot) = slots.find(|slot| slot[0] == key) {
+                slot[1] = rate.give_back(slot[1], cost);
+            }
+        }
+    }
+
     /// How many requests a client has left by the rate of its own; `None`: no limit.
     #[must_use]
     pub fn left(&self, asked: &Asked) -> Option<u64> {
@@ -145,6 +161,8 @@ mod tests {
         let other = Asked { class: 2, ..asked([192, 0, 2, 1], 2, 5) };
         assert!(table.ask(&other).is_ok());
         assert_eq!((table.left(&other), table.left(&asked([192, 0, 2, 1], 2, 5))), (Some(1), Some(0)));
+        table.give_back(&asked([192, 0, 2, 1], 2, 5));
+        assert_eq!((ask(1), ask(1).is_err()), (Ok(()), true), "one is given back, to the network, too");
         let none = Asked { limit: Limit { client: None, network: None }, ..other };
         assert!((0..100).all(|_| table.ask(&none).is_ok()) && table.left(&none).is_none());
     }

@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use crate::orphans;
+
 /// Starts `command` with each descriptor at its number, left open by exec. They stay open here, and no other child
 /// that is started meanwhile inherits them.
 ///
@@ -45,6 +47,9 @@ pub fn give_descriptors(mut command: Command, descriptors: Vec<(OwnedFd, RawFd)>
     unsafe { command.pre_exec(set_up) };
     let child = command.spawn();
     drop(placeholders);
+    if let Ok(child) = &child {
+        orphans::note_own(child.id());
+    }
     child
 }
 

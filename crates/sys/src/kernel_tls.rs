@@ -177,13 +177,9 @@ pub fn receive_record(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Record
 /// It is not a TCP socket.
 pub fn sent(socket: impl AsFd) -> io::Result<Sent> {
     let info = option::tcp_info(&socket)?;
-    let mut queued: libc::c_int = 0;
-    // SAFETY: the descriptor is borrowed for the call, and the kernel writes one int.
-    if unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let queued = option::unread(&socket)?;
     let goes_on = matches!(info.tcpi_state, ESTABLISHED | CLOSE_WAIT);
-    Ok(Sent { acknowledged: info.tcpi_bytes_acked, queued: queued.max(0) as u64, goes_on })
+    Ok(Sent { acknowledged: info.tcpi_bytes_acked, queued, goes_on })
 }
 
 fn name(direction: Direction) -> libc::c_int {

@@ -34,6 +34,20 @@ pub fn get(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Bytes of memory, at least as many as were sent, that the data which the other end has not read occupies: 0 or 1 if
+/// it has read everything. Of a TCP socket: what the other end has not acknowledged.
+///
+/// # Errors
+/// It is not a socket.
+pub fn unread(socket: impl AsFd) -> io::Result<u64> {
+    let mut queued: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed for the call, and the kernel writes one int.
+    if unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(queued.max(0) as u64)
+}
+
 /// The kernel's information about a TCP socket; unknown values are 0.
 ///
 /// # Errors

@@ -41,6 +41,20 @@ pub fn user(name: &str) -> Option<Account> {
     found.or_else(|| numeric(&name).map(|id| Account { uid: id, gid: id }))
 }
 
+/// The primary group of a user ID; `None` if no user has it.
+pub fn group_of(uid: u32) -> Option<u32> {
+    with_buffer(|buffer| {
+        let mut entry = MaybeUninit::<libc::passwd>::uninit();
+        let mut result = std::ptr::null_mut();
+        // SAFETY: as in `user`.
+        let error = unsafe {
+            libc::getpwuid_r(uid, entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut result)
+        };
+        // SAFETY: as in `user`.
+        (error, (!result.is_null()).then(|| unsafe { &*result }).map(|found| found.pw_gid))
+    })
+}
+
 /// The group with this name or number; `None` if there is none.
 pub fn group_id(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;

@@ -243,6 +243,9 @@ impl Head {
         let mut seen = Seen::default();
         let mut host = None;
         for (name, value) in fields {
+            if has_outer_blank(value) {
+                return Err(OUTER_BLANK);
+            }
             match name {
                 // `:authority` replaces it (RFC 9113 section 8.3.1).
                 "host" if host.is_some() => return Err(Refusal::Bad("repeated Host")),
@@ -697,6 +700,15 @@ fn leading_empty_lines(input: &[u8]) -> usize {
         skipped += 2;
     }
     skipped
+}
+
+/// RFC 9113 section 8.2.1.
+pub const OUTER_BLANK: Refusal = Refusal::Bad("the value of a header field begins or ends with a blank");
+
+/// Whether a field's value begins or ends with a blank or a tab.
+pub fn has_outer_blank(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_blank(value.first()) || is_blank(value.last())
 }
 
 const BEYOND_ASCII: Refusal = Refusal::Bad("the path of the request target contains non-ASCII bytes");

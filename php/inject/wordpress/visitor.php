@@ -111,21 +111,27 @@ final class Visitor
     {
         if (self::$issued) {
             [$cookie, $user] = self::$issued;
-            return ['login', 'by=' . LOGGED_IN_COOKIE, 'issued=' . rawurlencode($cookie), "user=$user"];
+            return ['login', 'by=' . LOGGED_IN_COOKIE, 'issued=' . rawurlencode($cookie), "user=$user", ...self::rights($user)];
         }
         if (self::$program) {
-            return ['login', 'by=:authorization', 'user=' . self::$program];
+            return ['login', 'by=:authorization', 'user=' . self::$program, ...self::rights(self::$program)];
         }
         $schemes = [LOGGED_IN_COOKIE => 'logged_in', SECURE_AUTH_COOKIE => 'secure_auth', AUTH_COOKIE => 'auth'];
         foreach ($schemes as $name => $scheme) {
             $user = self::user($_COOKIE[$name] ?? '', $scheme);
             if ($user) {
                 $more = $name === LOGGED_IN_COOKIE && class_exists(Member::class, false) ? Member::said($user) : [];
-                return ['login', "by=$name", "user=$user", ...$more];
+                return ['login', "by=$name", "user=$user", ...self::rights($user), ...$more];
             }
         }
         // By another way, of a plugin.
         return is_user_logged_in() ? ['unsure'] : null;
+    }
+
+    /** Whether the user may edit: only then nothing that this browser sends is a guess of a password. */
+    private static function rights(int $user): array
+    {
+        return user_can($user, 'edit_posts') ? ['rights=edit'] : [];
     }
 
     /** Whose log-in a cookie is. REST requests without a nonce have no user, though their cookie is good. */

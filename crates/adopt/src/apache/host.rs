@@ -432,13 +432,19 @@ impl Host<'_> {
         if by_type
             && let Some(last) = self.effects.last_mut()
             && last.get("expires") == Some(&Toml::Text(time.clone()))
+            && last.keys.len() == when.len() + 2
+            && last.keys.starts_with(when)
             && let Some((_, Toml::List(types))) = last.keys.iter_mut().find(|(key, _)| *key == "on_type")
         {
             return types.push(item.arg(0).to_owned());
         }
         let on_type = by_type.then(|| ("on_type", Toml::List(vec![item.arg(0).to_owned()])));
         let keys = when.iter().cloned().chain([("expires", Toml::Text(time))]).chain(on_type).collect();
-        self.effects.push(Block { source: item.source.clone(), keys, caveat: None });
+        // Of rules the last one counts; Apache asks for the media type first, wherever the lines stand.
+        let is_by_type = |block: &Block| block.get("expires").is_some() && block.get("on_type").is_some();
+        let first = self.effects.iter().position(is_by_type).filter(|_| !by_type);
+        let at = first.unwrap_or(self.effects.len());
+        self.effects.insert(at, Block { source: item.source.clone(), keys, caveat: None });
     }
 
     fn error_document(&mut self, item: &Item, when: &When) {

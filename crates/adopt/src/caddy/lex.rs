@@ -37,7 +37,7 @@ impl CaddyLine {
 /// The file can't be read, or is no Caddyfile.
 pub fn read(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<CaddyLine>, String> {
     let base = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut nodes = parse(path, files)?;
+    let mut nodes = parse(path, files, notes)?;
     // A file of one site needs no braces: the first line is its address.
     if nodes.iter().all(|node| node.block.is_empty()) || is_single(&nodes) {
         let mut all = nodes.into_iter();
@@ -102,7 +102,7 @@ impl Imports<'_> {
             self.notes.carried(&node.source);
             let mut inner = snippet.unwrap_or_default();
             for path in files {
-                inner.extend(parse(&path, self.files)?);
+                inner.extend(parse(&path, self.files, self.notes)?);
             }
             with_arguments(&mut inner, &node.words[2..]);
             all.extend(self.imported(inner, depth + 1)?);
@@ -125,9 +125,10 @@ fn with_arguments(nodes: &mut [CaddyLine], arguments: &[String]) {
     }
 }
 
-fn parse(path: &Path, files: &dyn Files) -> Result<Vec<CaddyLine>, String> {
+fn parse(path: &Path, files: &dyn Files, notes: &mut Notes) -> Result<Vec<CaddyLine>, String> {
     let text = files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let file: Arc<str> = path.to_string_lossy().into();
+    let text = with_variables(&text, &file, notes);
     let mut open: Vec<(CaddyLine, Vec<CaddyLine>)> = Vec::new();
     let mut nodes: Vec<CaddyLine> = Vec::new();
     for (number, mut words) in lines(&text) {
@@ -171,6 +172,60 @@ fn parse(path: &Path, files: &dyn Files) -> Result<Vec<CaddyLine>, String> {
         Some((node, _)) => Err(format!("{}: the block is not closed", node.source.place)),
         None => Ok(nodes),
     }
+}
+
+/// Puts defaults in the place of environment variables, as Caddy does before it reads anything else (`{$NAME:default}`). A variable
+/// alone on its line stands for whole directives, or for nothing if it is not set.
+fn with_variables(text: &str, file: &Arc<str>, notes: &mut Notes) -> String {
+    let mut all = String::with_capacity(text.len());
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        let is_comment = line.trim_start().starts_with('#');
+        if is_comment || !line.contains("{$") {
+            all.push_str(line);
+            continue;
+        }
+        let source =
+            Source { place: Place { file: file.clone(), line: number }, text: line.trim().to_owned() };
+        if is_lone_variable(line.trim()) {
+            let why = "Caddy puts the text of this environment variable here: if it is set, adopt the file with that text";
+            notes.lost(&source, why);
+            all.push('\n');
+            continue;
+        }
+        let (replaced, defaults) = with_defaults(line);
+        for (name, default) in defaults {
+            let why =
+                format!("the default of {name} is taken: write another value if the variable is set to one");
+            notes.lost(&Source { text: format!("{{${name}:{default}}}"), ..source.clone() }, why);
+        }
+        all.push_str(&replaced);
+    }
+    all
+}
+
+/// Whether a line consists of a variable without a default.
+fn is_lone_variable(line: &str) -> bool {
+    let name = line.strip_prefix("{$").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| !name.contains(['{', '}', ':', ' ']))
+}
+
+/// A line with the defaults of its variables, and these with their names.
+fn with_defaults(line: &str) -> (String, Vec<(&str, &str)>) {
+    let (mut replaced, mut defaults, mut rest) = (String::new(), Vec::new(), line);
+    while let Some((before, after)) = rest.split_once("{$") {
+        let Some((inner, behind)) = after.split_once('}') else { break };
+        replaced.push_str(before);
+        match inner.split_once(':') {
+            Some((name, default)) => {
+                replaced.push_str(default);
+                defaults.push((name, default));
+            }
+            None => replaced.push_str(&format!("{{${inner}}}")),
+        }
+        rest = behind;
+    }
+    replaced.push_str(rest);
+    (replaced, defaults)
 }
 
 /// Lines as words, with their numbers; a backslash at the end of a line joins it with the next.

@@ -48,6 +48,7 @@ const INHERITED: &[&str] = &[
     "root",
     "index",
     "add_header",
+    "more_set_headers",
     "expires",
     "error_page",
     "allow",
@@ -117,6 +118,11 @@ fn top<'a>(
             }
             "server" => servers.push(directive),
             "upstream" => http.upstreams.push(directive.clone()),
+            // One setting for all sites: the stricter one, if there are two.
+            "disable_symlinks" if directive.arg(0) == "on" => {
+                adopted.settings.set("files.symlinks", "inside");
+                adopted.notes.carried(source);
+            }
             "user" => {
                 // Scripts run as this user in most set-ups; a php-fpm has its own.
                 if directive.arg(0) == "root" {

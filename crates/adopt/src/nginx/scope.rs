@@ -57,7 +57,10 @@ impl Scope {
         let (http, site) = (server.http, &mut server.site);
         let source = &directive.source;
         match directive.name.as_str() {
-            "add_header" | "more_set_headers" => self.field(directive, site),
+            "add_header" => {
+                self.field(source, (directive.arg(0), directive.arg(1)), directive.arg(2) == "always", site)
+            }
+            "more_set_headers" => self.fields(directive, site),
             "expires" => self.expiry(directive, &mut site.notes),
             "error_page" => self.error_page(directive, site, has_requests),
             "allow" | "deny" => {
@@ -117,16 +120,22 @@ impl Scope {
         true
     }
 
-    fn field(&mut self, directive: &Directive, site: &mut Site) {
+    /// `more_set_headers "Name: value" ...` of the module headers-more: for all statuses, and a later one replaces an earlier one.
+    fn fields(&mut self, directive: &Directive, site: &mut Site) {
         let source = &directive.source;
-        let own = directive.name == "more_set_headers";
-        let (name, value) = match own {
-            true => directive
-                .arg(0)
-                .split_once(':')
-                .map_or((directive.arg(0), ""), |(name, value)| (name, value.trim())),
-            false => (directive.arg(0), directive.arg(1)),
-        };
+        if directive.args.iter().any(|text| text.starts_with('-')) {
+            let why = "no rule knows the status or type of a response: let the application send the field";
+            return site.notes.lost(source, why);
+        }
+        for text in &directive.args {
+            let (name, value) = text.split_once(':').unwrap_or((text, ""));
+            let name = name.trim();
+            self.always.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+            self.field(source, (name, value.trim()), true, site);
+        }
+    }
+
+    fn field(&mut self, source: &Source, (name, value): (&str, &str), always: bool, site: &mut Site) {
         if OURS.contains(&name.to_ascii_lowercase().as_str()) {
             return site.notes.lost(source, "the server writes this field itself");
         }
@@ -142,7 +151,7 @@ impl Scope {
         if value.is_empty() {
             return site.notes.needless(source, "a field without a value is not sent");
         }
-        let list = if own || directive.arg(2) == "always" { &mut self.always } else { &mut self.successful };
+        let list = if always { &mut self.always } else { &mut self.successful };
         list.push((name.to_owned(), Toml::Text(value.split_whitespace().collect::<Vec<_>>().join(" "))));
         self.effects_from.get_or_insert_with(|| source.clone());
         site.notes.carried(source);

@@ -35,9 +35,12 @@ const REFUSING: &[&str] =
 
 /// Converts a server, and adds it.
 pub fn convert<'a>(directive: &'a Directive, http: &'a Http, adopted: &mut Adopted) {
-    let mut own: Vec<&'a Directive> = directive.inner().iter().collect();
+    // Of these, nginx adds those of the server to those around it.
+    let is_added = |directive: &&Directive| directive.name == "more_set_headers";
+    let mut own: Vec<&'a Directive> = http.inherited.iter().filter(is_added).collect();
+    own.extend(directive.inner());
     let has = |name: &str| directive.inner().iter().any(|inner| inner.name == name);
-    own.extend(http.inherited.iter().filter(|inherited| !has(&inherited.name)));
+    own.extend(http.inherited.iter().filter(|inherited| !is_added(inherited) && !has(&inherited.name)));
     let mut server = Server {
         site: Site::new(directive.source.clone()),
         http,
@@ -359,7 +362,7 @@ impl<'a> Server<'a> {
     fn location(&mut self, location: &Location<'a>, place: &Precedence) {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
-        if is_challenge(location) {
+        if self.is_needless_challenge(location) {
             let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
             return self.site.notes.needless(&directive.whole(), why);
         }
@@ -460,7 +463,8 @@ impl<'a> Server<'a> {
         };
         let returns =
             |other: &Location<'_>| other.directive.inner().iter().any(|inner| inner.name == "return");
-        let others = self.locations.iter().filter(|other| !returns(other) && !is_challenge(other));
+        let others =
+            self.locations.iter().filter(|other| !returns(other) && !self.is_needless_challenge(other));
         let paths: Vec<String> = others
             .filter_map(|other| match &other.kind {
                 Kind::Exact(path) if path.starts_with(prefix) => Some(path.clone()),
@@ -491,6 +495,12 @@ impl<'a> Server<'a> {
                 let exact: Vec<String> = exact.collect();
                 for rule in rules.iter_mut().filter(|rule| rule.get("regex").is_some() && !exact.is_empty()) {
                     except(rule, &exact);
+                }
+                let leads_away =
+                    |rule: &&mut Block| ["redirect", "return"].iter().any(|key| rule.get(key).is_some());
+                let first = self.before_expressions(regex);
+                for rule in rules.iter_mut().filter(leads_away).filter(|_| !first.is_empty()) {
+                    except(rule, &first);
                 }
                 if self.has_chosen_scripts {
                     rules.iter_mut().for_each(refuse_instead);
@@ -532,6 +542,54 @@ impl<'a> Server<'a> {
                 caveat: None,
             });
         }
+    }
+
+    /// The paths of `^~` that come before an expression which may match them.
+    fn before_expressions(&self, regex: &str) -> Vec<String> {
+        let may_match = |path: &str| {
+            !regex.starts_with('^')
+                || pattern::compile(regex).is_some_and(|regex| regex.is_match(path.as_bytes()))
+        };
+        let first = self.locations.iter().filter_map(|other| match &other.kind {
+            Kind::First(path) if may_match(path) => Some(format!("{path}*")),
+            _ => None,
+        });
+        first.collect()
+    }
+
+    /// Whether certificate authorities get what they ask for without this location: its files are in the root, and no other location
+    /// refuses them.
+    fn is_needless_challenge(&self, location: &Location<'a>) -> bool {
+        let is_elsewhere = |inner: &Directive| {
+            matches!(inner.name.as_str(), "root" | "alias" | "rewrite" | "return")
+                || inner.name.ends_with("_pass")
+        };
+        // A server that only redirects leaves them out anyway.
+        let redirects = self.locations.iter().any(|other| {
+            other.kind == Kind::Whole && other.directive.inner().iter().any(|inner| inner.name == "return")
+        });
+        if redirects || self.own.iter().any(|own| own.name == "return") {
+            return is_challenge(location);
+        }
+        is_challenge(location)
+            && !location.directive.inner().iter().any(is_elsewhere)
+            && !self.is_spared(location)
+            && !self.has_refusing_regex(location)
+    }
+
+    /// Whether an expression that a location keeps from its requests answers them with a status.
+    fn has_refusing_regex(&self, location: &Location<'a>) -> bool {
+        let is_first = matches!(location.kind, Kind::Exact(_) | Kind::First(_));
+        let path = location.prefix().unwrap_or_default();
+        is_first
+            && self.locations.iter().any(|other| match &other.kind {
+                Kind::Regex(regex) => {
+                    let returns = other.directive.inner().iter().any(|inner| inner.name == "return");
+                    let fits = pattern::compile(regex).is_some_and(|regex| regex.is_match(path.as_bytes()));
+                    returns && fits
+                }
+                _ => false,
+            })
     }
 
     /// Whether a location that refuses nothing has requests that a less specific one refuses: in nginx only one counts.
@@ -706,7 +764,7 @@ impl<'a> Server<'a> {
                 let inside = location.prefix().unwrap_or("/x").trim_matches('/').to_owned();
                 let why = format!(
                     "no rule does all that this location does: write one with `alias` or `root`, or link the folder into the \
-                     site's (ln -s {folder} ROOT/{inside}), with `files.symlinks` on follow"
+                     site's (as root: ln -s {folder} ROOT/{inside})"
                 );
                 self.site.notes.lost(source, why);
             }

@@ -57,7 +57,10 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("if_modified_since", "files have ETag and Last-Modified"),
     ("max_ranges", "range requests are limited"),
     ("chunked_transfer_encoding", "always so"),
-    ("disable_symlinks", "`files.symlinks` lets no link lead out of the site, unless set"),
+    (
+        "disable_symlinks",
+        "links are followed if their owner agrees (`files.symlinks`); \"inside\" follows none out of the site",
+    ),
     ("log_not_found", "a missing file is no error in the log"),
     ("log_format", "`log.access_format` is combined or json"),
     ("open_log_file_cache", "log files stay open"),

@@ -3,7 +3,7 @@
 use super::{
     Certainty, Check, Measured, Rank, Scope, both, bytes, error, measure, note, one, tuned, warning,
 };
-use crate::facts::{Span, percent};
+use crate::facts::{Blind, Facts, Span, percent};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -169,12 +169,68 @@ fn busy_share(span: &Span<'_>) -> Result<f64, crate::facts::Blind> {
 fn busy(span: &Span<'_>) -> Measured {
     let share = busy_share(span)?;
     let waiting = span.now("pressure_cpu.some_avg10")?;
+    let value = if waiting >= 20.0 { share } else { 0.0 };
+    let busy =
+        format!("{share:.0} % busy in {:.0} s; tasks waited {waiting:.0} % of the last 10 s", span.seconds);
+    if let Ok(Some((name, percent))) = foreign(span) {
+        return one(
+            value,
+            format!("all processors are busy, most of all with {name}, which does not serve the sites"),
+            format!("{busy}; {name} used {percent:.0} % of what was used"),
+            format!(
+                "stop {name}, move it to another machine or to the night, or give it less: `renice 19`, or CPUWeight=20 in its unit"
+            ),
+        );
+    }
     one(
-        if waiting >= 20.0 { share } else { 0.0 },
+        value,
         "all processors are busy",
-        format!("{share:.0} % busy in {:.0} s; tasks waited {waiting:.0} % of the last 10 s", span.seconds),
+        busy,
         "see which requests miss the page cache (`millrace status`, bypassed), then cheaper scripts (php.slow_log = \"1s\"), then more processors",
     )
+}
+
+/// Programs that serve sites, by the beginnings of their names.
+const SERVING: [&str; 16] = [
+    "millrace",
+    "php",
+    "lsphp",
+    "nginx",
+    "apache",
+    "httpd",
+    "openlitespeed",
+    "litespeed",
+    "caddy",
+    "varnish",
+    "mariadb",
+    "mysql",
+    "postgres",
+    "redis",
+    "valkey",
+    "memcached",
+];
+
+/// The program that used more processor time than any other, and its share in percent, if it does not serve sites.
+fn foreign(span: &Span<'_>) -> Result<Option<(String, f64)>, Blind> {
+    let (before, now) = (span.before.list("programs.each")?, span.now.list("programs.each")?);
+    let ticks = |programs: &[Facts], name: &str| {
+        programs
+            .iter()
+            .find(|one| one.text("name") == name)
+            .and_then(|one| one.figure("ticks").ok())
+            .unwrap_or(0.0)
+    };
+    let used = |one: &Facts| {
+        (
+            one.text("name").to_owned(),
+            (ticks(now, one.text("name")) - ticks(before, one.text("name"))).max(0.0),
+        )
+    };
+    let used: Vec<(String, f64)> = now.iter().map(used).collect();
+    let all: f64 = used.iter().map(|(_, ticks)| ticks).sum();
+    let most = used.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let foreign = most.filter(|(name, _)| !SERVING.iter().any(|known| name.starts_with(known)));
+    Ok(foreign.map(|(name, ticks)| (name, percent(ticks, all))))
 }
 
 fn steal(span: &Span<'_>) -> Measured {
@@ -318,6 +374,12 @@ mod tests {
             p.now.set("pressure_cpu.some_avg10", 60.0);
         };
         case("cpu-busy", full, ticks("user", 99.0));
+        let mut pair = Pair::healthy();
+        full(&mut pair);
+        assert!(pair.finding("cpu-busy").cure.contains("page cache"));
+        pair.now.items("programs.each")[1].set("ticks", 900.0);
+        let found = pair.finding("cpu-busy");
+        assert!(found.what.contains("most of all with cc1") && found.cure.contains("renice"), "{found:?}");
         case("cpu-steal", ticks("steal", 12.0), ticks("steal", 8.0));
         case("cpu-iowait", ticks("iowait", 45.0), ticks("iowait", 35.0));
         let saves = |p: &mut Pair| {

@@ -40,10 +40,18 @@ pub(super) const CHECKS: &[Check] = &[
     waiting!(
         "script-remote",
         "scripts that wait for other servers",
-        "curl, sockets, name servers",
+        "curl, sockets",
         "a short timeout, a cache for the response, or wp-cron for the call",
         "Visitors wait for a server that is not yours; when it hangs, all workers hang.",
         remote
+    ),
+    waiting!(
+        "script-names",
+        "scripts that wait for a name server",
+        "name servers",
+        "a name server that answers: /etc/resolv.conf, or a local resolver",
+        "Every call of another server waits until the name server's time-out is over (5 s for each try).",
+        names
     ),
     waiting!(
         "script-locks",
@@ -72,15 +80,28 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "script-hog",
         title: "plugins that use most of PHP's time",
-        signal: "samples of the PHP workers: the innermost plugin or theme",
+        signal: "samples of the PHP workers: the innermost plugin or theme; plugins that are what a site is for don't count (shops, forums, courses)",
         at: warning(40.0, "% of at least 20 samples that compute"),
-        source: "WordPress itself and its theme take most of the time of a healthy site",
-        cure: "update, configure or replace the plugin",
+        source: "WordPress itself, its theme and the plugin that makes a shop of it take most of the time of a healthy site",
+        cure: "update or configure the plugin, or replace it",
         cost: "Every page that PHP makes takes longer by that.",
         certainty: Certainty::Medium,
         rank: Rank::Work,
         scope: Scope::Machine,
         measure: hog,
+    },
+    Check {
+        id: "ajax-poll",
+        title: "pages that poll admin-ajax.php",
+        signal: "samples of the PHP workers: the path of the request",
+        at: warning(30.0, "% of at least 20 samples"),
+        source: "WordPress' heartbeat asks every 15 to 60 s for each open back office; a plugin that polls more often costs a WordPress boot each time",
+        cure: "a longer interval of the heartbeat, or the plugin that polls",
+        cost: "PHP workers boot WordPress for requests that nobody waits for.",
+        certainty: Certainty::Medium,
+        rank: Rank::Work,
+        scope: Scope::Machine,
+        measure: polls,
     },
     Check {
         id: "script-stuck",
@@ -163,6 +184,15 @@ fn remote(span: &Span<'_>) -> Measured {
     )
 }
 
+fn names(span: &Span<'_>) -> Measured {
+    share(
+        span,
+        &["names"],
+        "PHP workers wait for a name server, which does not answer, or slowly",
+        "`dig example.com @ADDRESS` for each nameserver of /etc/resolv.conf: remove one that does not answer, add `options timeout:1 attempts:2`, or run a local resolver (unbound, systemd-resolved); the call itself comes from",
+    )
+}
+
 fn locks(span: &Span<'_>) -> Measured {
     share(
         span,
@@ -193,7 +223,7 @@ fn database(span: &Span<'_>) -> Measured {
 fn hog(span: &Span<'_>) -> Measured {
     let (_, runs) = runs(span)?;
     let computing: Vec<&Facts> = runs.iter().filter(|run| run.text("kind") == "cpu").collect();
-    let plugins = computing.iter().map(|run| run.text("blame")).filter(|blame| blame.contains("plugin "));
+    let plugins = computing.iter().map(|run| run.text("blame")).filter(|blame| is_extra(blame));
     let (name, count) = most(plugins);
     let (place, _) =
         most(computing.iter().filter(|run| run.text("blame") == name).map(|run| run.text("place")));
@@ -201,8 +231,47 @@ fn hog(span: &Span<'_>) -> Measured {
         if computing.len() >= 20 { percent(count as f64, computing.len() as f64) } else { 0.0 },
         format!("the {name} uses most of PHP's time"),
         format!("{count} of {} samples, most often at {place}", computing.len()),
-        format!("update, configure or replace the {name}"),
+        format!(
+            "update or configure the {name}; measure a page without it (deactivate it on a copy of the site) before you replace it"
+        ),
     )])
+}
+
+fn polls(span: &Span<'_>) -> Measured {
+    let (_, runs) = runs(span)?;
+    let polls: Vec<&Facts> =
+        runs.iter().filter(|run| run.text("page").ends_with("/wp-admin/admin-ajax.php")).collect();
+    let (blame, _) = most(polls.iter().map(|run| run.text("blame")));
+    let who = if blame.is_empty() {
+        "most likely WordPress' heartbeat".to_owned()
+    } else {
+        format!("most often the {blame}")
+    };
+    Ok(vec![measure(
+        if runs.len() >= 20 { percent(polls.len() as f64, runs.len() as f64) } else { 0.0 },
+        format!("pages poll admin-ajax.php: {who}"),
+        format!("{} of {} samples", polls.len(), runs.len()),
+        "the browser's developer tools (network) show `action` of the requests; for `heartbeat`: add_filter('heartbeat_settings', fn ($s) => ['interval' => 60] + $s), and close forgotten tabs of the back office; else configure or replace the plugin that polls",
+    )])
+}
+
+/// Plugins that make the pages of their kind of site: most of PHP's time is theirs on a healthy one.
+const APPLICATIONS: [&str; 9] = [
+    "woocommerce",
+    "easy-digital-downloads",
+    "buddypress",
+    "bbpress",
+    "sfwd-lms",
+    "lifterlms",
+    "learnpress",
+    "tutor",
+    "the-events-calendar",
+];
+
+/// Whether a plugin is to blame that is not what the site is for.
+fn is_extra(blame: &str) -> bool {
+    let name = blame.split_once("plugin ").map(|(_, name)| name);
+    name.is_some_and(|name| !APPLICATIONS.contains(&name))
 }
 
 fn stuck(span: &Span<'_>) -> Measured {
@@ -265,6 +334,11 @@ mod tests {
             sampled(3, "sleep", "plugin slow", 0.5),
         );
         case("script-remote", sampled(60, "remote", "plugin ads", 0.5), sampled(60, "cpu", "", 0.5));
+        case(
+            "script-names",
+            sampled(60, "names", "plugin ads", 0.5),
+            sampled(60, "remote", "plugin ads", 0.5),
+        );
         case("script-locks", sampled(60, "lock", "", 0.5), sampled(3, "lock", "", 0.5));
         case("script-programs", sampled(60, "program", "", 0.5), sampled(3, "program", "", 0.5));
         case("script-database", sampled(60, "database", "", 0.5), sampled(3, "database", "", 0.5));
@@ -286,6 +360,18 @@ mod tests {
             sampled(40, "cpu", "plugin counter", 0.5),
             sampled(40, "cpu", "theme twenty", 0.5),
         );
+        case(
+            "script-hog",
+            sampled(40, "cpu", "must-use plugin counter", 0.5),
+            sampled(40, "cpu", "plugin woocommerce", 0.5),
+        );
+        let at = |page: &'static str| {
+            move |p: &mut Pair| {
+                sampled(40, "cpu", "", 0.1)(p);
+                p.now.items("samples.runs").iter_mut().for_each(|run| run.say("page", page));
+            }
+        };
+        case("ajax-poll", at("a.test/wp-admin/admin-ajax.php"), at("a.test/shop/"));
         case("script-stuck", sampled(1, "cpu", "", 12.0), sampled(1, "cpu", "", 9.0));
     }
 }

@@ -1,12 +1,24 @@
 //! Millrace: connections, PHP's queue, errors, certificates, logs.
 
 use super::{Certainty, Check, Measured, Rank, Scope, both, error, measure, note, one, warning};
-use crate::facts::{Blind, Span, percent};
+use crate::facts::{Blind, Facts, Span, percent};
 
 /// What the rows are about.
 const SCOPE: Scope = Scope::Machine;
 
 pub(super) const CHECKS: &[Check] = &[
+    row!(
+        "loop-hung",
+        "event loops go on",
+        "hung_loops of the status",
+        error(1.0, "event loops that have not gone round for 5 s"),
+        "an event loop goes round several times a second; time in which it waits for a processor does not count",
+        "remove what it waits for, or restart Millrace; report it with the lines of the error log",
+        "All connections of that event loop wait.",
+        High,
+        Outage,
+        loop_hung
+    ),
     row!(
         "php-down",
         "PHP runs",
@@ -188,6 +200,30 @@ pub(super) const CHECKS: &[Check] = &[
         url_status
     ),
     row!(
+        "filter-crawl",
+        "bots that crawl a shop's filters",
+        "shield_filter_total",
+        warning(20.0, "requests refused between the looks"),
+        "people click a filter a few times a minute; shield.filter allows 120 a minute and address",
+        "nothing, if the limit holds them back; else a lower shield.filter",
+        "Each combination of filters is a page of its own that PHP has to make.",
+        High,
+        Symptom,
+        filter_crawl
+    ),
+    row!(
+        "sites-unseen",
+        "sites that were not looked at",
+        "sites of the status",
+        note(1.0, "sites beyond the first 50"),
+        "each site's files and database take up to a second to look at",
+        "`millrace doctor FOLDER` for each of them",
+        "What holds these sites back stays unknown.",
+        High,
+        Advice,
+        unseen
+    ),
+    row!(
         "log-dropped",
         "lines of the access log",
         "log_lines_dropped_total",
@@ -203,9 +239,9 @@ pub(super) const CHECKS: &[Check] = &[
         "certificate",
         "certificates",
         "certificates of the status",
-        both(1.0, 3.0, "1: its renewal fails; 3: it is missing or ends within 7 days"),
+        both(1.0, 3.0, "1: its renewal fails or is late; 3: it is missing or ends within 7 days"),
         "Let's Encrypt recommends renewal 30 days before the end; Millrace does so",
-        "the status says why; port 80 must be reachable from the Internet",
+        "the status says why; for ACME, port 80 must be reachable from the Internet; renew the file of a [[tls]]",
         "Browsers reject the site.",
         High,
         Outage,
@@ -225,12 +261,12 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     row!(
         "htaccess-closed",
-        "lines of .htaccess files that close what they cover",
+        "lines of .htaccess files that close what they cover, or whose firewall is off",
         "htaccess.closing of the status: files that requests have used",
         warning(1.0, "lines"),
-        "docs/htaccess.md: a line that restricts access and is not supported closes what it covers",
+        "docs/htaccess.md: a line that restricts access and is not supported closes what it covers; php_value auto_prepend_file starts no firewall",
         "millrace check --htaccess lists them: write each as docs/htaccess.md says, or remove it",
-        "What they cover is refused (403), or answered with 500.",
+        "What they cover is refused (403), or answered with 500; a firewall that is off protects nothing.",
         High,
         Limit,
         closing_lines
@@ -275,6 +311,25 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn counter(span: &Span<'_>, name: &str) -> Result<f64, Blind> {
     span.rise(&format!("server.counters.{name}"))
+}
+
+fn loop_hung(span: &Span<'_>) -> Measured {
+    // Older servers do not tell.
+    let Ok(hung) = span.now.list("server.hung_loops") else { return Ok(Vec::new()) };
+    let finding = |hung: &Facts| {
+        let doing = hung.text("doing");
+        measure(
+            1.0,
+            format!("the event loop {} is stuck", hung.text("name")),
+            format!(
+                "for {:.0} s: {}",
+                hung.figure("seconds").unwrap_or(0.0),
+                doing.lines().next().unwrap_or_default()
+            ),
+            "remove what it waits for, or restart Millrace; the error log has more about it: report that",
+        )
+    };
+    Ok(hung.iter().map(finding).collect())
 }
 
 fn php_down(span: &Span<'_>) -> Measured {
@@ -492,8 +547,13 @@ fn fatal(span: &Span<'_>) -> Measured {
     one(
         if all >= 20.0 { percent(failed, all) } else { 0.0 },
         "scripts end in fatal errors",
-        format!("{failed:.0} of {all:.0} PHP requests in {:.0} s", span.seconds),
-        "the error log of the server (log.error) names script and error; a plugin that was updated last is the first suspect",
+        match span.now.text("server.php_last_fatal.text") {
+            "" => format!("{failed:.0} of {all:.0} PHP requests in {:.0} s", span.seconds),
+            text => {
+                format!("{failed:.0} of {all:.0} PHP requests in {:.0} s, the last one: {text}", span.seconds)
+            }
+        },
+        "mend the file that the message names; if it is a plugin's that was updated last, put the old version back (the error log has every message: log.error)",
     )
 }
 
@@ -548,6 +608,29 @@ fn log(span: &Span<'_>) -> Measured {
     )
 }
 
+fn filter_crawl(span: &Span<'_>) -> Measured {
+    let refused = counter(span, "shield_filter_total")?;
+    one(
+        refused,
+        "a bot crawls the filters of a shop",
+        format!("shield_filter_total +{refused:.0} in {:.0} s", span.seconds),
+        "the access log has its addresses (status 429, `filter_` or `orderby` in the query): `millrace shield ban NETWORK`, or Disallow: /*?*filter_ in robots.txt if it honours that; the limit is shield.filter",
+    )
+}
+
+fn unseen(span: &Span<'_>) -> Measured {
+    let left = span.now("sites_left")?;
+    one(
+        left,
+        format!("{left:.0} sites were not looked at"),
+        format!(
+            "the files and databases of the first {} sites were looked at",
+            span.now.list("sites")?.len()
+        ),
+        "run `millrace doctor FOLDER` with the folder of each site that concerns you",
+    )
+}
+
 fn certificates(span: &Span<'_>) -> Measured {
     const DAY: f64 = 86_400.0;
     let now = span.now("now.seconds")?;
@@ -556,10 +639,14 @@ fn certificates(span: &Span<'_>) -> Measured {
         let names = one.text("names");
         let left = one.figure("ends").map_or(f64::NEG_INFINITY, |ends| (ends - now) / DAY);
         let missing = one.text("missing");
+        let file = one.text("file");
+        let is_own = !file.is_empty();
         let value = match (left, one.text("problem")) {
             _ if !missing.is_empty() => 3.0,
             // One that is being requested for the first time has no problem yet.
             (f64::NEG_INFINITY, "") => 0.0,
+            // The life of one from a file may be six days: only one that is late has a problem.
+            (left, "") if left > 0.0 && is_own => 0.0,
             (left, _) if left < 7.0 => 3.0,
             (_, "") => 0.0,
             _ => 1.0,
@@ -573,7 +660,11 @@ fn certificates(span: &Span<'_>) -> Measured {
                 one.text("problem"),
                 if missing.is_empty() { String::new() } else { format!("; not valid for {missing}") }
             ),
-            "make port 80 of these names reach this server, then `millrace reload`; docs/https.md has more",
+            if is_own {
+                format!("renew {file} and its key (certbot renew, acme.sh --cron); the server reads new files by itself")
+            } else {
+                "make port 80 of these names reach this server, then `millrace reload`; docs/https.md has more".to_owned()
+            },
         ));
     }
     Ok(all)
@@ -607,7 +698,7 @@ fn closing_lines(span: &Span<'_>) -> Measured {
     let count = span.now("server.htaccess.closing")?;
     one(
         count,
-        format!("{count:.0} lines of .htaccess files close what they cover"),
+        format!("{count:.0} lines of .htaccess files close what they cover, or leave a firewall off"),
         span.now.text("server.htaccess.lines"),
         "`millrace check --htaccess` lists them: write each as docs/htaccess.md says, or remove it",
     )
@@ -644,6 +735,18 @@ mod tests {
                 p.rise(&format!("server.counters.{name}"), *rise);
             }
         }
+    }
+
+    #[test]
+    fn loops_go_on() {
+        let stuck = |p: &mut Pair| {
+            let mut hung = Facts::default();
+            hung.say("name", "loop-1");
+            hung.say("doing", "it sleeps in read of /proc/kmsg\n more");
+            hung.set("seconds", 7.0);
+            p.now.put("server.hung_loops", vec![hung]);
+        };
+        case("loop-hung", stuck, |_| ());
     }
 
     #[test]
@@ -749,6 +852,22 @@ mod tests {
             counts(&[("replies_5xx_total", 50.0), ("requests_total", 1_000.0)]),
             counts(&[("replies_5xx_total", 5.0), ("requests_total", 1_000.0)]),
         );
+        let mut pair = Pair::healthy();
+        counts(&[("php_failures_total", 50.0), ("php_requests_total", 100.0)])(&mut pair);
+        pair.now
+            .say("server.php_last_fatal.text", "php a.test /index.php: PHP Fatal error:  Uncaught Error: no");
+        let found = pair.finding("php-fatal");
+        assert!(
+            found.evidence[0]
+                .ends_with("the last one: php a.test /index.php: PHP Fatal error:  Uncaught Error: no"),
+            "{found:?}"
+        );
+        case(
+            "filter-crawl",
+            counts(&[("shield_filter_total", 50.0)]),
+            counts(&[("shield_filter_total", 5.0)]),
+        );
+        case("sites-unseen", |p| p.now.set("sites_left", 7.0), |p| p.now.set("sites_left", 0.0));
         case("log-dropped", counts(&[("log_lines_dropped_total", 1.0)]), |_| ());
         case(
             "malformed",
@@ -788,6 +907,14 @@ mod tests {
         };
         case("certificate", ends(3.0, ""), ends(20.0, ""));
         case("certificate", ends(20.0, "connection refused"), ends(20.0, ""));
+        let own = |days: f64, problem: &'static str| {
+            move |p: &mut Pair| {
+                ends(days, problem)(p);
+                p.now.items("server.certificates")[0].say("file", "/etc/ssl/a.pem");
+            }
+        };
+        case("certificate", own(3.0, "late"), own(3.0, ""));
+        case("certificate", own(-1.0, ""), own(60.0, ""));
         case(
             "tls-handshakes",
             counts(&[("tls_handshakes_total", 2_000.0)]),

@@ -9,6 +9,7 @@ mod machine;
 mod network;
 mod php;
 mod process;
+mod programs;
 mod site;
 mod stamped;
 mod web;
@@ -54,6 +55,7 @@ pub fn look(sources: &Sources<'_>) -> Facts {
         network::add(&mut facts, root, pid, sources.counts_ports);
         cgroup::add(&mut facts, root, pid);
         process::add(&mut facts, root, pid);
+        facts.add("programs", programs::look(root));
         web::add(&mut facts, root);
         facts.add("kernel_log", kernel_log::read(root));
         let folders = disks::folders(root, &sources.sites, status.as_ref().ok());

@@ -12,7 +12,7 @@ const KINDS: &[(&str, &str)] = &[
     ("time to pass", "sleep"),
     ("the database", "database"),
     ("another server", "remote"),
-    ("a name server", "remote"),
+    ("a name server", "names"),
     ("the object cache", "object cache"),
     ("the session lock", "lock"),
     ("a lock", "lock"),

@@ -60,7 +60,7 @@ fn wordpress(facts: &mut Facts, folder: &Path, path: &Path, probe: Option<&Probe
     );
     facts.set("files.redis", f64::from(u8::from(listens_redis())));
     facts.set("files.maintenance_seconds", age(&folder.join(".maintenance")).unwrap_or(0.0));
-    let text = match fs::read(path) {
+    let text = match millrace_sys::read_regular(path, millrace_sys::LARGEST_CONFIGURATION) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => {
             let why = Blind::CouldNotLook(format!(

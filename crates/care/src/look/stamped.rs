@@ -3,7 +3,6 @@
 //! The time zone of the program that writes them is not known. But the file was changed when its last line was written: the ages of all lines
 //! follow from that one.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::SystemTime;
@@ -34,11 +33,8 @@ pub fn tail(root: &Path, path: &str, stamp: fn(&str) -> Option<f64>) -> Result<V
         ErrorKind::PermissionDenied => Blind::CouldNotLook(format!("{path}: permission denied; run as root")),
         _ => Blind::CouldNotLook(format!("{path}: {error}")),
     };
-    let mut file = File::open(root.join(path.trim_start_matches('/'))).map_err(failed)?;
+    let mut file = millrace_sys::open_regular(&root.join(path.trim_start_matches('/'))).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() {
-        return Err(Blind::CouldNotLook(format!("{path} is no file")));
-    }
     let quiet = about.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     let start = about.len().saturating_sub(TAIL);
     file.seek(SeekFrom::Start(start)).map_err(failed)?;

@@ -8,10 +8,10 @@
 //! Killed at any moment, undo finds a journal that names all that may have been done: what was not done needs no undoing. A lock on the
 //! journal's folder keeps two commands apart.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ use super::root::Root;
 use super::table::Layer;
 use super::{Refusal, STATE, accept};
 
-const FILE: &str = "journal.json";
+/// Below the root.
+const JOURNAL: &str = "var/lib/millrace/tune/journal.json";
 
 /// What was, or may have been, changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Journal {
     folders: Vec<String>,
     /// Values of the kernel: name, before, after.
     kernel: Vec<(String, String, String)>,
+    /// Folders that were made for the journal itself, outer ones first.
+    own: Vec<String>,
 }
 
 /// A value of the kernel after applying or taking back.
@@ -57,7 +60,12 @@ pub struct Done {
 }
 
 /// The lock on the journal; released when it is dropped.
-pub struct Lock(#[allow(dead_code)] File);
+pub struct Lock {
+    /// Holds the lock.
+    _file: File,
+    /// Folders that were made for it, outer ones first, below the root.
+    made: Vec<String>,
+}
 
 impl Lock {
     /// Takes the lock, or waits for it.
@@ -65,17 +73,18 @@ impl Lock {
     /// # Errors
     /// Another command has it and `wait` is false, or the folder can't be made.
     pub fn take(root: &Root, wait: bool) -> Result<Lock, Refusal> {
-        let folder = state(root)?;
+        let folder = root.shown(STATE);
         let fail = |error: io::Error| cannot("make", &folder, &error);
-        if !folder.is_dir() {
-            fs::create_dir_all(&folder).map_err(fail)?;
-            // The journal in it must survive a power failure, so the folders have to.
-            folder.ancestors().take(STATE.split('/').count()).try_for_each(sync_folder).map_err(fail)?;
-        }
-        let file = File::open(&folder).map_err(fail)?;
+        let parts = STATE.match_indices('/').map(|(end, _)| &STATE[..end]).chain([STATE]);
+        let made: Vec<String> = parts.filter(|part| !root.has(part)).map(str::to_owned).collect();
+        // The journal in it must survive a power failure, so the folders have to.
+        made.iter().try_for_each(|part| root.make_folder(part)).map_err(fail)?;
+        let file = root.open_folder(STATE).map_err(fail)?;
         let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
         match flock(&file, how) {
-            Ok(()) => Ok(Lock(file)),
+            // Another command may have deleted the folder while this one waited.
+            Ok(()) if !is_same(&file, root.open_folder(STATE)) => Lock::take(root, wait),
+            Ok(()) => Ok(Lock { _file: file, made }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Refusal::new(
                 "another `millrace tune` is at work",
                 "wait until it has finished, then run this command again",
@@ -85,15 +94,24 @@ impl Lock {
     }
 }
 
+/// Whether both are one folder.
+fn is_same(one: &File, other: io::Result<File>) -> bool {
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    let other = other.and_then(|other| other.metadata()).map(place);
+    matches!((one.metadata().map(place), other), (Ok(a), Ok(b)) if a == b)
+}
+
 impl Journal {
     /// Reads the journal; `None`: nothing is applied.
     ///
     /// # Errors
     /// It can't be read or understood.
     pub fn read(root: &Root) -> Result<Option<Journal>, Refusal> {
-        let path = state(root)?.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        let path = root.shown(JOURNAL);
+        let text = match root.read(JOURNAL) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             Err(error) => return Err(cannot("read", &path, &error)),
             Ok(text) => text,
         };
@@ -128,6 +146,12 @@ impl Journal {
                 .iter()
                 .map(|one| Some((text(one, "name")?, text(one, "before")?, text(one, "after")?)))
                 .collect::<Option<_>>()?,
+            // A journal of an earlier version has none.
+            own: list("own")
+                .into_iter()
+                .flatten()
+                .filter_map(|own| own.as_str().map(str::to_owned))
+                .collect(),
         })
     }
 
@@ -140,9 +164,9 @@ impl Journal {
             .iter()
             .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}))
             .collect();
-        let all = json!({"trial": self.trial, "files": files, "folders": self.folders, "kernel": kernel});
-        let path = state(root)?.join(FILE);
-        write_whole(&path, format!("{all:#}\n").as_bytes()).map_err(|error| cannot("write", &path, &error))
+        let all = json!({"trial": self.trial, "files": files, "folders": self.folders, "kernel": kernel, "own": self.own});
+        let text = format!("{all:#}\n");
+        root.write(JOURNAL, text.as_bytes()).map_err(|error| cannot("write", &root.shown(JOURNAL), &error))
     }
 
     fn of(proposal: &Proposal, trial: Option<u64>) -> Result<Journal, Refusal> {
@@ -199,7 +223,7 @@ pub fn apply(
 ) -> Result<Done, Refusal> {
     let root = &proposal.machine.root;
     proposal.check_others()?;
-    let _lock = Lock::take(root, false)?;
+    let lock = Lock::take(root, false)?;
     let old = Journal::read(root)?;
     if old.as_ref().is_some_and(|old| old.trial.is_some()) {
         return Err(Refusal::new(
@@ -209,6 +233,7 @@ pub fn apply(
     }
     check_ours(proposal, old.as_ref())?;
     let mut journal = Journal::of(proposal, trial)?;
+    journal.own = old.as_ref().map_or(&lock.made, |old| &old.own).clone();
     let outcome =
         if old.is_some() { "all settings of Millrace are taken back" } else { "nothing is changed" };
     if let Some(old) = old {
@@ -216,7 +241,7 @@ pub fn apply(
             journal = old;
         } else {
             take_back(root, &old)?;
-            journal = Journal::of(proposal, trial)?;
+            journal = Journal { own: journal.own, ..Journal::of(proposal, trial)? };
         }
     }
     journal.write(root)?;
@@ -224,6 +249,7 @@ pub fn apply(
     match changed {
         Err(why) => {
             take_back(root, &journal)?;
+            remove_own(root, &journal);
             Err(Refusal::new(format!("{}; {outcome}", why.what), why.next))
         }
         Ok(()) => Ok(Done {
@@ -243,11 +269,22 @@ pub fn undo(root: &Root) -> Result<Option<Done>, Refusal> {
     }
     let _lock = Lock::take(root, false)?;
     if let Some(journal) = Journal::read(root)? {
-        return take_back(root, &journal).map(Some);
+        let done = take_back(root, &journal)?;
+        remove_own(root, &journal);
+        return Ok(Some(done));
     }
     // A command that was killed while it wrote its journal has changed nothing.
-    let torn = beside(&state(root)?.join(FILE));
-    remove(&torn).map_err(|error| cannot("delete", &torn, &error)).map(|_| None)
+    let torn = root.remove_beside(JOURNAL);
+    torn.map_err(|error| cannot("delete", &root.shown(JOURNAL), &error))?;
+    let _ = root.remove_folder(STATE);
+    Ok(None)
+}
+
+/// Deletes the folders that were made for the journal, as far as they are empty.
+fn remove_own(root: &Root, journal: &Journal) {
+    for folder in journal.own.iter().rev() {
+        let _ = root.remove_folder(folder);
+    }
 }
 
 /// Refuses files at our places that are not as we wrote them.
@@ -271,20 +308,13 @@ fn check_ours(proposal: &Proposal, old: Option<&Journal>) -> Result<(), Refusal>
 
 fn write_files(root: &Root, journal: &Journal) -> Result<(), Refusal> {
     for folder in &journal.folders {
-        let path = root.path().join(folder);
-        if path.is_dir() {
-            continue;
-        }
-        fs::create_dir(&path)
-            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)))
-            .map_err(|error| cannot("make", &path, &error))?;
+        root.make_folder(folder).map_err(|error| cannot("make", &root.shown(folder), &error))?;
     }
     for (name, text) in &journal.files {
-        let path = root.place(name).map_err(|error| cannot("write", &root.path().join(name), &error))?;
-        if fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
+        if root.read(name).is_ok_and(|now| now == *text) {
             continue;
         }
-        write_whole(&path, text.as_bytes()).map_err(|error| cannot("write", &path, &error))?;
+        root.write(name, text.as_bytes()).map_err(|error| cannot("write", &root.shown(name), &error))?;
     }
     Ok(())
 }
@@ -299,21 +329,19 @@ pub(super) fn take_back(root: &Root, journal: &Journal) -> Result<Done, Refusal>
     }
     let edited = journal.edited(root);
     for (name, _) in &journal.files {
-        let path = root.place(name).map_err(|error| cannot("delete", &root.path().join(name), &error))?;
-        remove(&beside(&path)).map_err(|error| cannot("delete", &path, &error))?;
-        if !edited.contains(name) && remove(&path).map_err(|error| cannot("delete", &path, &error))? {
+        let fail = |error: io::Error| cannot("delete", &root.shown(name), &error);
+        if edited.contains(name) {
+            root.remove_beside(name).map_err(fail)?;
+        } else if root.remove(name).map_err(fail)? {
             done.files.push(name.clone());
         }
     }
     for folder in journal.folders.iter().rev() {
         // What others have put there since keeps the folder.
-        let _ = fs::remove_dir(root.path().join(folder));
+        let _ = root.remove_folder(folder);
     }
-    let path = state(root)?.join(FILE);
     let Some(first) = edited.first() else {
-        remove(&beside(&path))
-            .and_then(|_| remove(&path))
-            .map_err(|error| cannot("delete", &path, &error))?;
+        root.remove(JOURNAL).map_err(|error| cannot("delete", &root.shown(JOURNAL), &error))?;
         return Ok(done);
     };
     let files = journal.files.iter().filter(|(name, _)| edited.contains(name)).cloned().collect();
@@ -349,47 +377,6 @@ fn kernel_value(root: &Root, name: &str) -> Option<String> {
     Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn state(root: &Root) -> Result<PathBuf, Refusal> {
-    root.place(&format!("{STATE}/{FILE}"))
-        .map(|path| path.parent().unwrap_or(root.path()).to_owned())
-        .map_err(|error| cannot("use", &root.path().join(STATE), &error))
-}
-
-/// Where a file is written before it is renamed: a name that no tool reads.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.millrace-new"))
-}
-
-/// Writes a file beside its place, to the disk, and renames it.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = beside(path);
-    let written = File::create(&new).and_then(|mut file| {
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
-        let _ = fs::remove_file(&new);
-        return Err(error);
-    }
-    sync_folder(path)
-}
-
-/// Deletes a file; whether it was there.
-fn remove(path: &Path) -> io::Result<bool> {
-    // A read-only file system refuses to delete even what is not there.
-    match path.symlink_metadata() {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(error),
-        Ok(_) => fs::remove_file(path).and_then(|()| sync_folder(path)).map(|()| true),
-    }
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
-}
-
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
     let next = match error.kind() {
         ErrorKind::PermissionDenied => "run it as root",
@@ -405,6 +392,9 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::proposal::tests::{tree, tree_of, web_tree, wish};
+    use std::path::PathBuf;
+
+    use super::super::root::beside;
     use super::*;
     use crate::testing::Tree;
 
@@ -442,6 +432,11 @@ pub(super) mod tests {
         assert_eq!(etc(&tree), again);
         assert_eq!(undo(&root).expect("undone").expect("something").files.len(), 3);
         assert_eq!((etc(&tree), undo(&root)), (before, Ok(None)));
+        assert!(!tree.root().join("var/lib/millrace").exists(), "no empty folder is left");
+        fs::create_dir_all(tree.root().join("var/lib/millrace")).expect("somebody else's");
+        apply_to(&tree).expect("applied");
+        undo(&root).expect("undone");
+        assert!(tree.root().join("var/lib/millrace").exists() && !tree.root().join(STATE).exists());
     }
 
     #[test]
@@ -481,6 +476,11 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_journal_is_below_its_folder() {
+        assert_eq!(JOURNAL.rsplit_once('/').map(|(folder, _)| folder), Some(STATE));
+    }
+
+    #[test]
     fn stopped_after_each_step() {
         // As a kill would leave it: the journal is there, and so many of the steps after it.
         for steps in 0..14 {
@@ -497,10 +497,12 @@ pub(super) mod tests {
                 todo.push(Box::new(move || fs::create_dir(&path).expect("made")));
             }
             for (name, text) in &journal.files {
-                let (path, text) = (tree.root().join(name), text.clone());
-                let new = beside(&path);
+                let path = tree.root().join(name);
+                let new = path
+                    .with_file_name(beside(path.file_name().and_then(|name| name.to_str()).expect("a name")));
+                let root = root.clone();
                 todo.push(Box::new(move || fs::write(&new, "half").expect("written")));
-                todo.push(Box::new(move || write_whole(&path, text.as_bytes()).expect("written")));
+                todo.push(Box::new(move || root.write(name, text.as_bytes()).expect("written")));
             }
             todo.iter().take(steps).for_each(|step| step());
             undo(&root).expect("undone");
@@ -525,7 +527,7 @@ pub(super) mod tests {
         let lock = Lock::take(&root, false).expect("locked");
         assert_eq!(apply_to(&tree).expect_err("locked").what, "another `millrace tune` is at work");
         drop(lock);
-        fs::write(tree.root().join(STATE).join(FILE), "{").expect("written");
+        fs::write(tree.root().join(JOURNAL), "{").expect("written");
         assert!(undo(&root).expect_err("damaged").what.ends_with("journal.json is damaged"));
     }
 }

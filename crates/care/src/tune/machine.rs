@@ -7,6 +7,7 @@ use super::Refusal;
 use super::budget::MB;
 use super::fpm::Fpm;
 use super::nginx::{Block, Nginx};
+use super::orders::Orders;
 use super::root::Root;
 use super::table::{Layer, Row, rows};
 use crate::look::hardware;
@@ -35,6 +36,8 @@ pub struct Machine {
     pub has_systemd: bool,
     /// The database, or why there is none.
     pub database: Result<Database, String>,
+    /// Whether the database holds orders.
+    pub orders: Orders,
     /// php-fpm, or why there is none.
     pub fpm: Result<Fpm, String>,
     /// nginx, or why there is none.
@@ -95,6 +98,7 @@ impl Machine {
             container: container(root),
             has_systemd: root.has("usr/lib/systemd/systemd") || root.has("lib/systemd/systemd"),
             database: database(root),
+            orders: Orders::look(root),
             fpm: Fpm::look(root),
             nginx: Nginx::look(root),
             root: root.clone(),
@@ -187,9 +191,14 @@ fn container(root: &Root) -> Option<String> {
 
 /// The installed database: Debian's list of packages, else what the server says of itself.
 fn database(root: &Root) -> Result<Database, String> {
-    let (kind, version) = packaged(root).or_else(|| if root.is_live() { installed() } else { None }).ok_or(
-        "no MariaDB or MySQL server is installed here: a database on another machine has a budget of its own",
-    )?;
+    let found = packaged(root).or_else(|| if root.is_live() { installed() } else { None });
+    let (kind, version) = found.ok_or_else(|| match root.is_live() {
+        true => "no MariaDB or MySQL server is installed here: a database on another machine has a budget of its own".to_owned(),
+        false => format!(
+            "{}/var/lib/dpkg/status names no installed MariaDB or MySQL server; run the command once more when there is one",
+            root.path().display()
+        ),
+    })?;
     Ok(Database { kind, version, folder: folder(root, kind) })
 }
 

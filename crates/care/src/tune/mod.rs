@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  machine.rs  what the machine is: memory, processors, kernel, database, container or not      fpm.rs, nginx.rs  their files
+//!      |       orders.rs  whether the database has orders
 //!      |
 //!  budget.rs   one sum of memory
 //!      |
@@ -28,6 +29,7 @@ pub mod fpm;
 pub mod journal;
 pub mod machine;
 pub mod nginx;
+pub mod orders;
 mod others;
 pub mod proposal;
 pub mod report;

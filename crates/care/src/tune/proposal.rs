@@ -535,6 +535,13 @@ pub(super) mod tests {
         (shop.purpose, shop.hosts, shop.worker) = (Purpose::Shop, 2, Some(40 << 20));
         let proposal = Proposal::of(&shop).expect("computed");
         assert_eq!(value(&proposal, "innodb_flush_log_at_trx_commit"), "1");
+        let tables = tree.root().join("var/lib/mysql/blog");
+        std::fs::create_dir_all(&tables).expect("made");
+        for (table, flush) in [("wp_posts", "2"), ("wp_wc_orders", "1")] {
+            std::fs::write(tables.join(format!("{table}.ibd")), "").expect("written");
+            let proposal = Proposal::of(&wish(&tree)).expect("computed");
+            assert_eq!(value(&proposal, "innodb_flush_log_at_trx_commit"), flush, "{table}");
+        }
         assert_eq!(
             (value(&proposal, "memory_limit"), value(&proposal, "php.worker_memory")),
             ("256M", "40MB")

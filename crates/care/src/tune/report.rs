@@ -220,6 +220,9 @@ pub fn applied(proposal: &Proposal, done: &Done) -> String {
             todo.push("nginx: nginx -s reload".to_owned());
         }
     }
+    if let Err(why) = &machine.database {
+        todo.push(format!("the database is left out: {why}"));
+    }
     todo.extend(proposal.by_hand());
     let lines = proposal.configuration();
     if !lines.is_empty() {

@@ -5,6 +5,7 @@ mod nginx;
 
 use super::budget::{Budget, DatabaseParts, MB};
 use super::machine::{Database, Kind, Machine};
+use super::orders::Orders;
 use super::{Purpose, Server};
 
 /// WordPress for 10,000 clients a second on a server with 2 cores and 2 GB (nginx, PHP 7, MySQL, WP Super Cache).
@@ -400,12 +401,22 @@ const DATABASE: &[Row] = &[
         Database,
         "innodb_flush_log_at_trx_commit",
         false,
-        |case| case.database(|_, _| match case.purpose {
-            Purpose::Wordpress => set(2, "a power failure loses the last second of comments"),
-            Purpose::Shop => set(1, "orders and payments: no lost second"),
-        }),
-        "2; for shops 1, because a lost second may be a paid order",
-        "2 writes the log to disk once a second instead of with each commit.",
+        |case| {
+            case.database(|_, _| match (case.purpose, &case.machine.orders) {
+            (Purpose::Shop, _) => set(1, "orders and payments: no lost second; each commit waits for the disk"),
+            (_, Orders::Found(table)) => set(
+                1,
+                format!("{table} has orders: 2 would lose paid ones of the last second in a power failure; 1 costs a flush per commit"),
+            ),
+            (_, Orders::Unknown(why)) => set(1, format!("{why}: there may be orders; 1 costs a flush per commit")),
+            (_, Orders::None(tables)) => set(
+                2,
+                format!("none of {tables} tables has orders; a power failure loses the last second of comments and edits"),
+            ),
+        })
+        },
+        "1 if the database has a table of orders, if that can't be seen, or for shops; else 2",
+        "2 writes the log to disk once a second instead of with each commit: faster, but a power failure loses the last second, which may be a paid order.",
         &[VPS]
     ),
     row!(

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use super::clock::SECOND;
 use super::limits;
 use super::server::Watch;
 use super::shared::{Gauges, Report, Shared};
+use super::versions::{self, Differing, Review};
 use crate::plan::{ArrivalModel, Plan};
 use crate::record::{End, Failures, Run, Second, Stage, Tally, Tester, Times};
+use crate::steps;
 
 /// Puts seconds together.
 pub struct Collector {
@@ -24,6 +27,10 @@ pub struct Collector {
     window: VecDeque<Box<Tally>>,
     closed: u32,
     busy_seconds: u32,
+    /// Where questions about new versions of pages go, until the last one.
+    questions: Option<Sender<Review>>,
+    /// Responses that may be new versions, and their second.
+    differing: Vec<(u32, Differing)>,
 }
 
 #[derive(Default)]
@@ -37,7 +44,7 @@ struct Open {
 
 impl Collector {
     /// For a run that has begun.
-    pub fn new(shared: Arc<Shared>, watch: Watch) -> Collector {
+    pub fn new(shared: Arc<Shared>, watch: Watch, questions: Sender<Review>) -> Collector {
         let threads = shared.threads;
         Collector {
             shared,
@@ -48,12 +55,20 @@ impl Collector {
             window: VecDeque::new(),
             closed: 0,
             busy_seconds: 0,
+            questions: Some(questions),
+            differing: Vec::new(),
         }
     }
 
     /// Takes a thread's report. True: a second is complete.
     pub fn take(&mut self, report: Report, run: &mut Run) -> bool {
-        let Report { thread, second, tally, gauges, notes, is_last } = report;
+        let Report { thread, second, tally, gauges, notes, differing, reviews, steps, is_last } = report;
+        self.differing.extend(differing.into_iter().map(|differing| (second, differing)));
+        if let Some(questions) = &self.questions {
+            // Nobody receives them when the run is being aborted.
+            reviews.into_iter().for_each(|review| drop(questions.send(review)));
+        }
+        steps::add(&mut run.steps, &steps);
         for note in notes {
             if !run.notes.contains(&note) && run.notes.len() < 20 {
                 run.notes.push(note);
@@ -75,6 +90,11 @@ impl Collector {
         self.closed > before
     }
 
+    /// There are no more questions about new versions of pages.
+    pub fn end_questions(&mut self) {
+        self.questions = None;
+    }
+
     /// Completes the last second and the totals of the run.
     pub fn finish(&mut self, run: &mut Run) {
         let now = self.shared.clock.now();
@@ -82,6 +102,9 @@ impl Collector {
         while let Some(last) = self.open.last_key_value().map(|(second, _)| *second) {
             let length = if self.closed == last { now as f64 / SECOND as f64 - f64::from(last) } else { 1.0 };
             self.close(run, length.clamp(0.001, 1.0));
+        }
+        for (second, differing) in self.differing.drain(..) {
+            versions::settle(run, second, &differing);
         }
         run.elapsed = planned.min(Duration::from_nanos(now));
         if run.end.is_none() {

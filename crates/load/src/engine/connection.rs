@@ -18,15 +18,20 @@ use rustix::io::Errno;
 use super::clock::Clock;
 use super::connect;
 use super::http2::{self, Http2};
-use super::judge::Response;
+use super::judge::{Response, Verdict};
 use super::request::Prepared;
 use super::transport::{Broken, Transport};
+use super::versions::{Differing, Review};
 use crate::record::{Failure, Tally};
 use crate::scenario::is_redirect;
+use crate::steps::Wrong;
 
 /// If a connection is closed after this idle time, the server has not failed: keep-alive works this way, and the
 /// request goes to a new connection. Nanoseconds.
 const KEEP_ALIVE_RACE: u64 = 1_000_000_000;
+
+/// Responses with wrong content that a thread describes in a second: under a crowd, all may be wrong.
+const MOST_DESCRIBED: u32 = 20;
 
 /// A request in progress.
 #[derive(Debug)]
@@ -73,6 +78,10 @@ pub enum RequestOutcome {
         last: u64,
         /// Head and content, if the request stores them.
         kept: Option<Box<Kept>>,
+        /// What is wrong with the content, unless enough were described in this second.
+        wrong: Option<Box<Wrong>>,
+        /// If the content may be a new version of the page: it is counted when that is known.
+        differing: Option<Box<Differing>>,
     },
     /// There is no response, or only a part of one.
     Failed(Failure),
@@ -105,6 +114,12 @@ pub struct Lent {
     pub clock: Clock,
     /// Notes for the report, each once.
     pub notes: Vec<String>,
+    /// Responses with wrong content that were described in this second.
+    pub described: u32,
+    /// Questions about new versions of pages.
+    pub reviews: Vec<Review>,
+    /// Responses in this second that may be new versions.
+    pub differing: Vec<Differing>,
 }
 
 impl Lent {
@@ -526,7 +541,7 @@ impl Busy {
         let Some(pending) = self.pending.pop_front() else { return };
         self.reader = Reader::default();
         let response = Response { status: self.status, head: &self.head, content: &self.content };
-        let outcome = judged(&pending, response, now, &mut lent.notes);
+        let outcome = judged(&pending, response, now, lent);
         self.head.clear();
         self.content.clear();
         lent.finished.push_back(Finished { pending, connection, outcome });
@@ -534,34 +549,45 @@ impl Busy {
 }
 
 /// A complete response, judged.
-pub fn judged(
-    pending: &Pending,
-    response: Response<'_>,
-    last: u64,
-    notes: &mut Vec<String>,
-) -> RequestOutcome {
+pub fn judged(pending: &Pending, response: Response<'_>, last: u64, lent: &mut Lent) -> RequestOutcome {
     let judge = &pending.what.judge;
     let status = response.status;
     let keep = || Box::new(Kept { head: response.head.to_vec(), content: response.content.to_vec() });
+    let whole =
+        |failure, kept, wrong| RequestOutcome::Whole { status, failure, last, kept, wrong, differing: None };
     match pending.what.follows.filter(|_| is_redirect(status)) {
         // The final response is still to come.
-        Some(1..) => return RequestOutcome::Whole { status, failure: None, last, kept: Some(keep()) },
+        Some(1..) => return whole(None, Some(keep()), None),
         Some(0) => {
-            if notes.is_empty() {
-                notes.push(format!("{}: too many redirects", pending.what.request.target));
-            }
-            return RequestOutcome::Whole { status, failure: Some(Failure::StatusOther), last, kept: None };
+            lent.note(|| format!("{}: too many redirects", pending.what.request.target));
+            return whole(Some(Failure::StatusOther), None, None);
         }
         None => {}
     }
-    let failure = judge.status(status).or_else(|| judge.content(response, !pending.is_personal));
+    let compares = !pending.is_personal;
+    let kept = pending.what.keeps.then(keep);
+    let failure = match judge.status(status) {
+        Some(failure) => Some(failure),
+        None => match judge.content(response, compares) {
+            Verdict::Right => None,
+            Verdict::Wrong(failure) => Some(failure),
+            Verdict::Unknown(differing, review) => {
+                lent.reviews.extend(review);
+                let differing = Some(Box::new(differing));
+                return RequestOutcome::Whole { status, failure: None, last, kept, wrong: None, differing };
+            }
+        },
+    };
+    let mut wrong = None;
     if matches!(failure, Some(Failure::WrongContent | Failure::WrongLength))
-        && notes.is_empty()
-        && let Some(how) = judge.difference(response)
+        && lent.described < MOST_DESCRIBED
     {
-        notes.push(format!("{} differs from its reference response: {how}", pending.what.request.target));
+        lent.described += 1;
+        let target = pending.what.request.target.clone();
+        let difference = judge.difference(response, compares);
+        wrong = difference.map(|(expected, found)| Box::new(Wrong { target, expected, found }));
     }
-    RequestOutcome::Whole { status, failure, last, kept: pending.what.keeps.then(keep) }
+    whole(failure, kept, wrong)
 }
 
 /// Unrequested data: servers send 408 before they close an idle connection, and nothing else.

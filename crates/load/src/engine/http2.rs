@@ -236,7 +236,7 @@ impl Stream {
                     Poll::Ready(None) => {
                         let (head, content) = (self.head.as_slice(), self.content.as_slice());
                         let response = Response { status: self.status, head, content };
-                        return (true, Some(judged(&self.pending, response, now, &mut lent.notes)));
+                        return (true, Some(judged(&self.pending, response, now, lent)));
                     }
                 },
             }

@@ -8,8 +8,9 @@ use millrace_wire::response;
 use twox_hash::XxHash3_64;
 
 use super::decode::decode;
+use super::versions::{self, Differing, Review, Version, Versions};
 use crate::record::Failure;
-use crate::scenario::{Check, Dynamic};
+use crate::scenario::{Check, Dynamic, Request};
 
 /// Different contents of a URL that are remembered with their verdict. A page that differs each time is not worth more.
 const MOST_KNOWN: usize = 64;
@@ -21,6 +22,30 @@ pub struct Expected {
     pub status: u16,
     /// The content, decoded and without its dynamic parts.
     pub content: Vec<u8>,
+    /// The request that it is the response to.
+    pub request: Request,
+    /// How many redirects in a row led to it at most.
+    pub redirects: u8,
+    /// What is known about other contents.
+    pub versions: Versions,
+}
+
+impl Expected {
+    /// The response to a request, without its dynamic parts.
+    pub fn new(request: Request, redirects: u8, status: u16, content: Vec<u8>) -> Expected {
+        Expected { status, content, request, redirects, versions: Versions::default() }
+    }
+}
+
+/// What a content is.
+#[derive(Debug)]
+pub enum Verdict {
+    /// As expected.
+    Right,
+    /// Not as expected.
+    Wrong(Failure),
+    /// Perhaps a new version of the page; the question about it, if it is the first of it.
+    Unknown(Differing, Option<Review>),
 }
 
 /// The conditions for the responses to a request. Each thread has its own.
@@ -76,74 +101,125 @@ impl Judge {
         })
     }
 
-    /// What is wrong with the content, compared with the reference response or only checked; `None`: nothing.
-    pub fn content(&self, response: Response<'_>, compares: bool) -> Option<Failure> {
+    /// Whether the content is right, compared with the reference response or only checked.
+    pub fn content(&self, response: Response<'_>, compares: bool) -> Verdict {
         if !self.wants_content() || response.status == 304 {
-            return None;
+            return Verdict::Right;
         }
         let seed = u64::from(response.status) << 1 | u64::from(compares);
         let hash = XxHash3_64::oneshot_with_seed(seed, response.content);
         if let Some(verdict) = self.known.borrow().get(&hash) {
-            return *verdict;
+            return verdict.map_or(Verdict::Right, Verdict::Wrong);
         }
         let verdict = self.look(response, compares);
+        let known = match verdict {
+            Verdict::Unknown(..) => return verdict,
+            Verdict::Wrong(failure) => Some(failure),
+            Verdict::Right => None,
+        };
+        self.remember(hash, known);
+        verdict
+    }
+
+    fn remember(&self, hash: u64, verdict: Option<Failure>) {
         let mut known = self.known.borrow_mut();
         if known.len() >= MOST_KNOWN {
             known.clear();
         }
         known.insert(hash, verdict);
-        verdict
     }
 
-    fn look(&self, response: Response<'_>, compares: bool) -> Option<Failure> {
+    fn look(&self, response: Response<'_>, compares: bool) -> Verdict {
         let coding = response::field(response.head, "content-encoding");
         let Some(content) = decode(coding.as_deref(), response.content) else {
-            return Some(Failure::WrongContent);
+            return Verdict::Wrong(Failure::WrongContent);
         };
         for check in &self.checks {
             match check {
-                Check::Length(bytes) if content.len() as u64 != *bytes => return Some(Failure::WrongLength),
+                Check::Length(bytes) if content.len() as u64 != *bytes => {
+                    return Verdict::Wrong(Failure::WrongLength);
+                }
                 Check::Text(text) if !contains(&content, text.as_bytes()) => {
-                    return Some(Failure::WrongContent);
+                    return Verdict::Wrong(Failure::WrongContent);
                 }
                 Check::NoText(text) if contains(&content, text.as_bytes()) => {
-                    return Some(Failure::WrongContent);
+                    return Verdict::Wrong(Failure::WrongContent);
                 }
                 _ => {}
             }
         }
-        let expected = self.expected.as_deref();
-        let expected = expected.filter(|expected| compares && expected.status == response.status)?;
-        let same = without(&content, &self.dynamic);
-        if same == expected.content {
-            None
-        } else if same.len() != expected.content.len() {
-            Some(Failure::WrongLength)
-        } else {
-            Some(Failure::WrongContent)
+        let expected = self.expected.as_ref();
+        match expected.filter(|expected| compares && expected.status == response.status) {
+            Some(expected) => compared(expected, &without(&content, &self.dynamic)),
+            None => Verdict::Right,
         }
     }
 
-    /// Where a response differs from the expected one, with advice if the difference is intended.
-    pub fn difference(&self, response: Response<'_>) -> Option<String> {
+    /// What was expected of wrong content, and what was found instead; `None`: nothing is wrong.
+    pub fn difference(&self, response: Response<'_>, compares: bool) -> Option<(String, String)> {
         let coding = response::field(response.head, "content-encoding");
-        let content = decode(coding.as_deref(), response.content)?;
-        let (expected, same) = (&self.expected.as_deref()?.content, without(&content, &self.dynamic));
-        let at =
-            expected.iter().zip(&same).position(|(a, b)| a != b).unwrap_or(expected.len().min(same.len()));
-        let excerpt = |text: &[u8]| {
-            let part = &text[at.saturating_sub(20).min(text.len())..(at + 30).min(text.len())];
-            format!("{:?}", String::from_utf8_lossy(part))
+        let Some(content) = decode(coding.as_deref(), response.content) else {
+            return Some((
+                format!("content in {}", coding?),
+                format!("{} other bytes", response.content.len()),
+            ));
         };
-        Some(format!(
-            "from byte {at} on ({} bytes, expected {}): {}, expected {}; if this is correct, use --dynamic \
-             'BEFORE...AFTER' or --no-sameness",
-            same.len(),
-            expected.len(),
-            excerpt(&same),
-            excerpt(expected)
+        let size = content.len();
+        for check in &self.checks {
+            match check {
+                Check::Length(bytes) if size as u64 != *bytes => {
+                    return Some((format!("{bytes} bytes"), format!("{size} bytes")));
+                }
+                Check::Text(text) if !contains(&content, text.as_bytes()) => {
+                    return Some((
+                        format!("the text {text:?}"),
+                        format!("{size} bytes: {}", excerpt(&content, 0)),
+                    ));
+                }
+                Check::NoText(text) => {
+                    let Some(at) = find(&content, text.as_bytes()) else { continue };
+                    return Some((format!("no text {text:?}"), excerpt(&content, at)));
+                }
+                _ => {}
+            }
+        }
+        let expected = &self.expected.as_deref().filter(|_| compares)?.content;
+        let same = without(&content, &self.dynamic);
+        let at = expected.iter().zip(&same).position(|(a, b)| a != b);
+        let at = at.unwrap_or(expected.len().min(same.len()));
+        Some((
+            format!(
+                "{} from byte {at} on, {} bytes in all, as without load (if it may differ: --dynamic 'BEFORE...AFTER' or --no-sameness)",
+                excerpt(expected, at),
+                expected.len()
+            ),
+            format!("{}, {} bytes in all", excerpt(&same, at), same.len()),
         ))
     }
+}
+
+/// Whether a content, without its dynamic parts, is the reference's or a new version of the page.
+fn compared(expected: &Arc<Expected>, content: &[u8]) -> Verdict {
+    if content == expected.content {
+        return Verdict::Right;
+    }
+    let is_as_long = content.len() == expected.content.len();
+    let failure = if is_as_long { Failure::WrongContent } else { Failure::WrongLength };
+    let (version, hash, review) = versions::look(expected, content);
+    match version {
+        Version::Right => Verdict::Right,
+        Version::Wrong => Verdict::Wrong(failure),
+        Version::Unknown => {
+            let expected = expected.clone();
+            Verdict::Unknown(Differing { expected, hash, failure, row: 0, count: 1 }, review)
+        }
+    }
+}
+
+/// The content around a place in it.
+fn excerpt(content: &[u8], at: usize) -> String {
+    let part = &content[at.saturating_sub(20).min(content.len())..(at + 40).min(content.len())];
+    format!("{:?}", String::from_utf8_lossy(part))
 }
 
 /// Whether `part` is in `whole`.
@@ -194,14 +270,23 @@ mod tests {
 
     fn judge(checks: Vec<Check>, expected: Option<&str>) -> Judge {
         let dynamic = [Dynamic { before: "nonce=\"".to_owned(), after: "\"".to_owned() }];
-        let expected = expected
-            .map(|text| Arc::new(Expected { status: 200, content: without(text.as_bytes(), &dynamic) }));
+        let expected = expected.map(|text| {
+            Arc::new(Expected::new(Request::default(), 0, 200, without(text.as_bytes(), &dynamic)))
+        });
         Judge::new(checks, dynamic.into(), expected)
     }
 
     fn content(judge: &Judge, text: &str) -> Option<Failure> {
         let head = b"HTTP/1.1 200 OK\r\n\r\n";
-        judge.content(Response { status: 200, head, content: text.as_bytes() }, true)
+        verdict(judge.content(Response { status: 200, head, content: text.as_bytes() }, true))
+    }
+
+    /// What a content is if it is not a new version of its page.
+    fn verdict(verdict: Verdict) -> Option<Failure> {
+        match verdict {
+            Verdict::Right => None,
+            Verdict::Wrong(failure) | Verdict::Unknown(Differing { failure, .. }, _) => Some(failure),
+        }
     }
 
     #[test]
@@ -235,9 +320,17 @@ mod tests {
         assert_eq!(content(&same, "<a nonce=\"123\">three</a>"), Some(Failure::WrongLength));
         let head = b"HTTP/1.1 200 OK\r\n\r\n";
         let other = Response { status: 200, head, content: b"<a nonce=\"1\">two</a>" };
-        assert_eq!(same.content(other, false), None, "it is somebody's own");
-        let said = same.difference(other).unwrap();
-        assert!(said.contains("from byte 12 ") && said.contains("two"), "{said}");
+        assert_eq!(verdict(same.content(other, false)), None, "it is one visitor's own");
+        let (expected, found) = same.difference(other, true).unwrap();
+        assert!(
+            expected.contains("from byte 12 ") && expected.contains("one") && found.contains("two"),
+            "{expected} {found}"
+        );
+        assert_eq!(same.difference(other, false), None);
+        let text = judge(vec![Check::Text("cart".to_owned()), Check::NoText("error".to_owned())], None);
+        let said = |content: &[u8]| text.difference(Response { status: 200, head, content }, true).unwrap();
+        assert_eq!(said(b"nothing"), ("the text \"cart\"".to_owned(), "7 bytes: \"nothing\"".to_owned()));
+        assert_eq!(said(b"cart error"), ("no text \"error\"".to_owned(), "\"cart error\"".to_owned()));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!   thread.rs    a thread: epoll loop, timers, arrivals      pacer.rs   times of arrivals
 //!   walk.rs      users from step to step                     pages.rs   full page loads, redirects.rs
 //!   connection.rs  requests in, responses out                transport.rs, tls.rs, connect.rs   bytes
+//!   versions.rs  pages that were made again meanwhile
 //!   http2.rs, HTTP/1.1 is millrace_wire::response            judge.rs   whether a response is right
 //! ```
 //!
@@ -34,6 +35,7 @@ mod thread;
 mod tls;
 mod transport;
 mod user;
+mod versions;
 mod walk;
 
 pub use interrupt::on_interrupt;

@@ -79,6 +79,7 @@ impl Thread {
                 Issued::Failed(failure) => {
                     self.lent.tally.begun += 1;
                     self.lent.tally.failures.count(failure);
+                    self.row(key, Some(part.kind)).count(Some(failure), None);
                     self.next_part(key).has_failed = true;
                 }
                 Issued::Over => {

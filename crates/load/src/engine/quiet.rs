@@ -115,8 +115,9 @@ pub fn look(plan: &Plan, scenario: &Scenario, target: SocketAddr, interrupted: &
                     ));
                 } else if plan.sameness {
                     let content = without(&answer.response.content, &scenario.dynamic);
-                    let expected = Arc::new(Expected { status: answer.response.status, content });
-                    quiet.expected.insert(request.target.clone(), expected);
+                    let redirects = follows.unwrap_or(0);
+                    let expected = Expected::new(request.clone(), redirects, answer.response.status, content);
+                    quiet.expected.insert(request.target.clone(), Arc::new(expected));
                 }
             }
             Err(error) => {
@@ -232,6 +233,30 @@ pub fn exchange(
         interrupted: &AtomicBool::new(false),
     };
     fetcher.fetch(request, 0).map(|answer| answer.response)
+}
+
+/// Asks for pages in quiet while the load goes on.
+pub struct Reviewer<'a> {
+    /// The run.
+    pub plan: &'a Plan,
+    /// Whose pages.
+    pub scenario: &'a Scenario,
+    /// Where they are.
+    pub target: SocketAddr,
+    /// The run ends at once.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Reviewer<'_> {
+    /// Status and content, without dynamic parts, of a page's request, if two responses are the same.
+    pub fn settled(&self, page: &Expected) -> Option<(u16, Vec<u8>)> {
+        let Reviewer { plan, scenario, target, interrupted } = *self;
+        let manner = Manner::new(plan, scenario);
+        let (origin, dynamic) = (&scenario.origin, &scenario.dynamic);
+        let fetcher = Fetcher { plan, origin, dynamic, manner: &manner, target, interrupted };
+        let (answer, is_same) = fetcher.settled(&page.request, page.redirects, true).ok()?;
+        is_same.then(|| (answer.response.status, without(&answer.response.content, dynamic)))
+    }
 }
 
 struct Fetcher<'a> {

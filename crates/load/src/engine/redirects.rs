@@ -62,7 +62,7 @@ impl Thread {
                          own name, test that URL, with --connect-to if the name does not resolve to this server"
                     )
                 });
-                self.take_back(Failure::StatusOther);
+                self.take_back(key, Failure::StatusOther);
                 let step = self.step_of(key);
                 if step.page {
                     self.lent.tally.pages_failed += 1;

@@ -12,11 +12,12 @@ use super::collect::Collector;
 use super::connect::{loopback_sources, ports};
 use super::judge::Expected;
 use super::limits;
-use super::quiet::{self, Quiet};
+use super::quiet::{self, Quiet, Reviewer};
 use super::server::Watch;
 use super::shared::{Report, Shared, Surroundings};
 use super::thread::Thread;
 use super::tls::NoTls;
+use super::versions;
 use crate::plan::{ArrivalModel, Curve, Plan};
 use crate::record::{Description, End, Run, Tally, Tester, Trial};
 use crate::scenario::{Origin, Scenario};
@@ -184,6 +185,7 @@ impl Engine<'_> {
             stages: Vec::new(),
             seconds: Vec::new(),
             total: Tally::default(),
+            steps: Vec::new(),
             elapsed: Duration::ZERO,
             tester: Tester::default(),
             end: None,
@@ -236,7 +238,41 @@ impl Engine<'_> {
             }
         }
         drop(reports);
-        let mut collector = Collector::new(shared.clone(), watch);
+        let (questions, asked) = mpsc::channel();
+        let mut collector = Collector::new(shared.clone(), watch, questions);
+        let reviewer = Reviewer {
+            plan: self.plan,
+            scenario: self.scenario,
+            target: self.target,
+            interrupted: &self.control.interrupted,
+        };
+        let is_over = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reviewing = scope.spawn(move || versions::review(&reviewer, asked, is_over));
+            self.collect(&mut collector, &received, &shared, run, seen);
+            is_over.store(true, Ordering::Relaxed);
+            collector.end_questions();
+            run.notes.extend(reviewing.join().unwrap_or_default());
+        });
+        for handle in handles {
+            if handle.join().is_err() {
+                run.notes
+                    .push("a thread of the load tester panicked: its last results are missing".to_owned());
+            }
+        }
+        collector.finish(run);
+        Ok(())
+    }
+
+    /// Takes the threads' reports until the last one.
+    fn collect(
+        &self,
+        collector: &mut Collector,
+        received: &mpsc::Receiver<Report>,
+        shared: &Shared,
+        run: &mut Run,
+        seen: &mut dyn FnMut(&Run),
+    ) {
         loop {
             match received.recv_timeout(Duration::from_millis(100)) {
                 Ok(report) => {
@@ -255,14 +291,6 @@ impl Engine<'_> {
                 shared.stop_now.store(true, Ordering::Relaxed);
             }
         }
-        for handle in handles {
-            if handle.join().is_err() {
-                run.notes
-                    .push("a thread of the load tester panicked: its last results are missing".to_owned());
-            }
-        }
-        collector.finish(run);
-        Ok(())
     }
 
     /// How many connections there may be, and how many threads that takes.
@@ -312,6 +340,7 @@ impl Engine<'_> {
                 stages: Vec::new(),
                 seconds: Vec::new(),
                 total: Tally::default(),
+                steps: Vec::new(),
                 end: None,
                 bisection: Vec::new(),
                 ..run.clone()

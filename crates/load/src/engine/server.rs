@@ -11,9 +11,28 @@ use super::metrics::Metrics;
 use super::run::Control;
 use crate::record::{Program, ServerSample};
 
+/// Programs that work for a web server without being its children, by the beginnings of their names: PHP, databases, caches, applications' servers.
+const BACKENDS: [&str; 10] = [
+    "php-fpm",
+    "php-cgi",
+    "lsphp",
+    "mariadbd",
+    "mysqld",
+    "postgres",
+    "redis-server",
+    "valkey-server",
+    "memcached",
+    "varnishd",
+];
+/// Ticks of processor time that a service uses without having anything to do.
+const IDLE_TICKS: u64 = 2;
+/// Seconds until back ends are looked for again: services may be restarted.
+const LOOK_AGAIN: u32 = 5;
+
 /// Observes the server each second.
 pub struct Watch {
     pids: Vec<u32>,
+    backends: Backends,
     metrics: Option<Metrics>,
     listen_drops: Option<u64>,
     last: Option<Usage>,
@@ -30,14 +49,16 @@ impl Watch {
     /// The server at `target`.
     pub fn new(target: SocketAddr, control: &Control) -> Watch {
         let mut pids = control.server_pids.clone();
-        if pids.is_empty() && is_here(target) {
+        let is_unknown = pids.is_empty() && is_here(target);
+        if is_unknown {
             pids = listeners(target.port());
         }
         let metrics = match &control.metrics {
             Some(address) => Some(Metrics::at(address)),
             None => Metrics::of(&pids),
         };
-        let mut watch = Watch { pids, metrics, listen_drops: None, last: None };
+        let backends = Backends::new(is_unknown);
+        let mut watch = Watch { pids, backends, metrics, listen_drops: None, last: None };
         watch.listen_drops = drops();
         watch.last = Some(watch.usage());
         watch
@@ -65,10 +86,61 @@ impl Watch {
         Some(sample)
     }
 
-    fn usage(&self) -> Usage {
-        let server = family(&self.pids).into_iter().filter_map(|pid| Some((pid, work_of(pid)?))).collect();
+    fn usage(&mut self) -> Usage {
+        let all = [self.pids.clone(), self.backends.at_work()].concat();
+        let server = family(&all).into_iter().filter_map(|pid| Some((pid, work_of(pid)?))).collect();
         Usage { at: Instant::now(), server, machine: machine_ticks() }
     }
+}
+
+/// Processes on this machine that work for the server but are not its children.
+#[derive(Default)]
+struct Backends {
+    /// Whether they are looked for: the server is here, and its processes were not given.
+    is_wanted: bool,
+    pids: Vec<u32>,
+    /// Seconds since they were looked for.
+    age: u32,
+    /// Those that have used processor time since the run began: an idle database of somebody else's is not the server's.
+    working: HashSet<u32>,
+    /// Their ticks when the run began.
+    at_first: HashMap<u32, u64>,
+}
+
+impl Backends {
+    fn new(is_wanted: bool) -> Backends {
+        let pids = if is_wanted { backends() } else { Vec::new() };
+        let at_first = family(&pids).into_iter().filter_map(|pid| Some((pid, work_of(pid)?.0))).collect();
+        Backends { is_wanted, pids, age: 0, working: HashSet::new(), at_first }
+    }
+
+    /// Those of which a process has worked, with their children.
+    fn at_work(&mut self) -> Vec<u32> {
+        self.age += 1;
+        if self.is_wanted && self.age >= LOOK_AGAIN {
+            (self.pids, self.age) = (backends(), 0);
+        }
+        for pid in &self.pids {
+            if !self.working.contains(pid) && family(&[*pid]).iter().any(|pid| self.has_worked(*pid)) {
+                self.working.insert(*pid);
+            }
+        }
+        self.pids.iter().copied().filter(|pid| self.working.contains(pid)).collect()
+    }
+
+    fn has_worked(&self, pid: u32) -> bool {
+        let before = self.at_first.get(&pid).copied().unwrap_or(0);
+        work_of(pid).is_some_and(|(ticks, _)| ticks > before + IDLE_TICKS)
+    }
+}
+
+/// The processes on this machine that run a program of [`BACKENDS`].
+fn backends() -> Vec<u32> {
+    let is_backend = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        BACKENDS.iter().any(|known| name.starts_with(known))
+    };
+    processes().filter(is_backend).collect()
 }
 
 /// The activity of the server's processes between two samples, by program.
@@ -238,6 +310,31 @@ mod tests {
         }
         let _ = shell.wait();
         assert!(there);
+    }
+
+    #[test]
+    fn a_database_that_works_is_counted() {
+        let folder = std::env::temp_dir().join(format!("millrace-backend-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("mariadbd");
+        fs::copy(fs::canonicalize("/bin/sh").unwrap(), &program).unwrap();
+        let mut backends = Backends { is_wanted: true, age: LOOK_AGAIN, ..Backends::default() };
+        let start = |script: &str| {
+            let mut command = std::process::Command::new(&program);
+            command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let (mut busy, mut idle) = (start("while :; do :; done"), start("read line"));
+        let is_seen = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            backends.at_work().contains(&busy.id())
+        });
+        let counts_idle = backends.at_work().contains(&idle.id());
+        for child in [&mut busy, &mut idle] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&folder);
+        assert!(is_seen && !counts_idle);
     }
 
     #[test]

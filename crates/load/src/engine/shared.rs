@@ -10,9 +10,11 @@ use std::time::Duration;
 use super::clock::{Clock, nanoseconds};
 use super::judge::{Expected, Judge};
 use super::request::{Manner, Prepared};
+use super::versions::{Differing, Review};
 use crate::plan::Plan;
 use crate::record::Tally;
 use crate::scenario::{Dynamic, Scenario};
+use crate::steps::{Rows, StepRow};
 
 /// Connections that are being made at once: as many as fit into the queues of a server with usual settings.
 const MOST_CONNECTING: usize = 2048;
@@ -42,6 +44,8 @@ pub struct Shared {
     pub expected: HashMap<String, Arc<Expected>>,
     /// Parts of pages that may differ.
     pub dynamic: Arc<[Dynamic]>,
+    /// The row of each step.
+    pub rows: Rows,
     /// Sums of the flows' weights.
     pub weights: Vec<u64>,
     /// Requests on a connection at once.
@@ -83,6 +87,12 @@ pub struct Report {
     pub gauges: Gauges,
     /// Notes for the report.
     pub notes: Vec<String>,
+    /// Responses in the second that may be new versions of their pages.
+    pub differing: Vec<Differing>,
+    /// Questions about such versions.
+    pub reviews: Vec<Review>,
+    /// With the last report: the thread's requests by step.
+    pub steps: Vec<StepRow>,
     /// Whether it is the thread's last.
     pub is_last: bool,
 }
@@ -135,6 +145,7 @@ impl Shared {
         });
         Shared {
             weights: weights.collect(),
+            rows: Rows::of(&scenario),
             dynamic: scenario.dynamic.clone().into(),
             streams: match (pipelines, plan.http2 && has_pages) {
                 (true, _) => plan.pipeline as usize,

@@ -30,6 +30,7 @@ use super::transport::Transport;
 use super::user::{NONE, PartRequest, User};
 use crate::plan;
 use crate::record::Failure;
+use crate::steps::StepRow;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 128 << 10;
@@ -55,6 +56,8 @@ pub struct Thread {
     pub(super) manner: Manner,
     /// The requests of each flow's steps.
     pub(super) steps: Vec<Vec<Rc<Prepared>>>,
+    /// What became of each step so far.
+    pub(super) rows: Vec<StepRow>,
     /// Parts of pages, by the hash of the naming content.
     pub(super) parts: HashMap<u64, Rc<[PartRequest]>>,
     /// Requests that redirects led to, by the request that was redirected and where to; with that one, so that its address
@@ -121,6 +124,9 @@ impl Thread {
             tally: Box::default(),
             clock,
             notes: Vec::new(),
+            described: 0,
+            reviews: Vec::new(),
+            differing: Vec::new(),
         };
         Ok(Thread {
             number,
@@ -130,6 +136,7 @@ impl Thread {
             manner,
             steps,
             parts: HashMap::new(),
+            rows: shared.rows.empty(),
             part_requests: HashMap::new(),
             redirected: HashMap::new(),
             users: Slab::new(),
@@ -524,12 +531,16 @@ impl Thread {
             most_connections: self.most_connections as u64,
         };
         self.cpu = cpu;
+        self.lent.described = 0;
         let report = Report {
             thread: self.number,
             second: self.second,
             tally: std::mem::take(&mut self.lent.tally),
             gauges,
             notes: std::mem::take(&mut self.lent.notes),
+            differing: std::mem::take(&mut self.lent.differing),
+            reviews: std::mem::take(&mut self.lent.reviews),
+            steps: if is_last { std::mem::take(&mut self.rows) } else { Vec::new() },
             is_last,
         };
         // The receiver is gone only when the run is being aborted.

@@ -171,8 +171,11 @@ impl User {
 }
 
 impl Memory {
-    /// Takes values out of a response. False: one isn't there.
-    pub fn extract(&mut self, extract: &[Extract], kept: &Kept) -> bool {
+    /// Takes values out of a response.
+    ///
+    /// # Errors
+    /// One isn't there: its name.
+    pub fn extract<'a>(&mut self, extract: &'a [Extract], kept: &Kept) -> Result<(), &'a str> {
         let coding = response::field(&kept.head, "content-encoding");
         let content = decode(coding.as_deref(), &kept.content).unwrap_or_default();
         for wanted in extract {
@@ -182,11 +185,11 @@ impl Memory {
                 Place::Field(name) => response::field(&kept.head, name),
                 Place::Cookie(name) => self.jar.value(name).map(str::to_owned),
             };
-            let Some(value) = value else { return false };
+            let Some(value) = value else { return Err(&wanted.name) };
             self.values.retain(|(name, _)| *name != wanted.name);
             self.values.push((wanted.name.clone(), value));
         }
-        true
+        Ok(())
     }
 }
 
@@ -219,12 +222,12 @@ mod tests {
             take("b", Place::Field("X-Token".into())),
             take("c", Place::Cookie("id".into())),
         ];
-        assert!(memory.extract(&all, &kept("X-Token: t\r\n", "<i value=\"7\">")));
+        assert_eq!(memory.extract(&all, &kept("X-Token: t\r\n", "<i value=\"7\">")), Ok(()));
         assert_eq!(
             memory.values.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(),
             ["7", "t", "9"]
         );
-        assert!(!memory.extract(&all, &kept("X-Token: t\r\n", "nothing")));
+        assert_eq!(memory.extract(&all, &kept("X-Token: t\r\n", "nothing")), Err("a"));
     }
 
     #[test]

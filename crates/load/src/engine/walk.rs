@@ -1,6 +1,7 @@
 //! How users go through the scenario: from flow to flow, from step to step.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use millrace_wire::response;
 
@@ -9,10 +10,12 @@ use super::connection::{Finished, Kept, Pending, RequestMessage, RequestOutcome}
 use super::request::{Manner, Personal, Prepared};
 use super::thread::Thread;
 use super::user::{Cached, Memory, NONE};
+use super::versions::Differing;
 use crate::page::Kind;
 use crate::plan::ArrivalModel;
 use crate::record::Failure;
 use crate::scenario::{Request, Step};
+use crate::steps::{StepRow, Wrong};
 
 /// How long a user waits at first after the tester or the network had no connection for it, and how often that doubles.
 const PATIENCE: (u64, u8) = (SECOND / 100, 6);
@@ -168,7 +171,9 @@ impl Thread {
         let values = memory.values.as_slice();
         let target = Manner::target_of(&what.request, Personal { values, ..Personal::default() });
         let cookies = memory.jar.field(&target, self.shared.scenario.origin.tls);
-        let conditions = memory.cache.get(&target).map(Cached::conditions).unwrap_or_default();
+        // Values are extracted from content, which a 304 does not have.
+        let cached = memory.cache.get(&target).filter(|_| what.extract.is_empty());
+        let conditions = cached.map(Cached::conditions).unwrap_or_default();
         let personal = Personal { values, cookies: &cookies, conditions: &conditions };
         make(&self.manner, &what.request, personal)
     }
@@ -189,18 +194,25 @@ impl Thread {
             // The tester itself closed the connection of a user that left.
             return;
         }
+        let key = pending.user;
         let (failure, kept) = match outcome {
             RequestOutcome::Again => return self.again(pending),
             RequestOutcome::Failed(failure) => {
                 self.lent.tally.failures.count(failure);
+                self.row(key, pending.part).count(Some(failure), None);
                 (Some(failure), None)
             }
-            RequestOutcome::Whole { status, failure, last, kept } => {
-                self.count(&pending, status, failure, last);
+            RequestOutcome::Whole { status, failure, last, kept, wrong, differing } => {
+                match differing {
+                    Some(differing) => self.count_apart(&pending, *differing),
+                    None => self.count(&pending, status, failure, last),
+                }
+                if let Some(wrong) = wrong {
+                    self.row(key, pending.part).describe(*wrong);
+                }
                 (failure, kept)
             }
         };
-        let key = pending.user;
         let user = &mut self.users[key as usize];
         let is_absent = matches!(failure, Some(Failure::Refused | Failure::Unreachable));
         user.failed = if is_absent { user.failed.saturating_add(1) } else { 0 };
@@ -216,24 +228,30 @@ impl Thread {
         if let Some(kind) = pending.part {
             return self.on_part(key, &pending, kind, failure.is_some(), kept.as_deref());
         }
+        let is_right = failure.is_none() && self.extract(key, &pending, kept.as_deref());
         let is_page = self.step_of(key).page;
-        match (failure, kept) {
-            (None, Some(kept)) if is_page => self.on_page(key, &pending, &kept),
-            (None, Some(kept)) if !pending.what.extract.is_empty() => {
-                let memory = self.users[key as usize].memory();
-                let is_there = memory.extract(&pending.what.extract, &kept);
-                if !is_there {
-                    self.take_back(Failure::WrongContent);
-                }
-                self.end_step(key, is_there);
-            }
-            (failure, _) => {
-                if is_page && failure.is_some() {
-                    self.lent.tally.pages_failed += 1;
-                }
-                self.end_step(key, failure.is_none());
+        match kept {
+            Some(kept) if is_page && is_right => self.on_page(key, &pending, &kept),
+            _ => {
+                self.lent.tally.pages_failed += u64::from(is_page && !is_right);
+                self.end_step(key, is_right);
             }
         }
+    }
+
+    /// Takes the step's values out of its response. False: one isn't there, so the response is wrong.
+    fn extract(&mut self, key: u32, pending: &Pending, kept: Option<&Kept>) -> bool {
+        let (what, Some(kept)) = (&pending.what, kept) else { return pending.what.extract.is_empty() };
+        if what.extract.is_empty() {
+            return true;
+        }
+        let Err(name) = self.users[key as usize].memory().extract(&what.extract, kept) else { return true };
+        let (expected, size) = (format!("a value for `{name}`"), kept.content.len());
+        let wrong =
+            Wrong { target: what.request.target.clone(), expected, found: format!("none in {size} bytes") };
+        self.row(key, None).describe(wrong);
+        self.take_back(key, Failure::WrongContent);
+        false
     }
 
     fn count(&mut self, pending: &Pending, status: u16, failure: Option<Failure>, last: u64) {
@@ -241,15 +259,44 @@ impl Thread {
         tally.responses += 1;
         tally.statuses[usize::from(status) - 100] += 1;
         let _ = tally.first_byte.record(pending.first.saturating_sub(pending.due) / 1000);
-        let _ = tally.last_byte.record(last.saturating_sub(pending.due) / 1000);
+        let last = last.saturating_sub(pending.due) / 1000;
+        let _ = tally.last_byte.record(last);
         match failure {
             None => tally.ok += 1,
             Some(failure) => tally.failures.count(failure),
         }
+        self.row(pending.user, pending.part).count(failure, Some(last));
     }
 
-    /// The last response was counted as right, which it is not.
-    pub(super) fn take_back(&mut self, failure: Failure) {
+    /// Counts a response whose content may be a new version of its page.
+    fn count_apart(&mut self, pending: &Pending, differing: Differing) {
+        self.lent.tally.responses += 1;
+        let row = self.row_of(pending.user, pending.part);
+        let same = self.lent.differing.iter_mut().find(|other| {
+            other.hash == differing.hash
+                && other.row == row
+                && Arc::ptr_eq(&other.expected, &differing.expected)
+        });
+        match same {
+            Some(same) => same.count += 1,
+            None => self.lent.differing.push(Differing { row, ..differing }),
+        }
+    }
+
+    /// The row of a user's request: that of its step, or of what pages need.
+    pub(super) fn row(&mut self, key: u32, part: Option<Kind>) -> &mut StepRow {
+        let row = self.row_of(key, part);
+        &mut self.rows[row]
+    }
+
+    fn row_of(&self, key: u32, part: Option<Kind>) -> usize {
+        let (user, rows) = (&self.users[key as usize], &self.shared.rows);
+        if part.is_some() { rows.parts() } else { rows.step(user.flow, user.step) }
+    }
+
+    /// The user's last response was counted as right, which it is not.
+    pub(super) fn take_back(&mut self, key: u32, failure: Failure) {
+        self.row(key, None).take_back(failure);
         self.lent.tally.ok = self.lent.tally.ok.saturating_sub(1);
         self.lent.tally.failures.count(failure);
     }
@@ -286,6 +333,7 @@ impl Thread {
     pub(super) fn on_failed(&mut self, key: u32, failure: Failure) {
         self.lent.tally.begun += 1;
         self.lent.tally.failures.count(failure);
+        self.row(key, None).count(Some(failure), None);
         let user = &mut self.users[key as usize];
         user.failed = user.failed.saturating_add(1);
         self.end_step(key, false);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bottleneck;
 use super::own::MillraceSummary;
 use crate::record::{self, Failures, Run, Tally, Times};
+use crate::steps::{StepRow, Wrong};
 
 /// The value of `format`.
 pub const FORMAT: &str = "millrace-load/1";
@@ -31,6 +32,9 @@ pub struct Document {
     pub elapsed_seconds: f64,
     /// Everything together.
     pub total: Summary,
+    /// The requests by step of the scenario, what pages need last; empty until the run has ended.
+    #[serde(default)]
+    pub steps: Vec<JsonStep>,
     /// Stages and rounds in order.
     pub stages: Vec<JsonStage>,
     /// Second by second.
@@ -190,6 +194,34 @@ pub struct Summary {
     pub page: Latency,
     /// The server in this span, where it can be seen.
     pub server: Option<Server>,
+}
+
+/// The requests of a step over the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JsonStep {
+    /// The flow, the number of the step in it, and its request.
+    pub name: String,
+    /// Right responses.
+    pub ok: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// The same by kind.
+    pub failures: Kinds,
+    /// Time until the response was complete.
+    pub last_byte: Latency,
+    /// Some of the responses with wrong content.
+    pub wrong: Vec<JsonWrong>,
+}
+
+/// A response with wrong content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JsonWrong {
+    /// Path and query of the request.
+    pub target: String,
+    /// The expected content.
+    pub expected: String,
+    /// The received content.
+    pub found: String,
 }
 
 /// Numbers by name, in order.
@@ -448,6 +480,7 @@ impl Document {
             outcome: JsonOutcome::of(run.end.as_ref(), run.description.open),
             elapsed_seconds: round(run.elapsed.as_secs_f64()),
             total: Summary::of(&run.total, run.elapsed, seconds.iter()),
+            steps: run.steps.iter().filter(|row| row.requests() > 0).map(JsonStep::of).collect(),
             stages: run
                 .stages
                 .iter()
@@ -640,6 +673,24 @@ impl Server {
             conntrack_limit: most(|s| s.conntrack_limit),
             own: MillraceSummary::over(samples.iter().filter_map(|s| s.own)),
         })
+    }
+}
+
+impl JsonStep {
+    fn of(row: &StepRow) -> JsonStep {
+        let wrong = |wrong: &Wrong| JsonWrong {
+            target: wrong.target.clone(),
+            expected: wrong.expected.clone(),
+            found: wrong.found.clone(),
+        };
+        JsonStep {
+            name: row.name.clone(),
+            ok: row.ok,
+            failed: row.failures.total(),
+            failures: kinds(&row.failures),
+            last_byte: Times::of(&row.last_byte).into(),
+            wrong: row.wrong.iter().map(wrong).collect(),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::document::{
     BreakingPoint, Document, FORMAT, JsonChange, JsonDescription, JsonEnd, JsonFinding, JsonOutcome,
-    JsonSecond, JsonSetting, JsonStage, JsonTester, Latency, Machine, Method, Server, Summary,
+    JsonSecond, JsonSetting, JsonStage, JsonStep, JsonTester, JsonWrong, Latency, Machine, Method, Server,
+    Summary,
 };
 
 /// A ramp in three stages and a hold, in the shape of the published one: slower and slower, in the end with failures.
@@ -85,6 +86,7 @@ fn sample(most: u64, slowness: f64, breaks_at: Option<f64>) -> Document {
         },
         elapsed_seconds: seconds.len() as f64,
         total: summary(&seconds.iter().collect::<Vec<_>>()),
+        steps: steps(),
         stages,
         seconds,
         tester: JsonTester {
@@ -186,6 +188,26 @@ fn stage_of(
         bottleneck: None,
         method: Method::default(),
     }
+}
+
+fn steps() -> Vec<JsonStep> {
+    let step = |name: &str, failed, wrong| JsonStep {
+        name: name.to_owned(),
+        ok: 1000,
+        failed,
+        failures: [("wrong_content".to_owned(), failed)]
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect(),
+        last_byte: latency(900.0, 1000),
+        wrong,
+    };
+    let wrong = JsonWrong {
+        target: "/?wc-ajax=add_to_cart".to_owned(),
+        expected: "the text \"cart_hash\"".to_owned(),
+        found: "512 bytes: \"<!DOCTYPE html>\"".to_owned(),
+    };
+    vec![step("GET /", 0, Vec::new()), step("buyer 2: POST /?wc-ajax=add_to_cart", 3, vec![wrong])]
 }
 
 fn summary(seconds: &[&JsonSecond]) -> Summary {

@@ -278,6 +278,7 @@ mod tests {
             }],
             seconds: (0..seconds).map(second).collect(),
             total: Tally::default(),
+            steps: Vec::new(),
             elapsed: Duration::from_secs(u64::from(seconds)),
             tester: record::Tester::default(),
             end: None,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::document::{Document, Latency, Method, Summary};
+use super::document::{Document, JsonWrong, Latency, Method, Summary};
 use super::figures::{bytes, count, grouped, percent, span, time};
 use super::html::{self, headline, words_of};
 use super::survival::{self, Level};
@@ -92,6 +92,7 @@ fn write_all(document: &Document, text: &mut String) -> std::fmt::Result {
     write_server(total, text)?;
     write_latencies(total, text)?;
     write_failures(total, text)?;
+    write_steps(document, text)?;
     write_stages(document, text)?;
     write_levels(document, text)?;
     for trial in &document.bisection {
@@ -175,6 +176,41 @@ fn write_stages(document: &Document, text: &mut String) -> std::fmt::Result {
         let conclusion = conclusion.as_ref().map(|conclusion| ("so", conclusion.clone()));
         for (name, words) in [change, found, conclusion].into_iter().flatten() {
             writeln!(text, "  {name:<10}{words}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Steps that are shown on a terminal; the report and the JSON file have all.
+const MOST_STEPS: usize = 20;
+/// Characters of a step's name on a terminal.
+const STEP_WIDTH: usize = 72;
+
+/// The steps, if there are several; and what was wrong with their content.
+fn write_steps(document: &Document, text: &mut String) -> std::fmt::Result {
+    let steps = &document.steps;
+    if steps.len() > 1 {
+        writeln!(text, "\n{:>12}{:>10}{:>10}{:>10}  step", "successful", "failed", "50 %", "99 %")?;
+    }
+    for step in steps.iter().take(if steps.len() > 1 { MOST_STEPS } else { 0 }) {
+        let name: String = step.name.chars().take(STEP_WIDTH).collect();
+        let times = [step.last_byte.p50_us, step.last_byte.p99_us].map(|us| match step.last_byte.count {
+            0 => "-".to_owned(),
+            _ => time(us as f64),
+        });
+        let [p50, p99] = times;
+        writeln!(text, "{:>12}{:>10}{p50:>10}{p99:>10}  {name}", grouped(step.ok), grouped(step.failed))?;
+    }
+    if steps.len() > MOST_STEPS {
+        writeln!(text, "{:>44}{} more: --report or --json", "", steps.len() - MOST_STEPS)?;
+    }
+    for step in steps {
+        for JsonWrong { target, expected, found } in &step.wrong {
+            writeln!(text, "\nWrong content in {}", step.name)?;
+            if !step.name.ends_with(target) {
+                writeln!(text, "  URL       {target}")?;
+            }
+            writeln!(text, "  expected  {expected}\n  found     {found}")?;
         }
     }
     Ok(())

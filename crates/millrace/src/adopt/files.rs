@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use millrace_adopt::Files;
-use millrace_htaccess::{effort, glob};
+use millrace_htaccess::effort;
+use millrace_htaccess::glob::{self, Slash};
 
 /// The disk.
 pub struct OnDisk;
@@ -60,7 +61,7 @@ fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let fits = |name: &String| {
         effort::begin();
-        glob::matches(pattern.as_bytes(), name.as_bytes()).unwrap_or(false)
+        glob::matches(pattern.as_bytes(), name.as_bytes(), Slash::Plain).unwrap_or(false)
             && name.starts_with('.') == pattern.starts_with('.')
     };
     let mut names: Vec<String> = names.filter(fits).collect();

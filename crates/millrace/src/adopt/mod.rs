@@ -80,10 +80,11 @@ fn check(output: Option<&Path>, toml: String) -> Result<(), Failure> {
     let environment = Environment { disk: &disk, ..machine };
     let source = Source { config: Some(name.to_owned()), ..Source::default() };
     match millrace_settings::load_on(&source, &environment) {
-        Ok((_, warnings)) => {
+        Ok((plan, warnings)) => {
             warnings
                 .iter()
                 .for_each(|warning| eprintln!("{}\n", warning.draw(std::io::stderr().is_terminal())));
+            crate::serve::links_that_stay_closed(&plan);
             Ok(())
         }
         Err(problems) => {

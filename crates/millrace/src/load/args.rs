@@ -10,6 +10,7 @@ use clap::Args;
 use millrace_load::plan::Curve;
 use millrace_load::source::stages::{MOST_LOAD, stages};
 use millrace_load::source::time::{NotTime, duration, durations};
+use millrace_load::threshold::{Condition, NotCondition};
 
 /// `millrace load`
 #[derive(Args, Clone, Debug)]
@@ -183,6 +184,14 @@ pub struct StopArgs {
     /// Time window for --break and --break-p99
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     pub window: Duration,
+    /// Exit with status 1 if this is true at the end: a figure, < or >, a value, such as 'p95>500ms', 'errors>1%',
+    /// 'page.p99>3s', 'rate<200'; may be repeated
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    pub fail_if: Vec<Condition>,
+    /// With --rounds auto: what a load must fulfil to count as one that the server holds, such as 'p95<1s'; may be
+    /// repeated [default: errors<5%]
+    #[arg(long, value_name = "CONDITION", requires = "rounds", value_parser = condition)]
+    pub slo: Vec<Condition>,
     /// After the breaking point (--break, --break-p99), search for the highest load that the server withstands
     #[arg(long, requires = "breaking")]
     pub bisect: bool,
@@ -403,6 +412,10 @@ fn rate(text: &str) -> Result<f64, BadValue> {
 fn some_time(text: &str) -> Result<Duration, BadValue> {
     let time = duration(text).map_err(BadValue::Time)?;
     if time.is_zero() { Err(BadValue::NoTime) } else { Ok(time) }
+}
+
+fn condition(text: &str) -> Result<Condition, NotCondition> {
+    text.parse()
 }
 
 fn admin_address(text: &str) -> Result<String, BadValue> {

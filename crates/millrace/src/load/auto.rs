@@ -17,6 +17,7 @@ use millrace_load::output::document::{JsonChange, JsonFinding, JsonSetting, Meth
 use millrace_load::plan::{Curve, Plan, Segment};
 use millrace_load::record::{End, Run};
 use millrace_load::scenario::Scenario;
+use millrace_load::threshold::Condition;
 use millrace_load::url::Url;
 
 use super::args::LoadArgs;
@@ -31,6 +32,8 @@ use crate::tune;
 
 /// How long a server may take until it answers again after its restart.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Without `--slo`: a load that fails more often is not one that the server holds.
+const USUAL_SLO: &str = "errors<5%";
 /// After a restart caches are empty, and processes are few: parts of a round with this share of its time pass before it begins, ...
 const WARM_UP: u32 = 3;
 /// ... until one is no more than so many times as fast as the one before ...
@@ -51,7 +54,12 @@ pub fn load(
 ) -> Result<(), Failure> {
     let patient = patient(args, &plan)?;
     let tuner = args.tuning.tune.then(|| Tuner::new(args, &plan)).transpose()?;
-    let mut auto = Auto { plan, scenario, control, results, patient, tuner, all: None, notes: Vec::new() };
+    let slo = match args.stop.slo.is_empty() {
+        true => vec![USUAL_SLO.parse().or_fail(|| USUAL_SLO.to_owned())?],
+        false => args.stop.slo.clone(),
+    };
+    let (all, notes) = (None, Vec::new());
+    let mut auto = Auto { plan, scenario, control, results, patient, tuner, slo, all, notes };
     let ended = play(&mut auto, args.arrivals.users.unwrap_or(10), args.tuning.tune);
     let is_complete = ended.is_ok();
     let failed = match ended {
@@ -132,6 +140,8 @@ struct Auto {
     results: Results,
     patient: Arc<Patient>,
     tuner: Option<Tuner>,
+    /// What a load must fulfil to count as one that the server holds.
+    slo: Vec<Condition>,
     all: Option<Run>,
     notes: Vec<String>,
 }
@@ -155,6 +165,7 @@ impl Bench for Auto {
         let round = Round {
             rate: rate(&run),
             failed: run.total.failed_share(),
+            broken: self.broken(&run),
             findings: found.iter().flat_map(|all| &all.findings).map(|finding| finding.id).collect(),
         };
         let end = run.end.clone();
@@ -213,6 +224,12 @@ impl Auto {
     /// How long a round takes.
     fn time(&self) -> Duration {
         self.plan.curve.stages.first().map_or(Duration::ZERO, |stage| stage.time)
+    }
+
+    /// The first condition of `--slo` that does not hold, with its figure.
+    fn broken(&self, run: &Run) -> Option<String> {
+        let broken = self.slo.iter().find(|condition| !condition.holds(&run.total, run.elapsed));
+        broken.map(|condition| condition.with_figure(&run.total, run.elapsed))
     }
 
     fn round_of(&self, users: u32, share: u32) -> Curve {

@@ -19,8 +19,9 @@ use millrace_load::engine::{self, Control};
 use millrace_load::output::document::Method;
 use millrace_load::output::k6;
 use millrace_load::plan::{ArrivalModel, Certificates, Curve, Plan, Segment, Stop};
-use millrace_load::record::Run;
+use millrace_load::record::{End, Run};
 use millrace_load::scenario::{Check, Dynamic, Flow, Origin, Request, Scenario, Step};
+use millrace_load::threshold::Condition;
 
 use crate::failure::{Explain, Failure};
 use results::Results;
@@ -76,7 +77,28 @@ fn constant(
         Method { held_back, ..Method::default() }
     };
     results.methods = found.iter().map(method).collect();
-    results.end(&run)
+    results.end(&run)?;
+    judge(&args.stop.fail_if, &run)
+}
+
+/// The exit status: whether anything succeeded, and no condition of `--fail-if` is true.
+///
+/// # Errors
+/// What failed. A run that the user has interrupted, or that was to break the server, need not have succeeded.
+fn judge(fail_if: &[Condition], run: &Run) -> Result<(), Failure> {
+    let broken: Vec<_> =
+        fail_if.iter().filter(|condition| condition.holds(&run.total, run.elapsed)).collect();
+    if !broken.is_empty() {
+        let words = broken.iter().map(|condition| condition.with_figure(&run.total, run.elapsed));
+        return Err(Failure::new(format!("failed: {}", words.collect::<Vec<_>>().join(", "))));
+    }
+    if run.total.ok > 0 || matches!(run.end, Some(End::Interrupted | End::Broken { .. })) {
+        return Ok(());
+    }
+    let kinds: Vec<_> = run.total.failures.kinds().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
+    let kinds = if kinds.is_empty() { "no response in time".to_owned() } else { kinds.join(", ") };
+    Err(Failure::new(format!("no request succeeded ({kinds})"))
+        .next("check that the server runs at this address, and that the URL and the checks are right"))
 }
 
 fn run(
@@ -126,6 +148,13 @@ fn check_rounds(args: &LoadArgs, is_open: bool) -> Result<(), Failure> {
         }
         Rounds::Users(_) if args.tuning.tune => {
             wrong("--tune works only with --rounds auto", "write --rounds auto")
+        }
+        Rounds::Auto if !args.stop.fail_if.is_empty() => wrong(
+            "--fail-if doesn't work with --rounds auto, which puts on more load than the server holds",
+            "omit it; --slo says what a load must fulfil",
+        ),
+        Rounds::Users(_) if !args.stop.slo.is_empty() => {
+            wrong("--slo works only with --rounds auto", "write --rounds auto, or use --fail-if")
         }
         Rounds::Auto if args.stop.requests.is_some() || args.stop.bisect => {
             wrong("--requests and --bisect don't work with --rounds auto", "give --time for each round")

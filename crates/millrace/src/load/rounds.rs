@@ -1,7 +1,8 @@
 //! The method of rounds: load, name what holds the server back, change that, load again, keep what helps.
 //!
 //! ```text
-//!  climb:  double the users until the server does not do more      -> the load of the rounds that follow
+//!  climb:  double the users until the server does not do more, or a condition of --slo is broken
+//!            broken -> between the last load that held and this one  -> the load of the rounds that follow
 //!  change: settings of the tuner, those first that the doctor asks for
 //!            one round with it:  not better -> put back
 //!            one round without, one with it: both with it better than both without -> kept, and climb again
@@ -16,6 +17,8 @@ use crate::failure::Failure;
 
 /// The least gain that counts as one: below it, two rounds with the same settings differ.
 const LEAST_GAIN: f64 = 0.03;
+/// Loads that differ by less are one: the search for the highest load that holds ends.
+const NEAR: f64 = 1.15;
 /// From this share of failed requests on, fewer failures count as a gain.
 const MANY_FAILED: f64 = 0.01;
 
@@ -26,6 +29,8 @@ pub struct Round {
     pub rate: f64,
     /// Share of the requests that failed: 0 to 1.
     pub failed: f64,
+    /// The condition of `--slo` that does not hold, with its figure; `None`: all hold.
+    pub broken: Option<String>,
     /// The checks of the doctor that found something, the first to cure first.
     pub findings: Vec<&'static str>,
 }
@@ -66,32 +71,51 @@ pub trait Bench {
 
 /// Plays the rounds; why they ended.
 pub fn play(bench: &mut dyn Bench, users: u32, has_tuner: bool) -> Result<String, Halt> {
-    let (mut users, mut last) = climb(bench, users, None)?;
+    let mut load = climb(bench, users, None)?;
     if !has_tuner {
-        return Ok(format!("more users get no more from the server than {users}; --tune changes settings"));
+        return Ok(format!("{}; --tune changes settings", load.words()));
     }
     let mut kept: Vec<Change> = Vec::new();
     let mut tried: Vec<Change> = Vec::new();
     loop {
         let is_new = |change: &Change| !tried.iter().any(|other| names(other) == names(change));
-        let Some(change) = bench.changes(&last.findings)?.into_iter().find(is_new) else { break };
+        let Some(change) = bench.changes(&load.last.findings)?.into_iter().find(is_new) else { break };
         tried.push(change.clone());
-        if let Some(round) = attempt(bench, users, &kept, &change, &last)? {
+        if let Some(round) = attempt(bench, load.users, &kept, &change, &load.last)? {
             kept.push(change);
-            (users, last) = climb(bench, users, Some(round))?;
+            load = climb(bench, load.users, Some(round))?;
         }
     }
-    let held = last.findings.first().map_or(String::new(), |id| format!("; what holds it back now is {id}"));
-    Ok(format!("no setting is left to change{held}"))
+    let held =
+        load.last.findings.first().map_or(String::new(), |id| format!("; what holds it back now is {id}"));
+    Ok(format!("no setting is left to change{held}; {}", load.words()))
+}
+
+impl Load {
+    /// How many users the server can serve.
+    fn words(&self) -> String {
+        match self.is_bounded {
+            true => format!("the server holds {} users, not more", self.users),
+            false => format!("more users get no more from the server than {}", self.users),
+        }
+    }
 }
 
 fn names(change: &Change) -> Vec<&'static str> {
     change.settings.iter().map(|setting| setting.name).collect()
 }
 
-/// Doubles the users while the server does more. Returns the load of the rounds that follow, and the last round with it: at first so many that the
-/// server does not do more than with half of them, so that its limits show; later, `before` is the last round, and the load rises only if it can.
-fn climb(bench: &mut dyn Bench, users: u32, before: Option<Round>) -> Result<(u32, Round), Halt> {
+/// The load of the rounds that follow, and the last round with it.
+struct Load {
+    users: u32,
+    last: Round,
+    /// Whether more users would break a condition of `--slo`; otherwise the server just does no more with them.
+    is_bounded: bool,
+}
+
+/// Doubles the users while the server does more and no condition of `--slo` is broken. At first the load is so high that the server does not do more
+/// than with half of it, so that its limits show; later, `before` is the last round, and the load rises only if it can.
+fn climb(bench: &mut dyn Bench, users: u32, before: Option<Round>) -> Result<Load, Halt> {
     let is_first = before.is_none();
     let mut last = match before {
         Some(round) => round,
@@ -104,8 +128,16 @@ fn climb(bench: &mut dyn Bench, users: u32, before: Option<Round>) -> Result<(u3
                 .next("look at the failures above; the rounds need a page that the server can serve")
                 .into());
         }
-        let Some(more) = users.checked_mul(2) else { return Ok((users, last)) };
+        if is_first && let Some(broken) = &last.broken {
+            bench.conclude(format!("{broken}: fewer users"));
+            return descend(bench, users);
+        }
+        let Some(more) = users.checked_mul(2) else { return Ok(Load { users, last, is_bounded: false }) };
         let round = bench.measure(more, None)?;
+        if let Some(broken) = &round.broken {
+            bench.conclude(format!("{broken}: fewer users"));
+            return narrow(bench, (users, last), more);
+        }
         let gain = round.rate / last.rate - 1.0;
         let is_more = gain > LEAST_GAIN;
         let load = if is_more || is_first { more } else { users };
@@ -115,9 +147,47 @@ fn climb(bench: &mut dyn Bench, users: u32, before: Option<Round>) -> Result<(u3
             (users, last) = (more, round);
         }
         if !is_more {
-            return Ok((users, last));
+            return Ok(Load { users, last, is_bounded: false });
         }
     }
+}
+
+/// Halves the users until all conditions hold.
+fn descend(bench: &mut dyn Bench, broken_at: u32) -> Result<Load, Halt> {
+    let mut high = broken_at;
+    while high > 1 {
+        let users = high / 2;
+        let round = bench.measure(users, None)?;
+        match &round.broken {
+            None => return narrow(bench, (users, round), high),
+            Some(broken) => bench.conclude(format!("{broken}: fewer users")),
+        }
+        high = users;
+    }
+    Err(Failure::new("the server does not hold even one user")
+        .next("look at the failures above, or give the load another condition: --slo 'errors<5%'")
+        .into())
+}
+
+/// Searches for the highest load that holds between one that does and one that does not.
+fn narrow(bench: &mut dyn Bench, held: (u32, Round), broken_at: u32) -> Result<Load, Halt> {
+    let ((mut users, mut last), mut high) = (held, broken_at);
+    while high - users > 1 && f64::from(high) / f64::from(users) > NEAR {
+        let between = (f64::from(users) * f64::from(high)).sqrt().round() as u32;
+        let between = between.clamp(users + 1, high - 1);
+        let round = bench.measure(between, None)?;
+        match &round.broken {
+            Some(broken) => {
+                bench.conclude(format!("{broken}: fewer users"));
+                high = between;
+            }
+            None => {
+                bench.conclude("holds".to_owned());
+                (users, last) = (between, round);
+            }
+        }
+    }
+    Ok(Load { users, last, is_bounded: true })
 }
 
 /// Tries a change; the last round with it, if it is kept.
@@ -163,7 +233,7 @@ fn attempt(
 }
 
 /// Whether all rounds with a change are better than all rounds without it: more per second, by more than [`LEAST_GAIN`] and by more than the rounds
-/// without it differ; or not slower, and less than half of the failures.
+/// without it differ; or not slower, and less than half of the failures. A change that breaks a condition of `--slo` is no better.
 ///
 /// # Errors
 /// They are not: the words for that.
@@ -175,6 +245,12 @@ fn judge(without: &[&Round], with: &[&Round]) -> Result<String, String> {
         |rounds: &[&Round], of: fn(&Round) -> f64| rounds.iter().map(|round| of(round)).fold(0.0, f64::max);
     let rate = |round: &Round| round.rate;
     let failed = |round: &Round| round.failed;
+    let is_held = |rounds: &[&Round]| rounds.iter().all(|round| round.broken.is_none());
+    if is_held(without)
+        && let Some(broken) = with.iter().find_map(|round| round.broken.as_ref())
+    {
+        return Err(broken.clone());
+    }
     let (worst, best) = (least(with, rate), most(without, rate));
     let noise = (best * LEAST_GAIN).max(best - least(without, rate));
     let gain = worst / best - 1.0;
@@ -215,6 +291,8 @@ mod tests {
         noise: Vec<f64>,
         /// Share of failures, and the setting that cures them.
         failures: Option<(f64, &'static str)>,
+        /// With more users, most requests fail.
+        most_users: Option<u32>,
         /// A setting that can't be set.
         broken: Option<&'static str>,
         interrupt_after: Option<usize>,
@@ -235,7 +313,12 @@ mod tests {
             let rate = most.min(f64::from(users) * 5.0) * noise;
             let failed = self.failures.filter(|(_, cure)| !self.in_force.contains(cure));
             self.rows.push((users, tried.map(|change| change.settings[0].name), String::new()));
-            Ok(Round { rate, failed: failed.map_or(0.0, |(share, _)| share), findings: vec!["cpu-busy"] })
+            let broken = self
+                .most_users
+                .is_some_and(|most| users > most)
+                .then(|| "errors<5% (it is 98.00 %)".to_owned());
+            let failed = failed.map_or(0.0, |(share, _)| share);
+            Ok(Round { rate, failed, broken, findings: vec!["cpu-busy"] })
         }
 
         fn conclude(&mut self, conclusion: String) {
@@ -270,7 +353,8 @@ mod tests {
     fn what_helps_is_kept_and_the_rest_put_back() {
         let mut fake = Fake { effects: vec![("pool", 1.5), ("queue", 1.01)], ..Fake::default() };
         let end = play(&mut fake, 10, true).expect("played");
-        assert_eq!(end, "no setting is left to change; what holds it back now is cpu-busy");
+        let most = "more users get no more from the server than 40";
+        assert_eq!(end, format!("no setting is left to change; what holds it back now is cpu-busy; {most}"));
         assert_eq!(fake.in_force, ["pool"]);
         assert_eq!(
             conclusions(&fake),
@@ -305,6 +389,30 @@ mod tests {
         assert_eq!(fake.in_force, ["queue"]);
         let kept = "kept: 0.0 % of the requests fail instead of 20.0 %";
         assert!(fake.rows.iter().any(|(_, tried, so)| *tried == Some("queue") && so == kept));
+    }
+
+    #[test]
+    fn the_highest_load_that_holds_is_found() {
+        let mut fake = Fake { most_users: Some(27), ..Fake::default() };
+        let end = play(&mut fake, 10, false).expect("played");
+        assert_eq!(end, "the server holds 26 users, not more; --tune changes settings");
+        let broken = "errors<5% (it is 98.00 %): fewer users";
+        assert_eq!(
+            conclusions(&fake),
+            [
+                (10, "", ""),
+                (20, "", "100 % more than with 10 users: more users"),
+                (40, "", broken),
+                (28, "", broken),
+                (24, "", "holds"),
+                (26, "", "holds"),
+            ]
+        );
+        let mut fake = Fake { most_users: Some(3), ..Fake::default() };
+        let end = play(&mut fake, 10, false).expect("played");
+        assert_eq!(end, "the server holds 3 users, not more; --tune changes settings");
+        let mut fake = Fake { most_users: Some(0), ..Fake::default() };
+        assert!(matches!(play(&mut fake, 10, true), Err(Halt::Failed(_))));
     }
 
     #[test]

@@ -160,8 +160,7 @@ fn head(now: &Snapshot, width: usize) -> Vec<Line> {
             .filter_map(|php| php.pointer(member)?.as_f64())
             .fold(0.0, |sum, value| sum + value)
     };
-    let latest =
-        |name: &str| now.history.pointer(&format!("/hour/points/{name}"))?.as_array()?.last()?.as_f64();
+    let latest = |name: &str| minute(&now.history, name);
     let word = |member: &str| status[member].as_str().unwrap_or("").to_owned();
     let sites = each(status, "/sites").count();
     vec![
@@ -202,6 +201,24 @@ fn head(now: &Snapshot, width: usize) -> Vec<Line> {
         plain(findings::line(&now.doctor)),
         plain(curve(&now.history, width)),
     ]
+}
+
+/// A figure of the last minute, the time of all others of the frame: of its points by the requests that each had.
+fn minute(history: &Value, name: &str) -> Option<f64> {
+    /// Of five seconds each.
+    const POINTS: usize = 12;
+    let points = |name: &str| {
+        let list = history.pointer(&format!("/hour/points/{name}")).and_then(Value::as_array);
+        list.into_iter().flatten().rev().take(POINTS).map(Value::as_f64).collect::<Vec<_>>()
+    };
+    if name.ends_with("_per_second") {
+        let all: Vec<f64> = points(name).into_iter().flatten().collect();
+        return (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64);
+    }
+    let weighed = points(name).into_iter().zip(points("requests_per_second"));
+    let weighed = weighed.filter_map(|(value, requests)| Some((value?, requests?)));
+    let (sum, weight) = weighed.fold((0.0, 0.0), |(sum, all), (value, by)| (sum + value * by, all + by));
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// The requests of the last minutes as a curve in one line.
@@ -307,9 +324,8 @@ fn pools(now: &Snapshot, width: usize) -> Vec<Line> {
     let mut all: Vec<(&Value, &Value)> = all.collect();
     let count = |pool: &Value, member: &str| pool[member].as_f64().unwrap_or(0.0);
     all.sort_by(|(_, a), (_, b)| {
-        count(b, "running")
-            .total_cmp(&count(a, "running"))
-            .then(count(b, "served").total_cmp(&count(a, "served")))
+        let busy = |pool: &Value| count(pool, "running") + count(pool, "waiting");
+        busy(b).total_cmp(&busy(a)).then(count(b, "served").total_cmp(&count(a, "served")))
     });
     for (php, pool) in all.into_iter().take(POOLS) {
         let of = |value: &Value| value["name"].as_str().unwrap_or("").to_owned();
@@ -335,9 +351,18 @@ fn scripts(now: &Snapshot, width: usize) -> Vec<Line> {
     for script in all.into_iter().take(SCRIPTS) {
         let page = script["page"].as_str().unwrap_or("");
         let times = script["count"].as_f64().unwrap_or(0.0);
+        let column = width.saturating_sub(19);
+        // A name that is too long for its column stands in lines of its own, whole.
+        let is_long = page.chars().count() >= column && width > 4;
+        if is_long {
+            let letters: Vec<char> = page.chars().collect();
+            lines.extend(
+                letters.chunks(width - 4).map(|part| plain(format!("  {}", part.iter().collect::<String>()))),
+            );
+        }
         lines.push(plain(format!(
             "  {}{:>9}{:>8}",
-            cell(page, width.saturating_sub(19)),
+            cell(if is_long { "" } else { page }, column),
             time(Some(took(script) * 1e3)),
             format!("{}x", short(times))
         )));
@@ -482,7 +507,7 @@ mod tests {
         let now = now(vec![site("a.example", 2.0, Some(12.0)), site("b.example", 150.0, None)]);
         let expected = "\
 Millrace 0.1.0, running, up 1 h 2 min, 2 sites
-Requests     12.3/s, 2.0 KiB/s sent; page cache hits 87.5 %
+Requests     12.3/s, 2.0 KiB/s sent; page cache hits 75.0 %
 Responses    50 % under 100 us, 95 % under 25 ms; 5xx 0/s, 12,345 in all
 PHP          2 of 4 workers busy, 1 requests waiting
 Connections  3 open: 0 idle, 0 reading, 0 running, 0 writing

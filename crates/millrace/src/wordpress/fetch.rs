@@ -2,10 +2,12 @@
 
 use crate::failure::{Explain, Failure};
 use rustix::fs::FlockOperation;
+use rustix::process::geteuid;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -54,13 +56,29 @@ fn digest<D: sha2::Digest>(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The folder for downloads: `$XDG_CACHE_HOME/millrace`, else `~/.cache/millrace`.
+/// The folder for downloads: `$XDG_CACHE_HOME/millrace`, else `~/.cache/millrace`, else, also for a command that acts as another user
+/// than the one whose home this is, a folder of the user's own among the temporary ones.
 pub fn cache_dir() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    let dir = base.unwrap_or_else(std::env::temp_dir).join("millrace");
-    fs::create_dir_all(&dir).or_fail(|| format!("cannot create the download folder {}", dir.display()))?;
+    let home = base.map(|base| base.join("millrace"));
+    if let Some(dir) = home.filter(|dir| make_own(dir).is_ok()) {
+        return Ok(dir);
+    }
+    let dir = std::env::temp_dir().join(format!("millrace-{}", geteuid().as_raw()));
+    make_own(&dir).or_fail(|| format!("cannot create the download folder {}", dir.display()))?;
     Ok(dir)
+}
+
+/// Makes a folder that nobody else can put links into: downloads are written there, and run.
+fn make_own(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let data = fs::metadata(dir)?;
+    if data.uid() != geteuid().as_raw() || data.mode() & 0o022 != 0 {
+        return Err(io::Error::other("it belongs to another user, or others may write to it"));
+    }
+    // It may be read-only for this command.
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(io::Error::from)
 }
 
 /// The text at `url`, where the server can be reached at all.

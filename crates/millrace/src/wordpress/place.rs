@@ -1,6 +1,7 @@
 //! The folder that a new site is made in.
 
 use crate::failure::{Explain, Failure};
+use crate::rights::act_in;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +19,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Checks that `dir` is free and makes the staging folder.
+    /// Checks that `dir` is free and makes the staging folder. From here on this process has the rights of the owner of `dir`, or, if
+    /// it doesn't exist, of the folder that it will be in.
     ///
     /// # Errors
     /// When `dir` is a file, isn't empty, or can't be written.
     pub fn prepare(dir: &Path) -> Result<Place, Failure> {
         let dir = std::path::absolute(dir).or_fail(|| format!("{}", dir.display()))?;
+        let dir = act_where_it_will_be(&dir)?;
         let inside = match fs::read_dir(&dir) {
             Ok(entries) => {
                 refuse_full(&dir, entries)?;
@@ -78,6 +81,17 @@ impl Drop for Place {
             let _ = fs::remove_dir_all(&self.staging);
         }
     }
+}
+
+fn act_where_it_will_be(dir: &Path) -> Result<PathBuf, Failure> {
+    let there = dir.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(dir);
+    if !there.is_dir() {
+        return Err(Failure::new(format!("{} is not a folder", there.display())).next("name another folder"));
+    }
+    let rest = dir.strip_prefix(there).unwrap_or(Path::new(""));
+    let there = act_in(there)?;
+    // Joining nothing would add a slash.
+    Ok(if rest.as_os_str().is_empty() { there } else { there.join(rest) })
 }
 
 /// Existing files in DIR belong to the user; only a leftover staging folder may be removed.

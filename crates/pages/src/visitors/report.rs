@@ -1,7 +1,7 @@
 //! PHP's report about a visitor, during its run (NOTE frames) and at its end.
 //!
 //! ```text
-//! login by=NAME [issued=VALUE] [user=ID] [site=END:DIGEST]   logged in, proven by the cookie NAME
+//! login by=NAME [issued=VALUE] [user=ID] [rights=edit] [site=END:DIGEST]   logged in, proven by the cookie NAME; may edit
 //! cart by=NAME [issued=VALUE] [CART] ...                     something is in the cart
 //! own [by=NAME] ...                                          something else that others don't see
 //! none [profile] [except=NAME,NAME] ...                      nothing; `profile`: said of the profile's cookies only
@@ -48,6 +48,7 @@ pub struct Report {
     by: Option<Box<[u8]>>,
     issued: Option<Box<[u8]>>,
     user: Option<Box<[u8]>>,
+    may_edit: bool,
     install: Option<Install>,
     only_profile: bool,
     except: Vec<Box<[u8]>>,
@@ -175,6 +176,7 @@ impl Report {
                 b"by" => self.by = Some(value.into()),
                 b"issued" => self.issued = Some(value.into()),
                 b"user" => self.user = Some(value.into()),
+                b"rights" => self.may_edit = value == b"edit",
                 b"site" => {
                     let install =
                         |(end, digest): (&[u8], &[u8])| Install { end: end.into(), digest: digest.into() };
@@ -217,7 +219,7 @@ impl Report {
         }
         let is_meant = self.by.as_deref() == Some(&*cookie.name) && self.issued.is_none();
         Some(match self.word {
-            Some(VisitorStatement::Login) if is_meant => CookieState::Proven(Proof::LoggedIn),
+            Some(VisitorStatement::Login) if is_meant => CookieState::Proven(self.login()),
             Some(VisitorStatement::Cart) if is_meant => CookieState::Proven(Proof::Cart),
             Some(VisitorStatement::Own) if is_meant || self.by.is_none() => CookieState::Own,
             Some(VisitorStatement::None) if self.covers(cookie, installs) => CookieState::Anonymous,
@@ -260,10 +262,14 @@ impl Report {
         self.user.as_ref().map_or(0, |user| key.tag(user))
     }
 
+    fn login(&self) -> Proof {
+        if self.may_edit { Proof::Editor } else { Proof::LoggedIn }
+    }
+
     /// A cookie that the response sets, and what it proves.
     pub fn issued(&self, key: &PrintKey) -> Option<(Print, Proof)> {
         let proof = match self.word? {
-            VisitorStatement::Login => Proof::LoggedIn,
+            VisitorStatement::Login => self.login(),
             VisitorStatement::Cart => Proof::Cart,
             _ => return None,
         };

@@ -548,3 +548,22 @@ fn the_page_of_a_visitor_with_a_pass() {
     assert_eq!(page("pass=9 with=a:1 items=post-7"), None);
     assert_eq!(page("kind=k-1"), None);
 }
+
+#[test]
+fn the_right_to_edit_is_as_the_last_run_has_said() {
+    const EDITS: &[&str] = &["login by=wordpress_logged_in_5f user=7 rights=edit site=5f:k1 profile", "end"];
+    let mut site = Site::new();
+    site.run(MEMBER, false, EDITS);
+    assert_eq!(site.look(MEMBER), Standing::Known(Proof::Editor));
+    site.run(SHOPPER, true, HAS_CART);
+    for both in [format!("{MEMBER}; {SHOPPER}"), format!("{SHOPPER}; {MEMBER}")] {
+        assert_eq!(site.look(&both), Standing::Known(Proof::Editor), "beside a cart");
+    }
+    site.run(MEMBER, false, IS_ANNA);
+    assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn), "a role was taken away");
+    site.run(MEMBER, false, &["login by=wordpress_logged_in_5f user=7 rights=read", "end"]);
+    assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn));
+    site.run(MEMBER, false, EDITS);
+    site.run(MEMBER, true, &["forget user=7", "end"]);
+    assert_eq!(site.look(MEMBER), Standing::Unproven, "logged out");
+}

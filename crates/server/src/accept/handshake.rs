@@ -25,7 +25,10 @@ use crate::context::stats::Counter;
 use crate::message::request::{Ends, Scheme};
 use crate::protocol;
 use crate::tls::hello::{self, Chosen, Hello};
-use crate::tls::{Ability, CHALLENGE_PROTOCOL, Terms, TlsStream};
+use crate::tls::{Ability, CHALLENGE_PROTOCOL, Terms, TlsStream, refusal};
+
+/// Interval between log entries about refused clients, milliseconds.
+const REFUSALS_MS: u64 = 60_000;
 
 /// The handshakes of a thread.
 #[derive(Debug)]
@@ -36,11 +39,18 @@ pub struct Handshakes {
     done: Notify,
     /// First come, first served.
     turn: Semaphore,
+    /// When a refusal was logged last, in ticks of the clock.
+    told: Cell<Option<u64>>,
 }
 
 impl Default for Handshakes {
     fn default() -> Handshakes {
-        Handshakes { busy: Cell::default(), done: Notify::default(), turn: Semaphore::new(1) }
+        Handshakes {
+            busy: Cell::default(),
+            done: Notify::default(),
+            turn: Semaphore::new(1),
+            told: Cell::default(),
+        }
     }
 }
 
@@ -122,11 +132,27 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
                     Accepted { stream: ClientStream::Tls(Box::new(stream)), ends, permit },
                 );
             }
-            Ok(Err(HandshakeFailure::Broken(error))) => failed(&error),
+            Ok(Err(HandshakeFailure::Broken(error))) => {
+                tell_refusal(&thread, &ends, &error);
+                failed(&error);
+            }
             Ok(Err(HandshakeFailure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
             Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
         }
     });
+}
+
+/// Logs why the server has refused a client; not more often than once a minute, since anyone can cause that.
+fn tell_refusal(thread: &AcceptThread, ends: &Ends, error: &io::Error) {
+    let (now, told) = (thread.clock.ticks(), &thread.handshakes.told);
+    if told.get().is_some_and(|told| told + REFUSALS_MS > now) {
+        return;
+    }
+    if let Some(why) = refusal(error) {
+        told.set(Some(now));
+        let client = shown(ends);
+        thread.process.log.warn(format_args!("refused a TLS connection of {client}: {why}"));
+    }
 }
 
 fn shown(ends: &Ends) -> String {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn unix(path: &Path, backlog: i32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     // All users who can enter the folder may connect, as with a TCP port; the folder's mode can restrict this.
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
+    millrace_sys::open_socket_to(path, 0o666)?;
     socket.set_nonblocking(true)?;
     socket.listen(backlog)?;
     Ok(socket)

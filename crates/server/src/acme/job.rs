@@ -231,6 +231,7 @@ impl CertificateJob {
         let is_missing =
             |name: &&String| self.kept.as_ref().is_some_and(|kept| !kept.covers(std::slice::from_ref(*name)));
         Standing {
+            file: None,
             names: self.wanted.names.clone(),
             missing: self.wanted.names.iter().filter(is_missing).cloned().collect(),
             ends: self.kept.as_ref().map(|kept| kept.life.ends),

@@ -1,9 +1,6 @@
 //! A certificate with its key, and its data.
 
-use std::time::{Duration, SystemTime};
-
 use instant_acme::CertificateIdentifier;
-use x509_parser::time::ASN1Time;
 
 use super::failure::{AcmeFailure, Cause};
 use super::schedule::Life;
@@ -40,9 +37,8 @@ impl StoredCertificate {
     /// It is something else.
     pub fn parse(pem: &[u8]) -> Result<StoredCertificate, TlsError> {
         let pair = Pair::from_pem(pem)?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(pair.end_entity()).map_err(TlsError::Parts)?;
-        let validity = parsed.validity();
-        let life = Life { begins: moment(validity.not_before), ends: moment(validity.not_after) };
+        let facts = pair.facts()?;
+        let life = Life { begins: facts.begins, ends: facts.ends };
         let id =
             CertificateIdentifier::try_from(pair.end_entity()).ok().map(CertificateIdentifier::into_owned);
         Ok(StoredCertificate { life, id, pair })
@@ -59,12 +55,10 @@ pub fn file(id: &str) -> String {
     format!("{id}.pem")
 }
 
-fn moment(time: ASN1Time) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]

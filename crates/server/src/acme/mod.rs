@@ -32,6 +32,7 @@ mod store;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use millrace_settings::Plan;
 use tokio::sync::Notify;
@@ -80,6 +81,18 @@ pub struct Concern {
     pub plan: Arc<Swapped<Plan>>,
     /// The terms of encrypted connections in force.
     pub terms: Arc<Swapped<Option<Terms>>>,
+}
+
+impl Concern {
+    /// The state of each certificate: first those of files, then those of the keeper.
+    pub fn standing(&self) -> Vec<Standing> {
+        let (plan, terms) = (self.plan.get(), self.terms.get());
+        let given = terms.as_ref().as_ref().map(Terms::given).unwrap_or_default();
+        let files = plan.https.certificates.iter().map(|files| &files.cert);
+        let now = SystemTime::now();
+        let own = files.zip(given).map(|(file, facts)| Standing::of_file(file, &facts, now));
+        own.chain(self.acme.standing()).collect()
+    }
 }
 
 /// Makes sure that the certificates of the configuration in force are kept valid: starts the keeper, or tells it that

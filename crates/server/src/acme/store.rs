@@ -43,6 +43,7 @@ impl Store {
     /// The error with advice.
     pub fn prepare(&self) -> Result<(), AcmeFailure> {
         let probe = || {
+            millrace_sys::is_only_ours(&self.folder)?;
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             if fs::metadata(&self.folder)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(&self.folder, Permissions::from_mode(0o700))?;

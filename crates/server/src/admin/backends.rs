@@ -12,7 +12,7 @@ use crate::context::stats::{BackendStatus, PhpStatus};
 pub fn write(text: &mut String, pool: &PhpStatus) -> std::fmt::Result {
     writeln!(
         text,
-        "  {:<12}PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",
+        "  {:<11} PHP over FastCGI; up to {} connections: {} idle, {} running; {} requests waiting",
         pool.name, pool.most, pool.idle, pool.running, pool.waiting
     )?;
     for backend in &pool.backends {

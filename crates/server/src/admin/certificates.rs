@@ -1,4 +1,4 @@
-//! Certificates by ACME in the status and in the metrics.
+//! Certificates, by ACME and from files, in the status and in the metrics.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +15,7 @@ pub fn json(all: &[Standing]) -> Value {
     let one = |standing: &Standing| {
         json!({
             "names": standing.names,
+            "file": standing.file,
             "missing": standing.missing,
             "ends": time(standing.ends),
             "next": time(standing.next),
@@ -27,7 +28,7 @@ pub fn json(all: &[Standing]) -> Value {
     all.iter().map(one).collect()
 }
 
-/// Status text; empty without certificates obtained by ACME.
+/// Status text; empty without certificates.
 pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::Result {
     if all.is_empty() {
         return Ok(());
@@ -40,6 +41,8 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
             Some(_) => "EXPIRED".to_owned(),
             None => "MISSING: serving a self-signed certificate, which browsers reject".to_owned(),
         };
+        let from =
+            standing.file.as_ref().map(|file| format!("; from {}", file.display())).unwrap_or_default();
         let next = match (standing.next, &standing.problem, standing.ends) {
             (None, ..) => String::new(),
             (Some(next), Some(_), _) => format!("; next attempt in {}", until(next)),
@@ -50,8 +53,10 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
             true => String::new(),
             false => format!(", NOT VALID FOR {}", standing.missing.join(", ")),
         };
-        writeln!(text, "  {}: {has}{but}{next}", standing.names.join(", "))?;
-        if let Some(problem) = &standing.problem {
+        writeln!(text, "  {}: {has}{but}{next}{from}", standing.names.join(", "))?;
+        if let (Some(problem), Some(_)) = (&standing.problem, &standing.file) {
+            writeln!(text, "    {problem}")?;
+        } else if let Some(problem) = &standing.problem {
             let plural = if standing.failures == 1 { "attempt" } else { "attempts" };
             writeln!(text, "    {} {plural} failed: {problem}", standing.failures)?;
         }
@@ -61,14 +66,23 @@ pub fn write(text: &mut String, all: &[Standing], now: SystemTime) -> std::fmt::
 
 /// Metrics for Prometheus.
 pub fn expose(out: &mut Exposition, all: &[Standing]) {
+    let name = |standing: &Standing| standing.names.first().cloned().unwrap_or_default();
+    out.family(&table::CERTIFICATE_ENDS);
+    for standing in all {
+        // Several files may have certificates for one name.
+        let file = standing.file.as_ref().map(|file| file.to_string_lossy().into_owned());
+        let (name, ends) = (name(standing), since_1970(standing.ends));
+        match file {
+            Some(file) => out.sample(&table::CERTIFICATE_ENDS, &[("name", &name), ("file", &file)], ends),
+            None => out.sample(&table::CERTIFICATE_ENDS, &[("name", &name)], ends),
+        }
+    }
     let mut family = |row: &Row, value: fn(&Standing) -> u64| {
         out.family(row);
-        for standing in all {
-            let name = standing.names.first().map_or("", String::as_str);
-            out.sample(row, &[("name", name)], value(standing));
+        for standing in all.iter().filter(|standing| standing.file.is_none()) {
+            out.sample(row, &[("name", &name(standing))], value(standing));
         }
     };
-    family(&table::CERTIFICATE_ENDS, |standing| since_1970(standing.ends));
     family(&table::CERTIFICATES_ISSUED, |standing| standing.issued);
     family(&table::CERTIFICATES_FAILED, |standing| standing.failed);
 }
@@ -99,13 +113,16 @@ mod tests {
         };
         let part = Standing { missing: vec!["b.example".to_owned()], ends: good.ends, ..bad.clone() };
         let dead = Standing { ends: Some(UNIX_EPOCH), ..bad.clone() };
+        let file = Some("/etc/ssl/a.pem".into());
+        let own = Standing { file, problem: Some("old".to_owned()), next: None, ..good.clone() };
         let mut text = String::new();
-        write(&mut text, &[good, bad, part, dead], now).unwrap();
+        write(&mut text, &[good, bad, part, dead, own], now).unwrap();
         assert_eq!(
             text,
             "\nCertificates\n  a.example, b.example: valid for 2 d 2 h; renewal in 2 h 1 min\n  \
              a.example, b.example: MISSING: serving a self-signed certificate, which browsers reject; next attempt in 1 min 5 s\n    \
-             2 attempts failed: no\n  a.example, b.example: valid for 2 d 2 h, NOT VALID FOR b.example; next attempt in 1 min 5 s\n    2 attempts failed: no\n  a.example, b.example: EXPIRED; next attempt in 1 min 5 s\n    2 attempts failed: no\n"
+             2 attempts failed: no\n  a.example, b.example: valid for 2 d 2 h, NOT VALID FOR b.example; next attempt in 1 min 5 s\n    2 attempts failed: no\n  a.example, b.example: EXPIRED; next attempt in 1 min 5 s\n    2 attempts failed: no\n  \
+             a.example, b.example: valid for 2 d 2 h; from /etc/ssl/a.pem\n    old\n"
         );
     }
 }

@@ -71,7 +71,9 @@ fn route_word(route: &ExplainedRoute) -> &'static str {
         ExplainedRoute::File => "file",
         ExplainedRoute::Proxy(_) => "proxy",
         ExplainedRoute::Redirect(..) => "redirect",
+        ExplainedRoute::Ask(_) => "asks",
         ExplainedRoute::Refuse(_) => "refused",
+        ExplainedRoute::ErrorPage(_) => "error-page",
     }
 }
 
@@ -86,6 +88,12 @@ fn without_cache(route: &ExplainedRoute) -> String {
         ExplainedRoute::File => "a file: PHP and the page cache have no part in it".to_owned(),
         ExplainedRoute::Redirect(status, to) => {
             format!("the server redirects to {to} with status {status}: explain that URL")
+        }
+        ExplainedRoute::Ask(script) => format!(
+            "the script {script} decides whether the request may pass; what passes bypasses the page cache"
+        ),
+        ExplainedRoute::ErrorPage(status) => {
+            format!("the site's own page for status {status}, which is not cached")
         }
         ExplainedRoute::Refuse(status) => format!("the server responds with status {status}, without PHP"),
     }

@@ -1,19 +1,56 @@
-//! `GET /healthz` and `GET /readyz`: whether the process lives, and whether it should get requests.
+//! `GET /healthz` and `GET /readyz`: whether the process lives and goes on, and whether it should get requests.
+
+use std::time::Duration;
 
 use super::AdminState;
-use super::http::AdminResponse;
-use crate::context::ProcessStage;
+use super::caller::Caller;
+use super::http::{AdminRequest, AdminResponse};
 use crate::context::stats::PhpStatus;
+use crate::context::{HungLoop, ProcessStage};
 
-/// The process lives, or there would be no response.
-pub fn alive() -> AdminResponse {
-    AdminResponse::text(200, "ok\n")
+/// Longest time for which an event loop is made to hang, seconds.
+const LONGEST_HANG: u64 = 600;
+
+/// The process lives, or there would be no response; its event loops go on, or the response names those that don't.
+pub fn alive(state: &AdminState) -> AdminResponse {
+    let hung = hung(state);
+    match hung.is_empty() {
+        true => AdminResponse::text(200, "ok\n"),
+        false => AdminResponse::text(503, hung.join("\n") + "\n"),
+    }
+}
+
+/// The event loops that hang, a sentence each.
+fn hung(state: &AdminState) -> Vec<String> {
+    state.process.pulses.hung().iter().map(HungLoop::text).collect()
+}
+
+/// Makes an event loop hang.
+pub fn hang(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
+    if asked.caller != Caller::Owner {
+        return AdminResponse::text(403, "Only through a Unix socket, which only its owner can open.\n");
+    }
+    let form = asked.form();
+    let value = |name: &str| form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let number = |name: &str| value(name).and_then(|value| value.parse::<u64>().ok());
+    let (Some(number), Some(seconds @ 1..=LONGEST_HANG)) = (number("loop"), number("seconds")) else {
+        let text = format!(
+            "Send loop=NUMBER&seconds=1..{LONGEST_HANG}, and how=compute for a loop that does not sleep.\n"
+        );
+        return AdminResponse::text(422, text);
+    };
+    let computes = value("how") == Some("compute");
+    match (state.hang)(number as usize, Duration::from_secs(seconds), computes) {
+        true => AdminResponse::text(200, format!("event loop {number} hangs for {seconds} s\n")),
+        false => AdminResponse::text(422, format!("there is no event loop {number}\n")),
+    }
 }
 
 /// 200, or 503 and the reasons, one per line. While the server starts, the admin address accepts connections but responds only
 /// when all listeners are open, so a probe waits or times out.
 pub fn ready(state: &AdminState) -> AdminResponse {
-    let reasons = reasons(state.process.stage(), &(state.pools)());
+    let mut reasons = reasons(state.process.stage(), &(state.pools)());
+    reasons.extend(hung(state));
     match reasons.is_empty() {
         true => AdminResponse::text(200, "ready\n"),
         false => AdminResponse::text(503, reasons.join("\n") + "\n"),

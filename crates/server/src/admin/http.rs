@@ -1,5 +1,6 @@
 //! The minimal HTTP that the admin address needs: one request per connection. [`super::caller`] says whom it serves.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::io;
 use std::pin::Pin;
@@ -13,6 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use super::caller::{self, Caller};
+use super::room::Step;
 use crate::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
@@ -178,7 +180,11 @@ impl AdminResponse {
 }
 
 /// Reads one request, sends its response, and closes. Errors end only this connection.
-pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse) {
+pub async fn exchange(
+    mut connection: AdminClient,
+    step: &Cell<Step>,
+    answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse,
+) {
     let over_tcp = matches!(connection, AdminClient::Tcp(_));
     let (head, content) = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
         Ok(Ok(AdminRead::Whole(head, content))) => (head, content),
@@ -189,10 +195,12 @@ pub async fn exchange(mut connection: AdminClient, answer: impl AsyncFnOnce(&Adm
         }
         Ok(Err(_)) | Err(_) => return,
     };
+    step.set(Step::Answering);
     let response = match caller::of(&head, over_tcp) {
         Err(refusal) => refusal,
         Ok(caller) => answer(&asked(&head, content, caller)).await,
     };
+    step.set(Step::Writing);
     let is_head = head.method() == "HEAD";
     let bytes = response.bytes(!is_head);
     match response.more.filter(|_| !is_head) {
@@ -330,7 +338,8 @@ mod tests {
     async fn ask(request: &str) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
-        let served = exchange(AdminClient::Unix(server), async |asked: &AdminRequest| {
+        let step = Cell::new(Step::Reading);
+        let served = exchange(AdminClient::Unix(server), &step, async |asked: &AdminRequest| {
             AdminResponse::text(
                 200,
                 format!("{} {}{}", asked.method, asked.path, String::from_utf8_lossy(&asked.content)),
@@ -365,7 +374,8 @@ mod tests {
         client.write_all(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         let events = watch::Sender::new(Rc::from(""));
         let response = AdminResponse::events(events.subscribe());
-        let served = exchange(AdminClient::Unix(server), async |_: &AdminRequest| response);
+        let step = Cell::new(Step::Reading);
+        let served = exchange(AdminClient::Unix(server), &step, async |_: &AdminRequest| response);
         let read = async {
             let mut text = String::new();
             let mut piece = [0; 4096];
@@ -412,7 +422,9 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(format!("POST /reload HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
-        exchange(AdminClient::Tcp(server), async |_: &AdminRequest| AdminResponse::text(200, "")).await;
+        let step = Cell::new(Step::Reading);
+        exchange(AdminClient::Tcp(server), &step, async |_: &AdminRequest| AdminResponse::text(200, ""))
+            .await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         answer.split(' ').nth(1).unwrap().parse().unwrap()

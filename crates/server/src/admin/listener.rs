@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net as blocking;
 use std::path::{Path, PathBuf};
 
@@ -127,7 +127,7 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         let metadata = fs::symlink_metadata(path)?;
         let file = SocketFile { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) };
         // Connections are refused before it listens, so there is no moment with other permissions.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        millrace_sys::open_socket_to(path, 0o600)?;
         made.listen(BACKLOG)?;
         Ok((UnixListener::from_std(made.into())?, file))
     };
@@ -187,6 +187,8 @@ fn explained(error: &io::Error, what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::context::log::tests::Dir;
 

@@ -15,7 +15,7 @@ pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     sites::expose(&mut out, &state.process.stats.sites());
     CacheFigures::gather(&state.process, now).expose(&mut out);
     objects::expose(&mut out, &objects::gather(&state.process.setup().plan, &state.objects));
-    certificates::expose(&mut out, &state.process.acme.standing());
+    certificates::expose(&mut out, &(state.certificates)());
     let php = (state.pools)();
     pools(&mut out, &php);
     rewind::expose(&mut out, &php);
@@ -35,7 +35,8 @@ fn measured(out: &mut Exposition, state: &AdminState) {
         out.sample(row, &[], value);
     }
     let budget = &state.process.budget;
-    let amounts: [(&Row, u64); 7] = [
+    let amounts: [(&Row, u64); 8] = [
+        (&table::LOOPS_HUNG, state.process.pulses.hung().len() as u64),
         (&table::MEMORY, machine.memory),
         (&table::DESCRIPTORS, machine.descriptors),
         (&table::DESCRIPTOR_LIMIT, machine.descriptor_limit),

@@ -8,10 +8,11 @@
 //!  GET /php.json     what PHP does right now, as JSON
 //!  GET /rewind-difference   a response that `php.rewind = "auto"` has found to differ
 //!  GET /doctor.json  what holds the server back now, as JSON
-//!  GET /healthz      200 while the process lives     GET /readyz   200, or 503 and why it should get no requests
+//!  GET /healthz      200, or 503 and which event loops hang   GET /readyz   200, or 503 and why it should get no requests
 //!  POST /reload      200 and warnings, or 422 and every problem of the new configuration
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
+//!  POST /debug/hang-loop   makes an event loop hang, to test what tells of it; only through the socket
 //!  POST /shield      200 and bans, or what is known of an address, or 422 and what is wrong with the order
 //! ```
 //!
@@ -38,17 +39,17 @@ mod objects;
 mod pages;
 mod php;
 mod rewind;
+mod room;
 mod shield;
 mod sites;
 mod status;
 mod token;
 mod uploads;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,9 +57,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use doctor::Doctor;
 pub use listener::AdminListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
+use crate::acme::Standing;
 use crate::cache::purge;
 use crate::context::stats::PhpStatus;
 use crate::objects::ObjectBoard;
@@ -70,11 +71,9 @@ use dashboard::{EVENTS_EVERY, Events};
 use doctor::{DoctorQuestion, DoctorReports};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
+use room::{Room, SharedStep, Step};
 use status::{Rates, Status};
 use token::{TokenGuard, TokenRefusal};
-
-/// Connections served at a time; more wait to be accepted.
-const CONNECTIONS: usize = 32;
 
 /// How often the counters are noted, for the rates of the last minute.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
@@ -90,12 +89,16 @@ pub struct AdminState {
     pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
     pub started: SystemTime,
+    /// The state of all certificates.
+    pub certificates: Box<dyn Fn() -> Vec<Standing>>,
     /// Reads the current state of the PHP pools.
     pub pools: Box<dyn Fn() -> Vec<PhpStatus>>,
     /// Lets an event loop fetch a page.
     pub fetch: Box<dyn Fn(WarmRequest) -> Fetching>,
     /// Lets an event loop say why a page is or isn't cached.
     pub explain: Box<dyn Fn(ExplainRequest) -> Explaining>,
+    /// Makes an event loop, by its number, hang for a while, computing or not; whether there is such a loop.
+    pub hang: Box<dyn Fn(usize, Duration, bool) -> bool>,
     /// Examines the machine; `None`: nothing does.
     pub doctor: Option<Doctor>,
     /// Loads the configuration again.
@@ -131,7 +134,7 @@ impl fmt::Debug for AdminState {
 
 /// Answers requests on `listener` until the future is dropped. Runs on a `LocalSet` of a current-thread runtime.
 pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Room::default();
     let memory = Rc::new(RefCell::new(Memory::new(&state)));
     let events = Rc::new(Events::new());
     let (doctor, mut questions) = DoctorReports::new(state.doctor.clone());
@@ -155,13 +158,15 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
                 tokio::task::spawn_local(inform(question, state.clone(), memory.clone()));
                 continue;
             }
-            connection = accept(&listener, &room) => connection,
+            connection = listener.accept() => connection,
         };
         match connection {
-            Ok((connection, permit)) => {
+            Ok(connection) => {
                 let (state, memory, events) = (state.clone(), memory.clone(), events.clone());
                 let doctor = doctor.clone();
-                tokio::task::spawn_local(async move {
+                let step = SharedStep::new(Cell::new(Step::Reading));
+                let its_step = step.clone();
+                let task = tokio::task::spawn_local(async move {
                     let answer =
                         async |asked: &AdminRequest| match (asked.method.as_str(), asked.path.as_str()) {
                             ("GET", "/events") => watch(&state, &memory, &events, &doctor),
@@ -170,9 +175,9 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
                             }
                             _ => answer(&state, &memory, asked).await,
                         };
-                    http::exchange(connection, answer).await;
-                    drop(permit);
+                    http::exchange(connection, &its_step, answer).await;
                 });
+                room.add(step, task.abort_handle());
             }
             Err(error) => {
                 // Probably out of descriptors: others need the next free one more.
@@ -214,15 +219,6 @@ impl Memory {
     }
 }
 
-/// A connection, and its share of [`CONNECTIONS`].
-async fn accept(
-    listener: &AdminListener,
-    room: &Arc<Semaphore>,
-) -> io::Result<(http::AdminClient, OwnedSemaphorePermit)> {
-    let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
-    Ok((listener.accept().await?, permit))
-}
-
 async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
     let admitted = memory.borrow_mut().tokens.admit(
         asked,
@@ -243,7 +239,7 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("GET", "/history.json") => history(&memory.borrow().history, asked),
         ("GET", "/rewind-difference") => rewind::difference(&(state.pools)(), asked),
         ("GET", "/php.json") => AdminResponse::json(format!("{:#}\n", insight::value(state).await)),
-        ("GET", "/healthz") => health::alive(),
+        ("GET", "/healthz") => health::alive(state),
         ("GET", "/readyz") => health::ready(state),
         ("POST", "/reload") => match (state.reload)().await {
             Ok(warnings) => AdminResponse::text(200, format!("reloaded\n{warnings}")),
@@ -253,7 +249,10 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("POST", "/warm") => warm(state, asked).await,
         ("POST", "/explain") => explain(state, asked).await,
         ("POST", "/shield") => shield(state, asked),
-        (_, "/reload" | "/purge" | "/warm" | "/explain" | "/shield") => AdminResponse::not_allowed("POST"),
+        ("POST", "/debug/hang-loop") => health::hang(state, asked),
+        (_, "/debug/hang-loop" | "/reload" | "/purge" | "/warm" | "/explain" | "/shield") => {
+            AdminResponse::not_allowed("POST")
+        }
         ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
         (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => not_found(),
@@ -453,9 +452,11 @@ mod tests {
             process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
             objects: Arc::default(),
             started: SystemTime::now() - Duration::from_secs(100),
+            certificates: Box::new(Vec::new),
             pools: Box::new(move || vec![pool.clone()]),
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
             explain: Box::new(|_| Box::pin(async { Err(Ending) })),
+            hang: Box::new(|number, _, _| number == 0),
             doctor: None,
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".into()) })),
         }

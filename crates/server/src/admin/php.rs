@@ -13,6 +13,13 @@ const SIZES_SHOWN: usize = 16;
 /// Busy workers of a pool that the text names: the longest at work.
 const BUSY_SHOWN: usize = 8;
 
+/// For people: what has requests running or waiting comes first, then what has memory.
+pub(super) fn busiest_first(all: &[PhpStatus]) -> Vec<&PhpStatus> {
+    let mut sorted: Vec<&PhpStatus> = all.iter().collect();
+    sorted.sort_by_key(|php| std::cmp::Reverse((php.waiting + php.running, php.memory)));
+    sorted
+}
+
 /// Status text of a site's PHP.
 pub(super) fn write(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     let workers: Vec<String> =
@@ -20,7 +27,7 @@ pub(super) fn write(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
     let workers = if workers.is_empty() { "none started".to_owned() } else { workers.join(", ") };
     writeln!(
         text,
-        "  {:<12}PHP {}; up to {} workers: {workers}; {} requests waiting; {} memory",
+        "  {:<11} PHP {}; up to {} workers: {workers}; {} requests waiting; {} memory",
         php.name,
         if php.php_version.is_empty() { "is starting" } else { &php.php_version },
         php.most,

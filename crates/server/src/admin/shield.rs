@@ -25,8 +25,8 @@ const CLASSES: [(&str, Counter); 8] = [
 pub fn report_json(report: &ShieldReport) -> Value {
     match report {
         ShieldReport::Bans(bans) => json!({ "bans": bans.iter().map(ban_json).collect::<Value>() }),
-        ShieldReport::Banned(ban) => json!({ "banned": ban_json(ban) }),
-        ShieldReport::Unbanned(was) => json!({ "was_banned": was }),
+        ShieldReport::Banned(ban, unsaved) => json!({ "banned": ban_json(ban), "not_stored": unsaved }),
+        ShieldReport::Unbanned(was, unsaved) => json!({ "was_banned": was, "not_stored": unsaved }),
         ShieldReport::Address(known) => {
             let limit = |(name, left, most): &(&'static str, u64, u64)| json!({ "class": name, "left_at_once": left, "most_at_once": most });
             json!({
@@ -72,9 +72,19 @@ fn write_report(text: &mut String, report: &ShieldReport) -> std::fmt::Result {
     match report {
         ShieldReport::Bans(bans) if bans.is_empty() => writeln!(text, "no bans"),
         ShieldReport::Bans(bans) => bans.iter().try_for_each(|ban| writeln!(text, "{}", ban_text(ban))),
-        ShieldReport::Banned(ban) => writeln!(text, "banned {}", ban_text(ban)),
-        ShieldReport::Unbanned(true) => writeln!(text, "the ban has ended"),
-        ShieldReport::Unbanned(false) => {
+        ShieldReport::Banned(ban, unsaved) => {
+            writeln!(text, "banned {}", ban_text(ban))?;
+            write_unsaved(
+                text,
+                unsaved.as_deref(),
+                "the ban is only in memory, until the server is restarted",
+            )
+        }
+        ShieldReport::Unbanned(true, unsaved) => {
+            writeln!(text, "the ban has ended")?;
+            write_unsaved(text, unsaved.as_deref(), "it is back when the server is restarted")
+        }
+        ShieldReport::Unbanned(false, _) => {
             writeln!(text, "there was no ban of exactly this network; millrace shield list shows all bans")
         }
         ShieldReport::Address(known) => {
@@ -103,6 +113,11 @@ fn write_report(text: &mut String, report: &ShieldReport) -> std::fmt::Result {
             })
         }
     }
+}
+
+/// What becomes of a change that is not on disk, and why.
+fn write_unsaved(text: &mut String, why: Option<&str>, what: &str) -> std::fmt::Result {
+    why.map_or(Ok(()), |why| writeln!(text, "warning: {what}: {why}"))
 }
 
 fn ban_text(ban: &BanStatus) -> String {

@@ -18,8 +18,9 @@ use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, shield, uploads};
 use super::{applications, backends};
 use crate::acme::Standing;
-use crate::context::ProcessStage;
+use crate::context::log::FatalError;
 use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
+use crate::context::{HungLoop, ProcessStage};
 use crate::htaccess::UnappliedLines;
 use crate::message::request::Upload;
 use crate::serve::{ApplicationStatus, Setup, ShieldStatus};
@@ -79,6 +80,7 @@ pub struct Status {
     started: SystemTime,
     uptime: Duration,
     stage: ProcessStage,
+    hung: Vec<HungLoop>,
     machine: Machine,
     connections: Connections,
     lately: TrafficRate,
@@ -95,6 +97,7 @@ pub struct Status {
     htaccess: UnappliedLines,
     certificates: Vec<Standing>,
     shield: ShieldStatus,
+    fatal: Option<FatalError>,
 }
 
 /// Collects the status.
@@ -109,6 +112,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
         stage: state.process.stage(),
+        hung: state.process.pulses.hung(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
@@ -121,9 +125,14 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         setup,
         uploads: state.process.uploads.running(),
         htaccess: state.process.unapplied_lines(HTACCESS_LINES),
-        certificates: state.process.acme.standing(),
+        certificates: (state.certificates)(),
         shield: state.process.shield.status(),
+        fatal: state.process.log.last_fatal(),
     }
+}
+
+fn hung_json(hung: &HungLoop) -> Value {
+    json!({ "name": hung.name, "seconds": hung.seconds, "doing": hung.doing })
 }
 
 impl Status {
@@ -135,10 +144,13 @@ impl Status {
             "version": VERSION,
             "pid": std::process::id(),
             "stage": self.stage_name(),
+            "php_last_fatal": self.fatal.as_ref().map(|fatal| json!({ "at": since(fatal.at), "text": fatal.text })),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),
+            "hung_loops": self.hung.iter().map(hung_json).collect::<Value>(),
             "threads": self.setup.plan.server.threads,
             "listen": self.setup.plan.server.listen.iter().map(shown).collect::<Value>(),
+            "listen_https": self.setup.plan.https.listen.iter().map(shown).collect::<Value>(),
             "connections_open": self.connections.open(),
             "connections": self.connections.states_json(),
             "connection_memory": self.connections.memory_json(),
@@ -231,7 +243,11 @@ impl Status {
             duration(self.uptime),
             plan.server.threads
         )?;
-        let listen: Vec<String> = plan.server.listen.iter().map(shown).collect();
+        for hung in &self.hung {
+            writeln!(text, "{:<14}{}", "STUCK", hung.text())?;
+        }
+        let secure = plan.https.listen.iter().map(|address| format!("{} (HTTPS)", shown(address)));
+        let listen: Vec<String> = plan.server.listen.iter().map(shown).chain(secure).collect();
         writeln!(text, "{:<14}{}", "Listening", listen.join(", "))?;
         writeln!(
             text,
@@ -330,7 +346,7 @@ impl Status {
             of(Counter::PhpQueueFull),
             of(Counter::PhpQueueTimeouts)
         )?;
-        self.pools.iter().try_for_each(|pool| match pool.backends.len() {
+        php::busiest_first(&self.pools).into_iter().try_for_each(|pool| match pool.backends.len() {
             0 => php::write(text, pool),
             _ => backends::write(text, pool),
         })
@@ -344,7 +360,7 @@ impl Status {
         }
         writeln!(
             text,
-            "\n{:<14}{files} in use; lines that are ignored {ignored}, that close what they cover {closing}",
+            "\n{:<14}{files} in use; lines that are ignored {ignored}, that close what they cover or leave a firewall off {closing}",
             ".htaccess"
         )?;
         lines.iter().try_for_each(|line| writeln!(text, "  {line}"))

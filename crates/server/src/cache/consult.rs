@@ -44,6 +44,9 @@ pub enum Consulted {
 pub enum Waited {
     /// The response is ready.
     Reply(Reply),
+    /// The page is not there in time. The script may run for this request alone if a worker is idle; otherwise this is the
+    /// response.
+    Late(Reply),
     /// The script has to run for this request alone.
     Alone,
     /// The page that was made is a variant, and perhaps not the one that this request wants; or there was no worker for
@@ -419,14 +422,14 @@ impl FillWaiter {
 
     fn give_up(&self) -> Waited {
         self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
-        Waited::Reply(match &self.fallback {
-            Some(hit) => self.fallen_back(hit, None),
+        match &self.fallback {
+            Some(hit) => Waited::Reply(self.fallen_back(hit, None)),
             None => {
                 let mut reply = plain(503);
                 cache_status::timed_out(&mut reply, self.cache_status);
-                reply
+                Waited::Late(reply)
             }
-        })
+        }
     }
 
     /// What `state` means for the request that started the fill, or for a later one.

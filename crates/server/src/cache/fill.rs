@@ -443,8 +443,8 @@ impl FillJob {
 
     fn turn_away(mut self, lead: Lead, reply: Reply) {
         self.thread.stats.add(Counter::CacheFillsFailed, 1);
-        // The client that has sent too many requests learns that; the others don't.
-        if let Some(private) = self.private.take().filter(|_| reply.status == 429) {
+        // The client that has sent too many requests, or is banned, learns that; the others don't.
+        if let Some(private) = self.private.take().filter(|_| matches!(reply.status, 403 | 429)) {
             // It may have gone.
             let _ = private.send(reply);
         }

@@ -10,6 +10,7 @@ use millrace_settings::Plan;
 use super::budget::Budget;
 use super::clock::Clock;
 use super::log::{AccessBuffer, Log};
+use super::pulse::{Pulse, Pulses};
 use super::stats::{CounterSlot, Registry};
 
 /// What all threads of the server share.
@@ -21,6 +22,8 @@ pub struct Process {
     pub log: Log,
     /// Memory for connections.
     pub budget: Arc<Budget>,
+    /// Whether event loops go on.
+    pub pulses: Pulses,
     stage: AtomicU8,
     scripts: AtomicU64,
 }
@@ -42,6 +45,7 @@ impl Process {
             stats,
             log,
             budget: Budget::new(memory),
+            pulses: Pulses::default(),
             stage: AtomicU8::new(ProcessStage::Running as u8),
             scripts: AtomicU64::new(0),
         })
@@ -121,6 +125,8 @@ pub struct Context {
     pub stats: Arc<CounterSlot>,
     /// This thread's lines of the access log.
     pub access: AccessBuffer,
+    /// Whether it goes on.
+    pub pulse: Arc<Pulse>,
     plan: RefCell<SharedPlan>,
 }
 
@@ -133,6 +139,7 @@ impl Context {
             clock: Clock::default(),
             stats: process.stats.slot(index),
             access: AccessBuffer::default(),
+            pulse: process.pulses.join(),
             plan: RefCell::new(Rc::new(plan)),
             process,
         })

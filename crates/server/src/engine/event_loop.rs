@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
@@ -30,6 +31,8 @@ pub enum LoopOrder {
     Fetch(warm::Errand),
     /// Say why a page is or isn't cached.
     Explain(explain::Question),
+    /// Stop going round for a while: a test of what tells of hung loops.
+    Hang(Hang),
     /// Close idle connections, finish the others, and end; at `until`, end in any case.
     Drain {
         /// When the grace time ends.
@@ -37,8 +40,28 @@ pub enum LoopOrder {
     },
 }
 
-/// Threads that may wait for the disk instead of an event loop.
-const DISK_THREADS: usize = 4;
+/// How an event loop hangs.
+#[derive(Clone, Copy, Debug)]
+pub struct Hang {
+    /// How long; if it computes, in its own time on a processor.
+    pub lasts: Duration,
+    /// It computes; otherwise it sleeps.
+    pub computes: bool,
+}
+
+impl Hang {
+    fn hang(self) {
+        if !self.computes {
+            return std::thread::sleep(self.lasts);
+        }
+        let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+        let until = used() + self.lasts;
+        while used() < until {}
+    }
+}
+
+/// Threads that may wait for the disk instead of an event loop. A site whose disk does not respond keeps one or two.
+const DISK_THREADS: usize = 16;
 
 /// An event loop, as the control thread sees it.
 pub struct EventLoop {
@@ -207,7 +230,8 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
             }
             LoopOrder::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
             LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
-            LoopOrder::Explain(question) => explain::run(thread.serve(), question),
+            LoopOrder::Explain(question) => drop(spawn_local(explain::run(thread.serve().clone(), question))),
+            LoopOrder::Hang(hang) => hang.hang(),
             LoopOrder::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;
@@ -241,6 +265,7 @@ async fn sweep(thread: Rc<AcceptThread>) {
     let mut setup = thread.setup();
     loop {
         tick.tick().await;
+        thread.pulse.beat();
         thread.clock.read();
         let now = thread.setup();
         if !Rc::ptr_eq(&now, &setup) {

@@ -10,11 +10,13 @@ use millrace_settings::plan::{self, Address};
 use millrace_settings::{Plan, Problems};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::crowd;
 use super::error::{ReloadError, StartError};
-use super::event_loop::{self, EventLoop, LoopOrder};
+use super::event_loop::{self, EventLoop, Hang, LoopOrder};
 use super::memory;
+use super::watch::{LOOK as LOOK_AT_LOOPS, LoopWatch};
 use crate::accept;
 use crate::acme;
 use crate::admin;
@@ -222,7 +224,11 @@ impl Server {
     ) -> Result<(), StartError> {
         let mut reloads = self.serve_admin(doctor);
         let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
+        // Only process 1 of a container gets any.
+        let mut orphans = millrace_sys::Orphans::default();
         let mut look_at_memory = tokio::time::interval(memory::LOOK);
+        let (mut look_at_loops, mut loops) = (tokio::time::interval(LOOK_AT_LOOPS), LoopWatch::default());
+        look_at_loops.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = signals.hangup.recv() => drop(self.reload(&reload)),
@@ -230,9 +236,13 @@ impl Server {
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
+                _ = look_at_loops.tick() => loops.look(&self.process),
                 _ = look_at_memory.tick() => memory::heed(&self.process),
                 _ = look_again.tick() => {
                     self.renew_certificates();
+                    if std::process::id() == 1 {
+                        orphans.reap();
+                    }
                     self.retired.retain(|setup| Arc::strong_count(setup) > 1);
                 }
             }
@@ -268,10 +278,13 @@ impl Server {
                 loops[turn].send(order).map_err(|_| admin::Ending)
             });
             let ask_loop = send.clone();
+            let concern = self.concern();
+            let all: Vec<_> = self.loops.iter().map(EventLoop::orders).collect();
             let state = admin::AdminState {
                 process: self.process.clone(),
                 objects: self.objects.board.clone(),
                 started: self.started,
+                certificates: Box::new(move || concern.standing()),
                 pools: Box::new(move || process.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
                     let (asker, result) = oneshot::channel();
@@ -282,6 +295,10 @@ impl Server {
                     let (asker, result) = oneshot::channel();
                     let sent = ask_loop(LoopOrder::Explain(Question { asked, asker }));
                     Box::pin(async move { sent.and(result.await.map_err(|_| admin::Ending)) })
+                }),
+                hang: Box::new(move |number, lasts, computes| {
+                    all.get(number)
+                        .is_some_and(|orders| orders.send(LoopOrder::Hang(Hang { lasts, computes })).is_ok())
                 }),
                 doctor: Some(doctor),
                 reload: Box::new(move || {

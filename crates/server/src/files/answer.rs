@@ -8,7 +8,8 @@ use millrace_wire::head::Head;
 use millrace_wire::ranges;
 
 use super::entry::{CodingOffer, FileEntry, Representation, Shape};
-use super::{FileMoment, expiry, partial};
+use super::expiry::UrlVersion;
+use super::{FileMoment, partial};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::reply::{Fields, Reply, plain};
@@ -49,7 +50,7 @@ pub(super) struct FileRequest<'a> {
     conditions: Conditions<'a>,
     range: Option<&'a [u8]>,
     accept: Accept,
-    versioned: bool,
+    version: UrlVersion,
     /// A media type that replaces that of the file's name.
     media_type: Option<&'a [u8]>,
 }
@@ -61,7 +62,7 @@ impl<'a> FileRequest<'a> {
             conditions: Conditions::default(),
             range: None,
             accept: Accept::default(),
-            versioned: entry.keeps() && query.is_some_and(expiry::is_versioned_query),
+            version: entry.version(query),
             media_type: None,
         };
         let (mut ranges, is_get) = (0, head.method() == "GET");
@@ -84,7 +85,7 @@ impl<'a> FileRequest<'a> {
     }
 
     fn shape(&self) -> Shape {
-        Shape { not_modified: false, versioned: self.versioned }
+        Shape { not_modified: false, version: self.version }
     }
 }
 
@@ -130,7 +131,7 @@ impl FileRequest<'_> {
             conditions: self.conditions.into_owned(),
             range: None,
             accept: self.accept,
-            versioned: self.versioned,
+            version: self.version,
             media_type: None,
         }
     }

@@ -10,16 +10,18 @@ use std::rc::Rc;
 
 use hashbrown::DefaultHashBuilder;
 use millrace_settings::plan;
+use millrace_sys::links::RefusedLink;
 use rustix::process::{Resource, getrlimit};
 
 use super::entry::{FileEntry, Home, Ledger, Rules};
 use super::listing::Listing;
 use super::lookup::{FileStamp, LookupFailure, PathKind, Root};
+use super::refused;
 use super::table::{Cost, FileTable, Key};
 use super::{FileMoment, Node, Purpose};
 use crate::context::Context;
 use crate::context::stats::{Counter, CounterSlot};
-use crate::site::Site;
+use crate::site::{Reach, Site};
 
 /// A thread's cache of open files.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(super) struct SitePlace<'a> {
     pub identity: usize,
     /// The site's root.
     pub root: &'a Path,
+    /// With whose rights its files are opened, and where links may lead.
+    pub reach: &'a Reach,
     /// The site's own fields, which take precedence over ours where only one is allowed.
     pub lines: &'a [u8],
     /// Whether responses say how long the file may be cached, depending on its kind.
@@ -50,6 +54,7 @@ impl<'a> SitePlace<'a> {
             index: site.index,
             identity: std::ptr::from_ref(site).addr(),
             root: &site.plan.root,
+            reach: &site.reach,
             lines: &site.header_lines,
             expires: true,
         }
@@ -67,6 +72,7 @@ impl<'a> SitePlace<'a> {
             index: site.index + (number + 1) * sites.max(1),
             identity: std::ptr::from_ref(site).addr(),
             root,
+            reach: &site.reach,
             lines: b"",
             expires: false,
         }
@@ -96,8 +102,16 @@ impl OpenFileCache {
         } else {
             context.stats.add(Counter::FileMisses, 1);
             self.tell(&context.stats);
+            self.report(context, site);
         }
         node
+    }
+
+    /// Says which link was not followed.
+    fn report(&self, context: &Context, site: &Site) {
+        if let Some(link) = self.inner.borrow_mut().refused.take() {
+            refused::report(context, site, &link);
+        }
     }
 
     /// A file that a script hands over, below the folder `root`, which has number `number` in the site. Its fields
@@ -110,7 +124,8 @@ impl OpenFileCache {
         root: &Path,
         path: &[u8],
     ) -> Node {
-        self.find_elsewhere(context, &SitePlace::handed(site, number, root, context.plan().sites.len()), path)
+        let place = SitePlace::handed(site, number, root, context.plan().sites.len());
+        self.find_elsewhere(context, site, &place, path)
     }
 
     /// What is at `path` below `root`, the folder of a rule of the site. `number` is the folder's number in the site.
@@ -122,14 +137,16 @@ impl OpenFileCache {
         root: &Path,
         path: &[u8],
     ) -> Node {
-        self.find_elsewhere(context, &SitePlace::other(site, number, root, context.plan().sites.len()), path)
+        let place = SitePlace::other(site, number, root, context.plan().sites.len());
+        self.find_elsewhere(context, site, &place, path)
     }
 
-    fn find_elsewhere(&self, context: &Context, place: &SitePlace<'_>, path: &[u8]) -> Node {
+    fn find_elsewhere(&self, context: &Context, site: &Site, place: &SitePlace<'_>, path: &[u8]) -> Node {
         let (node, is_hit) = self.find_at(FileMoment::of(context), place, path, Purpose::Serve);
         context.stats.add(if is_hit { Counter::FileHits } else { Counter::FileMisses }, 1);
         if !is_hit {
             self.tell(&context.stats);
+            self.report(context, site);
         }
         node
     }
@@ -199,6 +216,8 @@ struct CacheInner {
     epochs: u32,
     rules: Rc<Rules>,
     ledger: Rc<Ledger>,
+    /// The last link that was not followed, until it is reported.
+    refused: Option<RefusedLink>,
     /// Interval between comparisons, milliseconds.
     revalidate: u64,
 }
@@ -234,6 +253,7 @@ impl CacheInner {
                 compress_to: limits.compress_to.min(bytes as u64 / 2),
             }),
             ledger: Rc::default(),
+            refused: None,
             revalidate: limits.revalidate.as_millis() as u64,
         }
     }
@@ -288,6 +308,7 @@ impl CacheInner {
             self.found.retain(|_, cost| cost.descriptors == 0);
             result = self.load(now, home, root, key);
         }
+        self.refused = root.refused();
         self.keep(now, hash, key, result)
     }
 
@@ -354,7 +375,8 @@ impl CacheInner {
         let home = Rc::new(Home {
             epoch: self.epochs,
             path: place.root.to_owned(),
-            root: Root::open_at(place.root, self.rules.plan.symlinks).ok(),
+            reach: place.reach.clone(),
+            root: Root::open_at(place.root, self.rules.plan.symlinks, place.reach).ok(),
             lines: place.lines.into(),
             expires: place.expires,
             rules: self.rules.clone(),

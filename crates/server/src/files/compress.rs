@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::entry::read_unchanged;
 use super::lookup::{FileStamp, PathKind, Root};
 use crate::message::reply::codec;
+use crate::site::Reach;
 
 /// A file to compress.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct FileCompression {
     pub root: PathBuf,
     /// Where symbolic links may lead.
     pub symlinks: Symlinks,
+    /// With whose rights it is opened.
+    pub reach: Reach,
     /// The file, below the root.
     pub path: Vec<u8>,
     /// The state that it must still have.
@@ -151,7 +154,7 @@ fn size(outcome: &CompressedBytes) -> usize {
 }
 
 fn run(job: &FileCompression) -> CompressedBytes {
-    let root = Root::open_at(&job.root, job.symlinks).ok()?;
+    let root = Root::open_at(&job.root, job.symlinks, &job.reach).ok()?;
     let found = root.open(&job.path).ok()?;
     if found.kind != PathKind::File || found.stamp != job.stamp {
         return None;
@@ -168,10 +171,12 @@ mod tests {
     fn recent_results_are_bounded() {
         let mut recent = Recent::default();
         let dir = std::env::temp_dir();
-        let stamp = Root::open_at(&dir, Symlinks::Inside).unwrap().look(b"/").unwrap().stamp;
+        let stamp =
+            Root::open_at(&dir, Symlinks::Inside, &Reach::default()).unwrap().look(b"/").unwrap().stamp;
         let job = |n: u64| FileCompression {
             root: dir.clone(),
             symlinks: Symlinks::Inside,
+            reach: Reach::default(),
             path: Vec::new(),
             stamp: stamp.with_size(n),
             coding: Coding::Gzip,

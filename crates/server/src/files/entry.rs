@@ -13,11 +13,12 @@ use millrace_wire::conditional::http_date;
 use millrace_wire::encoding::Coding;
 
 use super::compress::{self, FileCompression, PendingCompression};
-use super::expiry;
+use super::expiry::{self, UrlVersion};
 use super::kinds::{MediaKind, kind_of};
 use super::lookup::{self, FileStamp, FoundPath, LinkTarget, LookupFailure, Root};
 use super::table::Cost;
 use crate::message::reply::Body;
+use crate::site::Reach;
 
 /// Settings for all files of a thread.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Home {
     pub epoch: u32,
     /// The root as configured.
     pub path: PathBuf,
+    /// With whose rights its files are opened, and where links may lead.
+    pub reach: Reach,
     /// The root, open; `None` if it can't be.
     pub root: Option<Root>,
     /// The site's own fields, as lines.
@@ -78,7 +81,7 @@ pub struct FileEntry {
     kind: &'static MediaKind,
     /// `Last-Modified`, seconds since 1970. Never later than the time of the response (RFC 9110 section 8.8.2.1).
     modified: u64,
-    is_versioned: bool,
+    version: UrlVersion,
     may_change_unseen: bool,
     plain: Rc<Representation>,
     coded: [CodedForm; 3],
@@ -93,8 +96,8 @@ pub struct Representation {
     pub etag: Box<str>,
     /// The content.
     pub content: FormContent,
-    /// Field lines for 200 and 304, each for ordinary and for versioned URLs.
-    blocks: [OnceCell<Arc<[u8]>>; 4],
+    /// Field lines for 200 and 304, each by the version in the URL.
+    blocks: [OnceCell<Arc<[u8]>>; 6],
 }
 
 /// Where a representation's bytes are.
@@ -116,8 +119,8 @@ pub enum FormContent {
 pub struct Shape {
     /// For 304: without the fields that describe the missing content (RFC 9110 section 15.4.5).
     pub not_modified: bool,
-    /// The URL changes with the content.
-    pub versioned: bool,
+    /// What the URL says about the version of the content.
+    pub version: UrlVersion,
 }
 
 /// The forms in one coding.
@@ -186,7 +189,7 @@ impl FileEntry {
             stamp,
             kind,
             modified: stamp.modified_seconds().min(u64::try_from(wall / 1_000_000_000).unwrap_or(0)),
-            is_versioned: kind.keeps && expiry::is_versioned_name(&path),
+            version: if kind.keeps { expiry::version_of_name(&path) } else { UrlVersion::None },
             may_change_unseen: stamp.is_fresh(wall),
             plain: Rc::new(Representation::new(Coding::Identity, &stamp, content)),
             coded: Default::default(),
@@ -239,9 +242,10 @@ impl FileEntry {
         self.stamp == *stamp && !self.may_change_unseen
     }
 
-    /// Whether a query can make the URL a versioned one.
-    pub fn keeps(&self) -> bool {
-        self.kind.keeps && !self.is_versioned
+    /// What the URL says about the version of the content.
+    pub fn version(&self, query: Option<&[u8]>) -> UrlVersion {
+        let query = query.filter(|_| self.kind.keeps && self.version < UrlVersion::Digest);
+        query.map_or(self.version, |query| self.version.max(expiry::version_of_query(query)))
     }
 
     /// Its cost in the cache.
@@ -319,8 +323,7 @@ impl FileEntry {
 
     /// The fields of a representation.
     pub fn fields(&self, representation: &Representation, shape: Shape) -> Arc<[u8]> {
-        let block =
-            &representation.blocks[usize::from(shape.not_modified) * 2 + usize::from(shape.versioned)];
+        let block = &representation.blocks[usize::from(shape.not_modified) * 3 + shape.version as usize];
         block.get_or_init(|| self.lines(&representation.etag, representation.coding, shape).into()).clone()
     }
 
@@ -344,8 +347,7 @@ impl FileEntry {
             lines.add("Vary", "Accept-Encoding");
         }
         if self.home.expires && self.home.rules.plan.expires {
-            let versioned = shape.versioned || self.is_versioned;
-            lines.add_default("Cache-Control", expiry::cache_control(self.kind, versioned));
+            lines.add_default("Cache-Control", expiry::cache_control(self.kind, shape.version));
         }
         lines.text
     }
@@ -362,6 +364,7 @@ impl FileEntry {
         FileCompression {
             root: self.home.path.clone(),
             symlinks: self.home.rules.plan.symlinks,
+            reach: self.home.reach.clone(),
             path: self.path.to_vec(),
             stamp: self.stamp,
             coding,

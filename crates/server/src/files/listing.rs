@@ -91,6 +91,7 @@ mod tests {
 
     use super::super::tests::{Folder, settle};
     use super::*;
+    use crate::site::Reach;
 
     fn at(tick: u64) -> FileMoment {
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -102,7 +103,7 @@ mod tests {
         let folder = Folder::new();
         folder.write("/index.php", "");
         folder.write("/wp-content/a.css", "");
-        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside, &Reach::default()).unwrap();
         let mut listing = Listing::default();
         assert!(!listing.lacks(&root, at(0), b"/a-post/"), "too young to be relied on");
         settle();
@@ -134,7 +135,7 @@ mod tests {
         let folder = Folder::new();
         folder.write("/index.php", "");
         settle();
-        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside, &Reach::default()).unwrap();
         let mut listing = Listing::default();
         assert!(!listing.is_known_to_lack(at(0), 1000, b"/a-post/"), "never looked at");
         assert!(listing.lacks(&root, at(0), b"/a-post/"));
@@ -164,7 +165,7 @@ mod tests {
             folder.write(&format!("/{number}"), "");
         }
         settle();
-        let root = Root::open_at(&folder.at(""), Symlinks::Inside).unwrap();
+        let root = Root::open_at(&folder.at(""), Symlinks::Inside, &Reach::default()).unwrap();
         let mut listing = Listing::default();
         assert!(!listing.lacks(&root, at(0), b"/a-post/"));
         folder.remove("/0");

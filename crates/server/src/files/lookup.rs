@@ -1,21 +1,24 @@
 //! Opens the file at a URL's path below a site's root; no path leads out of the root.
 //!
-//! The normal case is one `openat2` that refuses every symbolic link. If there is a link, its target is resolved by
-//! name, compared with the root, and opened again without links: so the compared file is the opened one, however the
-//! links change meanwhile. Kernels and sandboxes without `openat2` get a walk, directory by directory.
+//! The normal case is one `openat2` that refuses every symbolic link. If there is a link, `millrace_sys::links` walks
+//! name by name, and what it ends at is judged: so the judged file is the opened one, however the links change
+//! meanwhile. Kernels and sandboxes without `openat2` get a walk, directory by directory. A server that is root does all
+//! this with the rights of the site's user.
 
-use std::cell::Cell;
-use std::ffi::OsStr;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
 use millrace_settings::plan::Symlinks;
+use millrace_sys::links::{self, RefusedLink, Walked};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+
+use crate::site::Reach;
 
 /// What identifies one state of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,7 +143,10 @@ pub struct Root {
     /// Its name without symbolic links.
     real: PathBuf,
     symlinks: Symlinks,
+    reach: Reach,
     has_openat2: Cell<bool>,
+    /// The last link that was not followed, until it is reported.
+    refused: RefCell<Option<RefusedLink>>,
 }
 
 impl Root {
@@ -148,7 +154,7 @@ impl Root {
     ///
     /// # Errors
     /// It does not exist or is not a directory.
-    pub fn open_at(path: &Path, symlinks: Symlinks) -> Result<Root, LookupFailure> {
+    pub fn open_at(path: &Path, symlinks: Symlinks, reach: &Reach) -> Result<Root, LookupFailure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&directory)?;
@@ -159,7 +165,9 @@ impl Root {
             inode: stat.st_ino,
             real,
             symlinks,
+            reach: reach.clone(),
             has_openat2: Cell::new(true),
+            refused: RefCell::default(),
         };
         // A link was changed between the two calls: the next attempt finds its final state.
         if root.is_still(&root.real)? { Ok(root) } else { Err(LookupFailure::Unavailable) }
@@ -194,6 +202,7 @@ impl Root {
     /// # Errors
     /// The directory can't be read.
     pub fn names(&self, most: usize) -> Result<Option<HashSet<Box<[u8]>>>, LookupFailure> {
+        let _rights = self.reach.enter()?;
         let kind = rustix::fs::fstatfs(&self.directory)?.f_type as u32;
         if !LOCAL.contains(&kind) {
             return Ok(None);
@@ -256,11 +265,17 @@ impl Root {
         if relative.split(|b| *b == b'/').any(|segment| segment == b"..") {
             return Err(Errno::NOENT);
         }
-        match self.open_without_links(relative, flags) {
+        let _rights = self.reach.enter().map_err(errno_of)?;
+        let found = match self.open_without_links(relative, flags) {
             Ok(file) => found(file, None),
             Err(Errno::LOOP) => self.through_links(relative, flags),
             Err(errno) => Err(errno),
+        }?;
+        // Another file system may be one that stores no files: /proc/kmsg is a regular file.
+        if found.stamp.device != self.device && millrace_sys::check_storage(&found.file).is_err() {
+            return Err(Errno::NOENT);
         }
+        Ok(found)
     }
 
     fn through_links(&self, relative: &[u8], mut flags: OFlags) -> Result<FoundPath, Errno> {
@@ -269,20 +284,35 @@ impl Root {
         }
         // If nothing is there, this takes one call instead of one for each part of the path.
         rustix::fs::statat(&self.directory, relative, AtFlags::empty())?;
-        let name = self.real.join(OsStr::from_bytes(relative));
-        let target = std::fs::canonicalize(name).map_err(errno_of)?;
-        if let Ok(inside) = target.strip_prefix(&self.real) {
-            let inside = inside.as_os_str().as_bytes();
-            let file = self.open_without_links(inside, flags)?;
-            return found(file, Some(LinkTarget::Inside([b"/", inside].concat().into())));
-        }
-        match self.symlinks {
-            Symlinks::Inside => Err(Errno::XDEV),
-            Symlinks::Follow => {
-                let file = rustix::fs::openat(CWD, &target, flags | OFlags::NOFOLLOW, Mode::empty())?;
-                found(file, Some(LinkTarget::Outside(target.into_os_string().into_vec().into())))
+        let walked = links::walk(self.directory.as_fd(), &self.real, relative)?;
+        let target = match walked.real.strip_prefix(&self.real) {
+            Ok(inside) => LinkTarget::Inside([b"/", inside.as_os_str().as_bytes()].concat().into()),
+            Err(_) if self.may_lead_to(&walked) => {
+                LinkTarget::Outside(walked.real.as_os_str().as_bytes().into())
             }
+            Err(_) => {
+                let Walked { first, real: target, foreign, .. } = walked;
+                let foreign = foreign.filter(|_| self.symlinks == Symlinks::Owner);
+                let refused = first.map(|link| RefusedLink { link, target, foreign });
+                *self.refused.borrow_mut() = refused;
+                return Err(Errno::XDEV);
+            }
+        };
+        found(walked.open(flags)?, Some(target))
+    }
+
+    /// Whether a link may lead to this place outside of the root.
+    fn may_lead_to(&self, walked: &Walked) -> bool {
+        match self.symlinks {
+            Symlinks::Inside => false,
+            Symlinks::Follow => true,
+            Symlinks::Owner => links::owner_agrees(&self.real, walked, self.reach.folders()),
         }
+    }
+
+    /// The last link that was not followed since the last call.
+    pub fn refused(&self) -> Option<RefusedLink> {
+        self.refused.take()
     }
 
     /// Opens a path relative to the root; `LOOP` if it goes through a symbolic link.

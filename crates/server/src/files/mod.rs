@@ -22,6 +22,7 @@ mod kinds;
 mod listing;
 mod lookup;
 mod partial;
+mod refused;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,16 @@
 //! The files of folders, as an event loop knows them; and compiled files, which all loops share.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
-use millrace_htaccess::folder::LARGEST;
+use millrace_htaccess::folder::{LARGEST, starts_firewall};
 use millrace_htaccess::{Effect, Folder};
 use millrace_settings::plan::Profile;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 use twox_hash::XxHash3_64;
@@ -21,7 +19,7 @@ use super::remembered::Verdicts;
 use crate::context::Context;
 use crate::context::log::Log;
 use crate::message::request::Ruling;
-use crate::site::Site;
+use crate::site::{Reach, Site};
 
 /// The name of the files.
 const NAME: &str = ".htaccess";
@@ -140,7 +138,7 @@ impl Folders {
                 known => {
                     let before = known.and_then(|known| known.file.clone());
                     let rules_before = before.as_ref().map(|(_, folder)| Arc::as_ptr(folder));
-                    let file = shared.read(context, &name_of(site, folder), before)?;
+                    let file = shared.read(context, site, &name_of(site, folder), before)?;
                     if rules_before != file.as_ref().map(|(_, folder)| Arc::as_ptr(folder)) {
                         verdicts.clear();
                     }
@@ -178,7 +176,7 @@ pub struct SharedFolders {
 
 /// A file that must be compiled. That may take a second, so event loops leave it to another thread.
 #[derive(Debug)]
-pub struct Uncompiled(PathBuf);
+pub struct Uncompiled(PathBuf, Reach);
 
 /// A compiled file.
 #[derive(Debug)]
@@ -197,7 +195,7 @@ pub struct UnappliedLines {
     pub files: usize,
     /// Ignored lines.
     pub ignored: usize,
-    /// Lines that close what they cover: it is refused (403), or answered with 500.
+    /// Lines that close what they cover - it is refused (403), or answered with 500 - or whose firewall is off.
     pub closing: usize,
     /// The first ones, as `FILE:LINE: TEXT`; those that close something first.
     pub lines: Vec<String>,
@@ -217,7 +215,7 @@ impl SharedFolders {
         drop(files);
         let mut lines: Vec<(bool, String)> = Vec::new();
         for (name, folder) in found.iter().filter(|(name, _)| name.exists()) {
-            for finding in &folder.findings {
+            for finding in folder.findings.iter().filter(|finding| counts(name, finding.effect)) {
                 let is_ignored = finding.effect == Effect::Ignored;
                 *(if is_ignored { &mut all.ignored } else { &mut all.closing }) += 1;
                 lines.push((is_ignored, format!("{}:{}: {}", name.display(), finding.line, finding.text)));
@@ -235,9 +233,14 @@ impl SharedFolders {
     fn read(
         &self,
         context: &Context,
+        site: &Site,
         name: &Path,
         before: Option<StampedFolder>,
     ) -> Result<Option<StampedFolder>, Uncompiled> {
+        let _rights = match site.reach.enter() {
+            Ok(rights) => rights,
+            Err(error) => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
+        };
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
             Ok(_) => return Ok(None),
@@ -268,14 +271,14 @@ impl SharedFolders {
                 known.stamp = stamp;
                 Ok(Some((stamp, known.folder.clone())))
             }
-            None => Err(Uncompiled(name.to_owned())),
+            None => Err(Uncompiled(name.to_owned(), site.reach.clone())),
         }
     }
 
     /// Compiles a file, unless that has been done meanwhile, and keeps it, without a stamp: the next look at it finds its text here.
-    pub fn compile(&self, log: &Log, Uncompiled(name): Uncompiled) {
+    pub fn compile(&self, log: &Log, Uncompiled(name, reach): Uncompiled) {
         // Requests that see this, too, say so.
-        let Ok(text) = read(&name) else { return };
+        let Ok(text) = reach.enter().and_then(|_rights| read(&name)) else { return };
         let hash = XxHash3_64::oneshot(&text);
         if self.files().get(&name).is_some_and(|known| known.text == hash) {
             return;
@@ -288,7 +291,7 @@ impl SharedFolders {
 
     /// What stands for a file that can't be read: it can't be known what it forbids.
     fn unreadable(&self, log: &Log, name: &Path, error: &std::io::Error) -> Arc<Folder> {
-        let text = format!("can't be read ({error}): let Millrace's user read it");
+        let text = format!("can't be read ({error}): let the site's user read it");
         let hash = XxHash3_64::oneshot(text.as_bytes());
         if let Some(known) = self.files().get(name).filter(|known| known.text == hash) {
             return known.folder.clone();
@@ -320,19 +323,23 @@ impl SharedFolders {
 
 /// The file's content; one byte too many if it is too large.
 fn read(name: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
-    let file: File = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(name)?;
     let mut text = Vec::new();
-    file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
+    millrace_sys::open_regular(name)?.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
+}
+
+/// Whether a finding in the file `name` is one: a firewall is on if `.user.ini` beside it starts it.
+fn counts(name: &Path, effect: Effect) -> bool {
+    effect != Effect::Off || !read(&name.with_file_name(".user.ini")).is_ok_and(|text| starts_firewall(&text))
 }
 
 /// Writes what isn't applied into the log.
 fn tell(log: &Log, name: &Path, folder: &Folder) {
-    for finding in &folder.findings {
+    for finding in folder.findings.iter().filter(|finding| counts(name, finding.effect)) {
         let place = format!("{}:{}", name.display(), finding.line);
         match finding.effect {
             Effect::Ignored => log.info(format_args!("{place}: ignored: {}", finding.text)),
+            Effect::Off => log.error(format_args!("{place}: {}", finding.text)),
             Effect::Refused => {
                 log.warn(format_args!("{place}: {}; what this line covers is refused (403)", finding.text));
             }

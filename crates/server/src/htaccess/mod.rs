@@ -10,13 +10,15 @@
 //! A verdict is remembered for half a second, together with the header fields that it depends on (`remembered.rs`): a
 //! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the
 //! way. Each event loop has its own cache; compiled files are shared by all loops, and the log names each version's unusable
-//! lines once. Compiling takes long for some files: requests wait for it, event loops do not.
+//! lines once. Compiling takes long for some files, and so may reading
+//! passwords: requests wait for it, event loops do not.
 
 mod folders;
 mod leaving;
 pub mod page_key;
 mod passwords;
 mod remembered;
+mod user_files;
 mod view;
 mod world;
 
@@ -26,10 +28,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use millrace_htaccess::folder::Document;
-use millrace_htaccess::{Outcome, evaluate, for_error};
+use millrace_htaccess::{Outcome, effort, evaluate, for_error};
 
 pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
+pub use passwords::Waiter;
 
 use crate::context::Context;
 use crate::message::Request;
@@ -42,7 +45,10 @@ use crate::site::Site;
 pub struct HtaccessThread {
     folders: RefCell<folders::Folders>,
     passwords: passwords::Passwords,
+    user_files: user_files::UserFiles,
     shared: Arc<SharedFolders>,
+    /// When the log may name a request again whose rules took too long, in ticks.
+    exhausted_again: std::cell::Cell<u64>,
 }
 
 impl HtaccessThread {
@@ -55,11 +61,16 @@ impl HtaccessThread {
     ///
     /// # Errors
     /// The hash can't be used: what to do.
-    pub fn check_password(&self, hash: &str, user: &str, password: &[u8]) -> Result<Password, String> {
+    pub fn check_password(
+        &self,
+        hash: &str,
+        (user, password): (&str, &[u8]),
+        waiter: Waiter,
+    ) -> Result<Password, String> {
         Ok(match self.passwords.look(hash, user, password)? {
             Ok(true) => Password::Right,
             Ok(false) => Password::Wrong,
-            Err(check) => self.passwords.begin(check).map_or(Password::Busy, Password::Wait),
+            Err(check) => self.passwords.begin(check, waiter).map_or(Password::Busy, Password::Wait),
         })
     }
 }
@@ -84,7 +95,7 @@ pub enum Ruled {
     Refuse(u16),
     /// A response.
     Reply(Reply),
-    /// A password is being checked, or a file compiled: route the request again when this is ready.
+    /// A password is being checked, or a file read or compiled: route the request again when this is ready.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
 }
 
@@ -104,8 +115,8 @@ pub fn rule(
     }
     let world = world::SiteDisk::new(thread, context, site);
     let has_rules = world.has_rules(path);
-    if let Some(compiled) = world.compiling() {
-        return Ruled::Wait(compiled);
+    if let Some(missing) = world.missing() {
+        return Ruled::Wait(missing);
     }
     if !has_rules {
         return Ruled::On;
@@ -115,7 +126,7 @@ pub fn rule(
         && let Some(ruling) = world.remembered(request, path)
     {
         request.ruling = Some(ruling.clone());
-        return ruled(world, &ruling.verdict.outcome);
+        return ruled(world, request, &ruling.verdict.outcome);
     }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
     let evaluated = catch_unwind(AssertUnwindSafe(|| {
@@ -123,9 +134,9 @@ pub fn rule(
             evaluate(view, &world).map(|verdict| (verdict, view.reads()))
         })
     }));
-    // The evaluation has asked for the rules of another folder.
-    if let Some(compiled) = world.compiling() {
-        return Ruled::Wait(compiled);
+    // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
+    if let Some(missing) = world.missing() {
+        return Ruled::Wait(missing);
     }
     let evaluated = match evaluated {
         Ok(evaluated) => evaluated,
@@ -138,6 +149,9 @@ pub fn rule(
         }
     };
     let Some((mut verdict, mut reads)) = evaluated else { return Ruled::On };
+    if effort::is_exhausted() {
+        say_exhausted(thread, context, site, path);
+    }
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
     }
@@ -156,11 +170,25 @@ pub fn rule(
         world.remember(request, path, reads, &ruling);
     }
     request.ruling = Some(ruling.clone());
-    ruled(world, &ruling.verdict.outcome)
+    ruled(world, request, &ruling.verdict.outcome)
+}
+
+/// Says that a request was refused because its rules took too many steps: at most once a minute, and each loop of its own.
+fn say_exhausted(thread: &HtaccessThread, context: &Context, site: &Site, path: &[u8]) {
+    let now = context.clock.ticks();
+    if now < thread.exhausted_again.get() {
+        return;
+    }
+    thread.exhausted_again.set(now + 60_000);
+    let (root, path) = (site.plan.root.display(), path.escape_ascii());
+    context.process.log.warn(format_args!(
+        "{path}: the .htaccess files of {root} took more than {} steps, so the request was refused (403): shorten their lists of regular expressions, and use no [N]",
+        effort::MOST_STEPS
+    ));
 }
 
 /// What the outcome of a verdict means for the request.
-fn ruled(world: world::SiteDisk<'_>, outcome: &Outcome) -> Ruled {
+fn ruled(world: world::SiteDisk<'_>, request: &Request, outcome: &Outcome) -> Ruled {
     match outcome {
         Outcome::Serve => Ruled::On,
         Outcome::Redirect(status, location) => {
@@ -168,7 +196,7 @@ fn ruled(world: world::SiteDisk<'_>, outcome: &Outcome) -> Ruled {
         }
         Outcome::Refuse(status) => Ruled::Refuse(*status),
         Outcome::Unauthorized(_) => Ruled::Refuse(401),
-        Outcome::Wait => match world.into_check() {
+        Outcome::Wait => match world.into_check(request) {
             Some(check) => Ruled::Wait(check),
             None => Ruled::Reply(plain(503).with("Retry-After", "5")),
         },
@@ -214,8 +242,8 @@ pub fn error_page(
             let verdict = view::with(context, site, request, path_before, query, |view| {
                 for_error(view, &world, &ruling.verdict, path, status)
             });
-            if let Some(compiled) = world.compiling() {
-                return ErrorPage::Wait(compiled);
+            if let Some(missing) = world.missing() {
+                return ErrorPage::Wait(missing);
             }
             if verdict.outcome != Outcome::Serve {
                 return ErrorPage::Own;

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -10,7 +11,13 @@ use aws_lc_rs::{digest, hmac, rand};
 use millrace_htaccess::password::Hash;
 
 /// Maximum number of checks that wait in an event loop: more clients get 503.
-const MOST_WAITING: usize = 32;
+const MOST_WAITING: usize = 64;
+
+/// The same of one site: guesses at one leave room for the others.
+const MOST_OF_SITE: usize = 24;
+
+/// The same of one client address at one site: its guesses leave room for other visitors.
+const MOST_OF_CLIENT: usize = 4;
 
 /// Maximum number of remembered results.
 const MOST_KNOWN: usize = 1000;
@@ -26,7 +33,33 @@ struct Inner {
     known: RefCell<HashMap<Vec<u8>, bool>>,
     /// One check at a time, so that guesses take at most one core, and the memory of one argon2id hash.
     turn: tokio::sync::Semaphore,
-    waiting: std::cell::Cell<usize>,
+    waiting: RefCell<Vec<Waiter>>,
+}
+
+/// For whom a check waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    site: usize,
+    /// Of IPv6 the network: a client has all its addresses.
+    client: Option<IpAddr>,
+}
+
+impl Waiter {
+    /// A client of the site with this position.
+    pub fn new(site: usize, client: Option<IpAddr>) -> Waiter {
+        let network = |ip| match ip {
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+            IpAddr::V4(_) => ip,
+        };
+        Waiter { site, client: client.map(network) }
+    }
+
+    /// Whether it may wait beside those that do.
+    fn has_room(&self, waiting: &[Waiter]) -> bool {
+        let of_site = waiting.iter().filter(|other| other.site == self.site).count();
+        let of_client = waiting.iter().filter(|other| *other == self).count();
+        waiting.len() < MOST_WAITING && of_site < MOST_OF_SITE && of_client < MOST_OF_CLIENT
+    }
 }
 
 impl Default for Passwords {
@@ -38,7 +71,7 @@ impl Default for Passwords {
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
             known: RefCell::default(),
             turn: tokio::sync::Semaphore::new(1),
-            waiting: std::cell::Cell::new(0),
+            waiting: RefCell::default(),
         }))
     }
 }
@@ -70,14 +103,10 @@ impl Passwords {
     }
 
     /// Begins a check. `None`: too many are waiting.
-    pub fn begin(&self, check: Check) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
-        let inner = self.0.clone();
-        if inner.waiting.get() >= MOST_WAITING {
-            return None;
-        }
-        let place = WaitingPlace::new(inner);
+    pub fn begin(&self, check: Check, waiter: Waiter) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let place = WaitingPlace::new(self.0.clone(), waiter)?;
         Some(Box::pin(async move {
-            let inner = &place.0;
+            let inner = &place.inner;
             let Ok(_turn) = inner.turn.acquire().await else { return };
             if inner.known.borrow().contains_key(&check.name) {
                 return;
@@ -95,17 +124,60 @@ impl Passwords {
 }
 
 /// A place among the waiting checks.
-struct WaitingPlace(Rc<Inner>);
+struct WaitingPlace {
+    inner: Rc<Inner>,
+    waiter: Waiter,
+}
 
 impl WaitingPlace {
-    fn new(inner: Rc<Inner>) -> WaitingPlace {
-        inner.waiting.set(inner.waiting.get() + 1);
-        WaitingPlace(inner)
+    /// `None`: there is no room.
+    fn new(inner: Rc<Inner>, waiter: Waiter) -> Option<WaitingPlace> {
+        let has_room = waiter.has_room(&inner.waiting.borrow());
+        has_room.then(|| {
+            inner.waiting.borrow_mut().push(waiter);
+            WaitingPlace { inner, waiter }
+        })
     }
 }
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
+        let mut waiting = self.inner.waiting.borrow_mut();
+        if let Some(at) = waiting.iter().position(|other| *other == self.waiter) {
+            waiting.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client's guesses keep out neither others of its site nor other sites.
+    #[test]
+    fn guesses_leave_room_for_others() {
+        let passwords = Passwords::default();
+        let hash = "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC";
+        let mut places = Vec::new();
+        let mut begins = |site, client: &str| {
+            let guess = format!("guess {}", places.len());
+            let Ok(Err(check)) = passwords.look(hash, "ann", guess.as_bytes()) else {
+                panic!("no slow check")
+            };
+            let place = passwords.begin(check, Waiter::new(site, client.parse().ok()));
+            let has_begun = place.is_some();
+            places.extend(place);
+            has_begun
+        };
+        let of_one = (0..100).filter(|_| begins(1, "192.0.2.1")).count();
+        assert_eq!(of_one, MOST_OF_CLIENT);
+        assert!(begins(1, "192.0.2.2"), "another client of the site");
+        let of_network = (0..100).filter(|n| begins(1, &format!("2001:db8::{n:x}"))).count();
+        assert_eq!(of_network, MOST_OF_CLIENT, "addresses of a network");
+        let of_many = (0..100).filter(|n| begins(1, &format!("198.51.100.{n}"))).count();
+        assert_eq!(of_one + 1 + of_network + of_many, MOST_OF_SITE);
+        assert!(!begins(1, "203.0.113.1") && begins(2, "203.0.113.1"), "another site");
+        places.clear();
+        assert!(passwords.0.waiting.borrow().is_empty());
     }
 }

@@ -12,14 +12,11 @@ use millrace_htaccess::{Checked, Folder, Node, World};
 
 use super::HtaccessThread;
 use super::folders::{REVALIDATE, Uncompiled};
-use super::passwords::Check;
+use super::passwords::{Check, Waiter};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::request::Ruling;
 use crate::site::Site;
-
-/// Maximum size of a password or group file, bytes.
-const LARGEST: u64 = 4 << 20;
 
 /// The disk of a site during one evaluation.
 pub struct SiteDisk<'a> {
@@ -30,6 +27,8 @@ pub struct SiteDisk<'a> {
     check: RefCell<Option<Check>>,
     /// A file that must be compiled first.
     uncompiled: RefCell<Option<Uncompiled>>,
+    /// A password or group file that must be read first.
+    unread: RefCell<Option<PathBuf>>,
     /// A password or group file has been read: a change of it counts at once.
     has_read_users: Cell<bool>,
 }
@@ -37,8 +36,8 @@ pub struct SiteDisk<'a> {
 impl<'a> SiteDisk<'a> {
     /// The disk of `site`.
     pub fn new(thread: &'a HtaccessThread, context: &'a Context, site: &'a Site) -> SiteDisk<'a> {
-        let (check, uncompiled) = (RefCell::default(), RefCell::default());
-        SiteDisk { thread, context, site, check, uncompiled, has_read_users: Cell::new(false) }
+        let (check, uncompiled, unread) = (RefCell::default(), RefCell::default(), RefCell::default());
+        SiteDisk { thread, context, site, check, uncompiled, unread, has_read_users: Cell::new(false) }
     }
 
     /// Whether a folder on the way to `path` has rules.
@@ -49,19 +48,29 @@ impl<'a> SiteDisk<'a> {
     }
 
     /// The slow check that the evaluation waits for. `None`: too many are waiting.
-    pub fn into_check(self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
-        self.thread.passwords.begin(self.check.into_inner()?)
+    pub fn into_check(self, request: &Request) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let waiter = Waiter::new(self.site.index, request.ends.client_ip());
+        self.thread.passwords.begin(self.check.into_inner()?, waiter)
     }
 
-    /// Compiles the file without which what has been found is not complete, if there is one.
-    pub fn compiling(&self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+    /// Compiles or reads the file without which what has been found is not complete, if there is one.
+    pub fn missing(&self) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let shared = self.thread.shared.clone();
+        if let Some(name) = self.unread.take() {
+            let now = self.context.clock.ticks();
+            return Some(self.thread.user_files.read(self.site, name, shared.turn(self.site), now));
+        }
         let uncompiled = self.uncompiled.take()?;
-        let (shared, log) = (self.thread.shared.clone(), self.context.process.log.clone());
+        let log = self.context.process.log.clone();
         let turn = shared.turn(self.site);
         Some(Box::pin(async move {
-            let Ok(_turn) = turn.acquire().await else { return };
-            // A panic is caught there.
-            let _ = tokio::task::spawn_blocking(move || shared.compile(&log, uncompiled)).await;
+            let Ok(turn) = turn.acquire_owned().await else { return };
+            // A panic is caught there. The turn ends with the work, even if the client goes.
+            let work = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                shared.compile(&log, uncompiled);
+            });
+            let _ = work.await;
         }))
     }
 
@@ -91,16 +100,15 @@ impl<'a> SiteDisk<'a> {
         folders.verdicts(self.site).add(request, path, reads, until, ruling.clone());
     }
 
-    /// The text of a password or group file. A relative name starts at the site's root.
-    fn text(&self, file: &str) -> Result<String, String> {
+    /// The text of a password or group file; `None`: it must be read first. A relative name starts at the site's root.
+    fn text(&self, file: &str) -> Option<Result<Arc<str>, String>> {
         self.has_read_users.set(true);
         let name: PathBuf = self.site.plan.root.join(file);
-        let error = |why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
-        let meta = std::fs::metadata(&name).map_err(|why| error(&why))?;
-        if !meta.is_file() || meta.size() > LARGEST {
-            return Err(error(&"no file, or larger than 4 MB"));
+        let found = self.thread.user_files.text(&self.site.plan.root, &name, self.context.clock.ticks());
+        if found.is_none() {
+            *self.unread.borrow_mut() = Some(name);
         }
-        std::fs::read_to_string(&name).map_err(|why| error(&why))
+        found
     }
 
     fn failed(&self, why: String) -> Checked {
@@ -117,6 +125,8 @@ impl World for SiteDisk<'_> {
     }
 
     fn node(&self, absolute: &[u8]) -> Option<Node> {
+        // What the site's user can't see isn't there.
+        let _rights = self.site.reach.enter().ok()?;
         let meta = std::fs::metadata(path_of(absolute)).ok()?;
         Some(if meta.is_file() {
             Node::File { size: meta.size(), executable: meta.mode() & 0o111 != 0 }
@@ -128,13 +138,15 @@ impl World for SiteDisk<'_> {
     }
 
     fn is_link(&self, absolute: &[u8]) -> bool {
+        let Ok(_rights) = self.site.reach.enter() else { return false };
         std::fs::symlink_metadata(path_of(absolute)).is_ok_and(|meta| meta.is_symlink())
     }
 
     fn password(&self, file: &str, user: &str, password: &[u8]) -> Checked {
         let text = match self.text(file) {
-            Ok(text) => text,
-            Err(why) => return self.failed(why),
+            Some(Ok(text)) => text,
+            Some(Err(why)) => return self.failed(why),
+            None => return Checked::Later,
         };
         let mut lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let hash = lines.find_map(|line| line.strip_prefix(user)?.strip_prefix(':'));
@@ -158,8 +170,9 @@ impl World for SiteDisk<'_> {
 
     fn in_group(&self, file: &str, user: &str, groups: &[String]) -> Checked {
         let text = match self.text(file) {
-            Ok(text) => text,
-            Err(why) => return self.failed(why),
+            Some(Ok(text)) => text,
+            Some(Err(why)) => return self.failed(why),
+            None => return Checked::Later,
         };
         let is_member = text.lines().filter_map(|line| line.split_once(':')).any(|(group, members)| {
             groups.iter().any(|known| known == group.trim())

@@ -67,6 +67,7 @@ impl Drop for PlaceFile {
 /// # Errors
 /// It can't be made, or another user could put files there.
 pub fn make_directory(dir: &Path) -> io::Result<()> {
+    millrace_sys::is_only_ours(dir)?;
     if let Some(above) = dir.parent().filter(|above| !above.exists()) {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
     }

@@ -219,6 +219,10 @@ impl ContentMaker for Leased {
         })
     }
 
+    fn set_clock(&mut self, now: Option<Instant>) {
+        self.handle.set_clock(now.map(|now| self.shared.since_epoch(now)));
+    }
+
     /// Whether its time limit has passed.
     fn is_cut(&self) -> bool {
         self.failed && self.handle.is_overdue()

@@ -1,12 +1,12 @@
 //! A host process: the program `millrace-php`, started with a control socket and a scoreboard, and its messages.
 
 use std::ffi::OsString;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,10 @@ pub struct Host {
     child: Child,
 }
 
-/// A host's standard error, which its workers share: it can outlive the host.
+/// A host's standard error and standard output (scripts write to `php://stdout`), which its workers share: it can outlive the host.
 #[derive(Debug)]
 pub struct Errors {
-    pipe: ChildStderr,
+    pipe: PipeReader,
     /// The beginning of an incomplete line.
     partial: Vec<u8>,
 }
@@ -79,13 +79,13 @@ impl Host {
             command.args(confinement(settings, injected.directory()));
             // Not as arguments: every user of the machine can read these.
             command.envs(settings.env.0.iter().map(|(name, value)| (format!("{VARIABLE}{name}"), value)));
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            let (pipe, written) = io::pipe()?;
+            command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
             let given = vec![
                 (theirs, CONTROL_DESCRIPTOR),
                 (scoreboard.as_fd().try_clone_to_owned()?, SCOREBOARD_DESCRIPTOR),
             ];
-            let mut child = millrace_sys::give_descriptors(command, given)?;
-            let pipe = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let child = millrace_sys::give_descriptors(command, given)?;
             rustix::io::ioctl_fionbio(&pipe, true)?;
             let host = Host { scoreboard: Arc::new(scoreboard), since: Instant::now(), control: ours, child };
             Ok((host, Errors { pipe, partial: Vec::new() }))

@@ -1,15 +1,19 @@
 //! Millrace's PHP files that a worker runs before a site's script. They are part of the server's program. The server
 //! writes them to a directory where PHP, which may run as another user, can read but not change them.
+//!
+//! While a directory is in use its server holds a lock on it: other servers, which may be in another container where they don't see
+//! this one's process, remove only directories that nobody locks. If files vanish all the same, the server writes them again.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_settings::plan::Profile;
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::start_error::PhpStartError;
 
@@ -50,11 +54,24 @@ const WORDPRESS: &[(&str, &str)] = files![
 ];
 const PREFIX: &str = "millrace-php-";
 
+/// Its directory of the others.
+const BELOW: &str = "wordpress";
+
 /// The injected files on disk. Dropping this value removes them.
 #[derive(Debug)]
 pub struct Injected {
     directory: PathBuf,
     wordpress: PathBuf,
+    held: Mutex<Held>,
+}
+
+/// The directory as this server has written it.
+#[derive(Debug)]
+struct Held {
+    /// Locked.
+    _lock: File,
+    /// Inode and time of change of the two directories: other ones if a file has come or gone.
+    marks: [Option<(u64, i64, i64)>; 2],
 }
 
 impl Injected {
@@ -75,21 +92,40 @@ impl Injected {
 
     fn write_below(base: &Path) -> io::Result<Injected> {
         remove_stale(base);
-        let directory = new_directory(base)?;
-        let injected = Injected { wordpress: directory.join(WORDPRESS[0].0), directory };
-        for (name, text) in WORDPRESS {
-            let path = injected.directory.join(name);
-            let directory = path.parent().unwrap_or(&injected.directory);
-            if !directory.exists() {
-                fs::DirBuilder::new().mode(0o755).create(directory)?;
-            }
-            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-            io::Write::write_all(&mut file, text.as_bytes())?;
-            // The umask may have removed rights that the PHP user needs.
-            file.set_permissions(fs::Permissions::from_mode(0o644))?;
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
-        }
+        let (directory, lock) = new_directory(base)?;
+        let wordpress = directory.join(WORDPRESS[0].0);
+        let held = Mutex::new(Held { _lock: lock, marks: [None; 2] });
+        let injected = Injected { directory, wordpress, held };
+        injected.mend()?;
         Ok(injected)
+    }
+
+    /// Writes the files again if any of them has gone; returns whether that was necessary.
+    ///
+    /// # Errors
+    /// The directory has gone, and another user has made one of that name; or as the system says.
+    pub fn mend(&self) -> io::Result<bool> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.marks[0].is_some() && held.marks == self.marks() {
+            return Ok(false);
+        }
+        if let Some(lock) = make_again(&self.directory)? {
+            held._lock = lock;
+        }
+        make_again(&self.directory.join(BELOW))?;
+        for (name, text) in WORDPRESS {
+            write_file(&self.directory.join(name), text)?;
+        }
+        held.marks = self.marks();
+        Ok(true)
+    }
+
+    fn marks(&self) -> [Option<(u64, i64, i64)>; 2] {
+        let mark = |path: &Path| {
+            let data = fs::symlink_metadata(path).ok()?;
+            Some((data.ino(), data.ctime(), data.ctime_nsec()))
+        };
+        [mark(&self.directory), mark(&self.directory.join(BELOW))]
     }
 
     /// The path of the file for an application.
@@ -133,18 +169,78 @@ fn bases() -> Vec<PathBuf> {
     bases
 }
 
-/// Creates a directory that did not exist: in a shared temporary directory, an existing one may belong to an attacker.
-fn new_directory(base: &Path) -> io::Result<PathBuf> {
+/// Creates a directory that did not exist, and locks it: in a shared temporary directory, an existing one may belong to an attacker.
+fn new_directory(base: &Path) -> io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
         match fs::DirBuilder::new().mode(0o755).create(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => (),
+            Ok(()) => (),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => continue,
+            Err(error) => return Err(error),
+        }
+        // Another server may have taken it for a stale one in between, and removed it.
+        match open_directory(&path)
+            .and_then(|lock| flock(&lock, FlockOperation::LockShared).map(|()| lock).map_err(io::Error::from))
+        {
+            Ok(lock) if is_at(&lock, &path) => {
+                open_to_all(&path)?;
+                return Ok((path, lock));
+            }
+            Ok(_) => (),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && number < 10_000 => (),
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Makes a directory of ours if it has gone; returns its lock if so.
+fn make_again(path: &Path) -> io::Result<Option<File>> {
+    match fs::DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) => {
+            let lock = open_directory(path)?;
+            flock(&lock, FlockOperation::LockShared)?;
+            open_to_all(path)?;
+            Ok(Some(lock))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let data = open_directory(path)?.metadata()?;
+            let mine = data.uid() == rustix::process::geteuid().as_raw() && data.mode() & 0o022 == 0;
+            mine.then_some(None).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::PermissionDenied, "another user can write to it")
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The umask may have removed rights that the PHP user needs.
+fn open_to_all(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Whether a path still leads to an open directory.
+fn is_at(open: &File, path: &Path) -> bool {
+    match (open.metadata(), fs::symlink_metadata(path)) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
+
+/// Writes a file that appears as a whole: PHP may be reading it.
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let _ = fs::remove_file(&new);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    fs::rename(&new, path)
 }
 
 /// Removes one of our directories with our files; a directory with other files stays.
@@ -152,24 +248,30 @@ fn remove_files(directory: &Path) {
     for (name, _) in WORDPRESS {
         let _ = fs::remove_file(directory.join(name));
     }
-    let _ = fs::remove_dir(directory.join("wordpress"));
+    let _ = fs::remove_dir(directory.join(BELOW));
     let _ = fs::remove_dir(directory);
 }
 
-/// Removes the directories of servers that were killed.
+/// Removes the directories of servers that were killed: nobody locks them.
 fn remove_stale(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let me = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
-        let Some(pid) = pid else { continue };
-        let mine = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == me);
-        if mine && !Path::new("/proc").join(pid.to_string()).exists() {
+        let is_named = entry.file_name().to_str().is_some_and(is_name);
+        let Some(directory) = is_named.then(|| open_directory(&entry.path()).ok()).flatten() else {
+            continue;
+        };
+        let mine = directory.metadata().is_ok_and(|data| data.uid() == me);
+        if mine && flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
             remove_files(&entry.path());
         }
     }
+}
+
+/// Whether a directory has a name that [`new_directory`] gives.
+fn is_name(name: &str) -> bool {
+    let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(pid, number)| pid.parse::<u32>().is_ok() && number.parse::<u32>().is_ok())
 }
 
 #[cfg(test)]
@@ -208,19 +310,75 @@ mod tests {
         assert_eq!(names[1..].iter().find(missing), None, "not taken in");
     }
 
+    /// A directory for the directories, gone with the value.
+    struct Base(PathBuf);
+
+    impl Base {
+        fn new(name: &str) -> Base {
+            let path = std::env::temp_dir().join(format!("millrace-inject-{name}-{}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Base(path)
+        }
+    }
+
+    impl Drop for Base {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Whoever holds the lock lives, whatever process id the directory names: a server in another container has ids of its own.
     #[test]
-    fn leftovers_of_the_dead_are_removed() {
-        let base = std::env::temp_dir().join(format!("millrace-inject-test-{}", std::process::id()));
-        fs::create_dir(&base).unwrap();
+    fn only_what_nobody_locks_is_removed() {
+        let base = Base::new("stale");
         // No process has this ID: it is above the kernel's limit.
-        let stale = base.join(format!("{PREFIX}4194999-0"));
+        let stale = base.0.join(format!("{PREFIX}4194999-0"));
         fs::create_dir(&stale).unwrap();
         fs::write(stale.join("wordpress.php"), "old").unwrap();
-        let kept = base.join(format!("{PREFIX}{}-77", std::process::id()));
-        fs::create_dir(&kept).unwrap();
-        drop(Injected::write_below(&base).unwrap());
-        assert!(!stale.exists() && kept.exists());
-        fs::remove_dir_all(&base).unwrap();
+        let alive = Injected::write_below(&base.0).unwrap();
+        assert!(!stale.exists());
+        let elsewhere = base.0.join(format!("{PREFIX}4194998-0"));
+        fs::rename(&alive.directory, &elsewhere).unwrap();
+        drop(Injected::write_below(&base.0).unwrap());
+        assert!(elsewhere.join("wordpress/hooks.php").exists(), "a living server's hooks are removed");
+        drop(alive);
+        remove_stale(&base.0);
+        assert!(!elsewhere.exists());
+        // This process's own id proves nothing either: it may be that of a dead server, as in a container that is started again.
+        let own = base.0.join(format!("{PREFIX}{}-77", std::process::id()));
+        fs::create_dir(&own).unwrap();
+        for other in ["other", "millrace-php-x-1", "millrace-php-1-1.d"] {
+            fs::create_dir(base.0.join(other)).unwrap();
+        }
+        remove_stale(&base.0);
+        assert!(!own.exists());
+        assert_eq!(fs::read_dir(&base.0).unwrap().count(), 3, "names that are not ours");
+    }
+
+    #[test]
+    fn what_vanishes_is_written_again() {
+        let base = Base::new("vanish");
+        let injected = Injected::write_below(&base.0).unwrap();
+        let whole = || {
+            WORDPRESS.iter().all(|(name, text)| {
+                fs::read_to_string(injected.directory.join(name)).is_ok_and(|found| found == *text)
+            })
+        };
+        assert!(whole() && !injected.mend().unwrap(), "nothing is missing");
+        fs::remove_file(&injected.wordpress).unwrap();
+        assert!(injected.mend().unwrap() && whole());
+        fs::remove_file(injected.directory.join("wordpress/hooks.php")).unwrap();
+        assert!(injected.mend().unwrap() && whole());
+        fs::remove_dir_all(&injected.directory).unwrap();
+        assert!(injected.mend().unwrap() && whole() && !injected.mend().unwrap());
+        // The new directory is locked, too.
+        remove_stale(&base.0);
+        assert!(whole());
+        // Another's directory is not trusted.
+        fs::remove_dir_all(&injected.directory).unwrap();
+        fs::create_dir(&injected.directory).unwrap();
+        fs::set_permissions(&injected.directory, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(injected.mend().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

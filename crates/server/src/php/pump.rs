@@ -7,7 +7,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::stream::{PhpStream, Pipe};
 use crate::context::Spool;
@@ -28,6 +28,10 @@ pub trait ContentMaker {
     /// # Errors
     /// The maker has gone, or has sent invalid data.
     fn poll_make(&mut self, cx: &mut Context<'_>, pipe: &Pipe) -> Poll<io::Result<bool>>;
+
+    /// The time limit counts only the maker's own time: it begins anew, because content has come, or stands (`None`),
+    /// because the client takes none.
+    fn set_clock(&mut self, now: Option<Instant>);
 
     /// Whether the content is incomplete although the maker has ended: the client must learn of it.
     fn is_cut(&self) -> bool {
@@ -66,6 +70,7 @@ pub fn start(
         whole: false,
         spool: None,
         patience: PATIENCE,
+        stands: false,
         refused: false,
         held: Holding::new(&thread.process.budget, 0),
     };
@@ -84,6 +89,8 @@ struct Pump<M: ContentMaker> {
     spool: Option<Spooled>,
     /// For how long the script may still be held up before the disk is used.
     patience: Duration,
+    /// The client is the one that takes time.
+    stands: bool,
     /// The disk accepts no more.
     refused: bool,
     /// The part in memory, counted against the memory budget of connections.
@@ -232,6 +239,7 @@ impl<M: ContentMaker> Pump<M> {
             while self.pipe.has_room() {
                 match maker.poll_make(cx, &self.pipe) {
                     Poll::Ready(Ok(false)) if self.pipe.ends_turn() => {
+                        run_clock(maker, &self.pipe, &mut self.stands, &self.thread);
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
@@ -239,11 +247,14 @@ impl<M: ContentMaker> Pump<M> {
                     Poll::Ready(Ok(true)) => return Poll::Ready(Event::Made),
                     Poll::Ready(Err(error)) => return Poll::Ready(Event::Lost(error)),
                     Poll::Pending => {
+                        run_clock(maker, &self.pipe, &mut self.stands, &self.thread);
                         self.pipe.flush();
                         return Poll::Pending;
                     }
                 }
             }
+            maker.set_clock(None);
+            self.stands = true;
             self.held.set(self.pipe.in_memory());
             if !may_spill {
                 return Poll::Pending;
@@ -265,6 +276,15 @@ impl<M: ContentMaker> Pump<M> {
             self.patience = self.patience.saturating_sub(held);
         }
         event
+    }
+}
+
+/// There is no content at the moment: from now on the maker's time counts, from its last content on.
+fn run_clock(maker: &mut impl ContentMaker, pipe: &Pipe, stands: &mut bool, thread: &PhpThread) {
+    // Both are to be reset.
+    if pipe.has_moved() | std::mem::take(stands) {
+        thread.clock.read();
+        maker.set_clock(Some(thread.clock.now()));
     }
 }
 

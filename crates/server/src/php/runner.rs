@@ -217,6 +217,14 @@ impl PhpService {
         }
     }
 
+    /// Whether one more request can run at once and leaves a worker, idle or not yet started, for the next one.
+    pub fn has_room(&self) -> bool {
+        match self {
+            PhpService::Workers(workers) => workers.shared().has_room(),
+            PhpService::FastCgi(backends) => backends.is_at_leisure(),
+        }
+    }
+
     /// Whether capacity is free for a request without a client.
     pub fn is_at_leisure(&self) -> bool {
         match self {

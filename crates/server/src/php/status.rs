@@ -9,7 +9,7 @@ use millrace_wire::frames::{STATE_BACKGROUND, STATE_EXITING, STATE_STARTING};
 
 use super::pool::figures::SlowFigure;
 use super::pool::pools::Pools;
-use super::pool::{Seat, WorkerSet, WorkersShared};
+use super::pool::{Seat, WorkerSet, WorkersShared, WorkersState};
 use super::worker_handle::WorkerHandle;
 use crate::context::Clock;
 use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
@@ -81,16 +81,26 @@ impl WorkerSet {
 }
 
 impl WorkersShared {
-    /// The same.
+    /// Whether one more request can run at once, and another one after it.
+    pub fn has_room(&self) -> bool {
+        let state = self.lock();
+        state.pools.waiting() == 0 && busy_workers(&state) + 1 < state.pools.most()
+    }
+
+    /// The same as of the [`WorkerSet`].
     pub fn is_at_leisure(&self) -> bool {
         let state = self.lock();
-        let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(handle) if handle.is_busy());
-        let busy = state.seats().iter().filter(is_busy).count();
-        let most = state.pools.most();
+        let (busy, most) = (busy_workers(&state), state.pools.most());
         // A pool that has ended all its workers counts, too.
         let has_worker = state.idle.len() > 0 || busy == 0;
         has_worker && state.pools.waiting() == 0 && (most == 1 || busy + 1 < most)
     }
+}
+
+/// How many workers have a request.
+fn busy_workers(state: &WorkersState) -> usize {
+    let is_busy = |seat: &&Seat| matches!(seat, Seat::Live(handle) if handle.is_busy());
+    state.seats().iter().filter(is_busy).count()
 }
 
 /// The status of each pool.

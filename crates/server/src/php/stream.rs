@@ -48,6 +48,8 @@ pub struct Pipe {
     on_disk: Cell<bool>,
     /// Codes all content; `None`: it is sent as it is.
     coder: RefCell<Option<Coder>>,
+    /// Content has come since that was asked last.
+    moved: Cell<bool>,
     /// The maker has finished.
     made: Cell<bool>,
     /// All content has been taken, or no more will come; the value tells whether it is complete.
@@ -179,10 +181,16 @@ impl Pipe {
 
     /// Adds content.
     pub fn push(&self, piece: &[u8]) {
+        self.moved.set(true);
         match &mut *self.coder.borrow_mut() {
             Some(coder) => self.add(|end| coder.push(piece, end)),
             None => self.add(|end| end.extend_from_slice(piece)),
         }
+    }
+
+    /// Whether content has come since the last call.
+    pub fn has_moved(&self) -> bool {
+        self.moved.take()
     }
 
     /// No more is available at the moment: makes the content so far readable.

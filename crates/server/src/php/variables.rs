@@ -73,7 +73,7 @@ fn root<'a>(site: &'a Site, script: &'a Script) -> &'a [u8] {
     above.filter(|above| above.starts_with(b"/")).unwrap_or(site.plan.root.as_os_str().as_bytes())
 }
 
-/// Writes a FastCGI request's head into `out`: the same variables, with the paths as php-fpm sees them. The root is
+/// Writes the PARAMS of a FastCGI request into `out`: the same variables, with the paths as php-fpm sees them. The root is
 /// the configured one: on php-fpm's machine links may lead elsewhere.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn write_params(
     request: &Request,
     script: &Script,
 ) -> Result<(), fastcgi::ParamsTooLong> {
-    let mut params = fastcgi::RequestRecords::begin(out, true);
+    let mut params = fastcgi::RequestRecords::go_on(out);
     let root = site.plan.root.as_os_str().as_bytes();
     let seen = site.plan.fastcgi_root.as_ref().map_or(root, |root| root.as_os_str().as_bytes());
     application(&mut params, site);

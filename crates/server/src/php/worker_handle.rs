@@ -37,8 +37,12 @@ pub struct WorkerHandle {
     pid: u32,
     /// When it got its request; 0: no request.
     since: AtomicU64,
-    /// When the request must be complete; 0: no limit.
+    /// When the request must be complete; 0: no limit, or the clock stands.
     deadline: AtomicU64,
+    /// How long it may take; 0: no limit.
+    allowed: AtomicU64,
+    /// Its response is complete, and its script goes on.
+    behind: AtomicBool,
     /// The number of its request, or of its last one.
     sequence: AtomicU64,
     /// The number of the last request that reached its time limit; 0: none.
@@ -134,6 +138,8 @@ impl WorkerHandle {
             pid,
             since: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
+            allowed: AtomicU64::new(0),
+            behind: AtomicBool::new(false),
             sequence: AtomicU64::new(0),
             overdue: AtomicU64::new(0),
             slow: AtomicU64::new(0),
@@ -158,8 +164,45 @@ impl WorkerHandle {
     /// limit).
     pub fn begin(&self, set: impl FnOnce(&mut Task), now: u64, limit: u64) {
         set(&mut self.task());
-        self.deadline.store(if limit == 0 { 0 } else { now + limit }, Ordering::Relaxed);
+        self.behind.store(false, Ordering::Relaxed);
+        self.allow(now, limit);
         self.since.store(now.max(1), Ordering::Release);
+    }
+
+    /// Its response is complete; its script may go on for `limit` milliseconds (0: no limit).
+    pub fn go_behind(&self, now: u64, limit: u64) {
+        self.behind.store(true, Ordering::Relaxed);
+        self.allow(now, limit);
+    }
+
+    /// Whether its response is complete, and its script goes on.
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    /// Its request may take `limit` milliseconds from now on (0: no limit).
+    fn allow(&self, now: u64, limit: u64) {
+        self.allowed.store(limit, Ordering::Relaxed);
+        self.set_clock(Some(now));
+    }
+
+    /// Its time begins anew now, or stands (`None`): its client is the one that takes time.
+    pub fn set_clock(&self, now: Option<u64>) {
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        let deadline = now.filter(|_| allowed != 0).map_or(0, |now| now + allowed);
+        self.deadline.store(deadline, Ordering::Relaxed);
+    }
+
+    /// Its time begins anew if it stands.
+    pub fn start_clock(&self, now: u64) {
+        if self.deadline.load(Ordering::Relaxed) == 0 {
+            self.set_clock(Some(now));
+        }
+    }
+
+    /// Age at which four fifths of its time are over, milliseconds; `None`: no limit.
+    pub fn nearly_late(&self) -> Option<u64> {
+        Some(self.limit()?.saturating_sub(self.allowed.load(Ordering::Relaxed) / 5))
     }
 
     /// It runs for this pool from now on.
@@ -257,7 +300,7 @@ impl WorkerHandle {
         self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// The time limit of its request, milliseconds; `None`: no limit.
+    /// Age at which its request is late, milliseconds; `None`: no limit.
     pub fn limit(&self) -> Option<u64> {
         let deadline = self.deadline.load(Ordering::Relaxed);
         Some(deadline.saturating_sub(self.busy_since()?)).filter(|_| deadline != 0)

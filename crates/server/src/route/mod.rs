@@ -147,7 +147,11 @@ impl Finder<'_> {
         }
         let names_script = script_ends(path).next().is_some();
         let at = |place: &[u8]| {
-            if names_script { self.script_in(place) } else { self.file_at(request, place, path) }
+            if names_script {
+                self.script_in(place).or_else(|| self.in_script_folder(request, place, path))
+            } else {
+                self.file_at(request, place, path)
+            }
         };
         let inner = || at(&self.site.network.as_ref()?.inner(self.context, path, names_script)?);
         match at(path).or_else(inner) {
@@ -241,6 +245,20 @@ impl Finder<'_> {
             }
         }
         None
+    }
+
+    /// What is in a folder with the name of a script (`/x.php/a.css`), requested as `asked`.
+    fn in_script_folder(&self, request: &Request, path: &[u8], asked: &[u8]) -> Option<Route> {
+        let is_folder = |path: &[u8]| matches!(self.look(path, Purpose::Run), Node::Directory);
+        if !script_ends(path).any(|end| is_folder(&path[..end])) {
+            None
+        } else if !path.ends_with(b".php") {
+            self.file_at(request, path, asked)
+        } else if is_folder(path) {
+            Some(Route::Redirect(redirect_status(request), front_door::with_slash(request, asked)))
+        } else {
+            None
+        }
     }
 
     /// Runs a script. The worker script, and the front controller, whose work it does, run on the persistent workers.

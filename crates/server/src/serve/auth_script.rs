@@ -55,13 +55,16 @@ pub async fn ask(
     let mut asking = asking(request, auth);
     // By the fields as the client sent them: they tell an untrusted proxy.
     let own = request.derived(auth.script.as_bytes(), |_| true, &[]);
-    let seen = thread.shield.look(thread, site, &own);
+    let seen = thread.shield.look(thread, site, &own, &script);
     let _pass = match thread.shield.admit(&thread.context, site, seen, &mut asking).await {
         Ok(pass) => pass,
         Err(refusal) => return turned_away(thread, site, request, &script, refusal),
     };
     let reply = php::run_while(&thread.php, site, &mut asking, &script, gone).await;
     thread.clock.read();
+    if let Some(reply) = &reply {
+        thread.shield.checked(thread, seen, reply.status);
+    }
     match reply {
         None => Asked::Gone,
         Some(reply) if reply.is_turned_away() => turned_away(thread, site, request, &script, reply),
@@ -164,6 +167,12 @@ async fn finish(reply: &mut Reply) -> Result<(), (u16, &'static str)> {
 fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Asked {
     let is_copied = |name: &str| auth.copy.iter().any(|known| is_same_variable(name, known));
     request.head.replace(is_copied, fields);
+    // The client names fields of its own there: it must not take away what the script has added.
+    request.head.change("connection", |names| {
+        let names = names.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let keeps = |name: &&[u8]| std::str::from_utf8(name).is_ok_and(|name| !is_copied(name));
+        Some(names.filter(keeps).collect::<Vec<_>>().join(&b", "[..]))
+    });
     request.auth = AuthState::Passed;
     Asked::Decided
 }
@@ -187,4 +196,32 @@ fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, 
     ));
     request.auth = AuthState::Failed(status);
     Asked::Decided
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::head::{Head, Limits};
+
+    use super::*;
+    use crate::message::request::{Ends, Scheme};
+
+    #[test]
+    fn a_client_takes_away_nothing_that_the_script_has_added() {
+        for (names, left) in [
+            ("X-User", ""),
+            ("close, x_user", "close"),
+            ("X-USER,Upgrade ,x-groups", "Upgrade"),
+            ("X-Users", "X-Users"),
+        ] {
+            let text = format!("GET / HTTP/1.1\r\nHost: a\r\nX-User: forged\r\nConnection: {names}\r\n\r\n");
+            let mut head = Head::default();
+            head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 100 }).unwrap().unwrap();
+            let ends = Ends { client: None, local: None, scheme: Scheme::Http, tls: None };
+            let mut request = Request::direct(head, ends);
+            let auth = ScriptAuth { script: "/a.php".into(), copy: vec!["X-User".into(), "X-Groups".into()] };
+            pass(&mut request, &auth, &[("X-User".into(), b"ann".to_vec())]);
+            let found = (request.head.field("connection"), request.head.field("x-user"));
+            assert_eq!(found, (Some(left.as_bytes()), Some(&b"ann"[..])), "{names}");
+        }
+    }
 }

@@ -19,8 +19,9 @@ use crate::htaccess::Origin;
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
 use crate::php;
-use crate::php::SiteWorkers;
+use crate::php::{PhpService, SiteWorkers};
 use crate::proxy;
+use crate::shield::Missing;
 use crate::site::{Script, Site};
 
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
@@ -212,22 +213,24 @@ impl Exchange {
             return match response {
                 Response::Ready(reply) => Ok(reply),
                 Response::Later(reply) => Ok(reply.await),
-                Response::Page(page, script) => match awaiting_php(thread, page).await {
-                    Waited::Reply(reply) => {
-                        if let Some(refusal) = self.scanned(thread, &reply) {
-                            return Ok(refusal);
+                Response::Page(page, script) => {
+                    match self.unless_idle(awaiting_php(thread, page).await, &script) {
+                        Waited::Reply(reply) | Waited::Late(reply) => {
+                            if let Some(refusal) = self.scanned(thread, &reply) {
+                                return Ok(refusal);
+                            }
+                            let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
+                            let mut reply = self.hand_over(thread, &script, reply).await;
+                            self.compress(thread, &mut reply);
+                            Ok(reply)
                         }
-                        let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
-                        let mut reply = self.hand_over(thread, &script, reply).await;
-                        self.compress(thread, &mut reply);
-                        Ok(reply)
+                        Waited::Again if waits < MOST_WAITS => {
+                            waits += 1;
+                            continue;
+                        }
+                        _ => self.script(thread, client, &script, CacheStatus::PASS).await,
                     }
-                    Waited::Again if waits < MOST_WAITS => {
-                        waits += 1;
-                        continue;
-                    }
-                    _ => self.script(thread, client, &script, CacheStatus::PASS).await,
-                },
+                }
                 Response::Script(script, cache_status) => {
                     self.script(thread, client, &script, cache_status).await
                 }
@@ -235,7 +238,8 @@ impl Exchange {
                     self.proxy(thread, client, number, cache_status).await
                 }
                 Response::ProxyPage(page, number) => match page.await {
-                    Waited::Reply(reply) => Ok(reply),
+                    // How many requests the application takes at once is unknown.
+                    Waited::Reply(reply) | Waited::Late(reply) => Ok(reply),
                     Waited::Again if waits < MOST_WAITS => {
                         waits += 1;
                         continue;
@@ -253,6 +257,17 @@ impl Exchange {
                 // Only crowd loops return this, and they begin no exchange.
                 Response::Elsewhere => Ok(reply::plain(503)),
             };
+        }
+    }
+
+    /// A page that takes long need not be in trouble: its script runs for this request, too, if that
+    /// leaves a worker for others.
+    fn unless_idle(&self, waited: Waited, script: &Script) -> Waited {
+        match waited {
+            Waited::Late(_) if self.site.service_of(script.workers).is_some_and(PhpService::has_room) => {
+                Waited::Alone
+            }
+            waited => waited,
         }
     }
 
@@ -279,7 +294,8 @@ impl Exchange {
 
     /// The refusal of a client that requests too much that is not there.
     fn scanned(&self, thread: &ServeThread, reply: &Reply) -> Option<Reply> {
-        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request))?
+        let missing = Missing::by_script(reply);
+        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request, missing))?
     }
 
     /// Runs a script for this request alone.
@@ -292,7 +308,7 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         let most = self.site.plan.body_bytes;
         client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
-        let seen = thread.shield.look(thread, &self.site, &self.request);
+        let seen = thread.shield.look(thread, &self.site, &self.request, script);
         let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
         let _pass = match pass {
             Ok(pass) => pass,
@@ -307,6 +323,7 @@ impl Exchange {
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
+        thread.shield.checked(thread, seen, reply.status);
         if let Some(refusal) = self.scanned(thread, &reply) {
             return Ok(refusal);
         }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 
 use millrace_pages::visitors::{CookieState, Proof};
@@ -11,10 +12,12 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use super::page_url::PageUrl;
-use super::respond::{Found, find};
-use super::{ServeThread, Setup, rules};
-use crate::cache::{self, Preview, purge::OrderError};
+use super::respond::{Found, bypasses, find, routed};
+use super::{ServeThread, Setup, rules, site_rules};
+use crate::cache::{self, Decision, Preview, purge::OrderError};
 use crate::context::stats::SiteCauses;
+use crate::htaccess::{self, ErrorPage};
+use crate::message::reply::Reply;
 use crate::message::request::{Ends, Request};
 use crate::route::{self, Route};
 use crate::site::Profile;
@@ -197,14 +200,21 @@ pub enum ExplainedRoute {
     Proxy(String),
     /// A redirect of the server's own: status, location.
     Redirect(u16, String),
+    /// This script decides whether the request may pass; no script runs for an explanation.
+    Ask(String),
     /// An error page of the server's own, with this status.
     Refuse(u16),
+    /// The site's page for this status.
+    ErrorPage(u16),
 }
 
+/// How often a request may have to wait for what is found out first, one thing after another.
+const MOST_WAITS: usize = 64;
+
 /// Answers a question, on an event loop.
-pub fn run(thread: &Rc<ServeThread>, question: Question) {
+pub async fn run(thread: Rc<ServeThread>, question: Question) {
     thread.clock.read();
-    if let Ok(answer) = explain(thread, &question.asked) {
+    if let Ok(answer) = explain(&thread, &question.asked).await {
         // The asker may have gone.
         let _ = question.asker.send(answer);
     }
@@ -214,14 +224,14 @@ pub fn run(thread: &Rc<ServeThread>, question: Question) {
 ///
 /// # Errors
 /// The server would reject the request.
-fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanation, ExplainError> {
+async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanation, ExplainError> {
     let (setup, mut request) = (thread.setup(), asked.request()?);
     let site = setup.workers_for(&asked.url.authority);
     let PageUrl { scheme, authority, target } = &asked.url;
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
     let states = site.visitors.states(thread, &request).into_iter();
     let cache = &site.plan.cache;
-    let (route, rules) = find_route_of(thread, site, &mut request);
+    let (route, rules) = find_route_of(thread, site, &mut request).await;
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
@@ -240,7 +250,7 @@ fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Explanati
 }
 
 /// What answers the request, and the rules of the site that match it.
-fn find_route_of(
+async fn find_route_of(
     thread: &Rc<ServeThread>,
     site: &super::SiteWorkers,
     request: &mut Request,
@@ -265,16 +275,75 @@ fn find_route_of(
             rules.push(format!("{}{bypasses}", rule.plan.place));
         });
     }
-    let route = match find(thread, site, request, &path) {
-        Found::Route(route) => explained(thread, site, request, &path, route),
-        Found::Application(number) => ExplainedRoute::Proxy(site.plan.proxies[number].path.clone()),
-        Found::Reply(reply) => match reply.fields.iter().find(|(name, _)| *name == "Location") {
-            Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
-            None => ExplainedRoute::Refuse(reply.status),
-        },
-        Found::Wait(_) | Found::Ask(_) | Found::Elsewhere => ExplainedRoute::Refuse(401),
-    };
-    (route, rules)
+    (wait_for_route(thread, site, request, &path).await, rules)
+}
+
+/// The route that a visitor's request gets: what has to be found out first is awaited, as for the visitor.
+async fn wait_for_route(
+    thread: &Rc<ServeThread>,
+    site: &super::SiteWorkers,
+    request: &mut Request,
+    path: &[u8],
+) -> ExplainedRoute {
+    for _ in 0..MOST_WAITS {
+        let wait = match find(thread, site, request, path) {
+            Found::Route(Route::Refuse(status)) => match own_page(thread, site, request, path, status) {
+                Ok(route) => return route,
+                Err(wait) => wait,
+            },
+            Found::Route(route) => return explained(thread, site, request, path, route),
+            Found::Application(number) => {
+                return ExplainedRoute::Proxy(site.plan.proxies[number].path.clone());
+            }
+            Found::Reply(reply) => return of_reply(&reply),
+            Found::Wait(wait) => wait,
+            Found::Ask(rule) => return ExplainedRoute::Ask(script_of(site, rule)),
+            // Only loops without PHP say so, and none of them is asked.
+            Found::Elsewhere => return ExplainedRoute::Refuse(503),
+        };
+        wait.await;
+        thread.clock.read();
+    }
+    ExplainedRoute::Refuse(503)
+}
+
+type Waiting = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What is sent for a status of the server's own; or what must be awaited before that is known.
+fn own_page(
+    thread: &Rc<ServeThread>,
+    site: &super::SiteWorkers,
+    request: &mut Request,
+    path: &[u8],
+    status: u16,
+) -> Result<ExplainedRoute, Waiting> {
+    match htaccess::error_page(&thread.htaccess, thread, site, request, status) {
+        ErrorPage::Own if !site_rules::error_page(site, request, path, status) => {
+            Ok(ExplainedRoute::Refuse(status))
+        }
+        ErrorPage::Own | ErrorPage::Route => Ok(match routed(thread, site, request, path) {
+            Route::Php(_) | Route::File(_) => ExplainedRoute::ErrorPage(status),
+            _ => ExplainedRoute::Refuse(status),
+        }),
+        ErrorPage::Reply(reply) => Ok(of_reply(&reply)),
+        ErrorPage::Wait(compiled) => Err(compiled),
+    }
+}
+
+fn of_reply(reply: &Reply) -> ExplainedRoute {
+    match reply.fields.iter().find(|(name, _)| *name == "Location") {
+        Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
+        None => ExplainedRoute::Refuse(reply.status),
+    }
+}
+
+/// The script that the rule with this number asks.
+fn script_of(site: &super::SiteWorkers, rule: u32) -> String {
+    let action = site.rules.as_ref().and_then(|rules| rules.get(rule).plan.action.as_ref());
+    match action {
+        Some(RuleAction::AuthScript(auth)) => auth.script.clone(),
+        _ => String::new(),
+    }
 }
 
 fn explained(
@@ -286,7 +355,13 @@ fn explained(
 ) -> ExplainedRoute {
     match route {
         Route::Php(_) => match cache::preview(&thread.pages, site, request, path) {
-            Some(preview) => ExplainedRoute::Page(Box::new(preview)),
+            Some(mut preview) => {
+                if let Some(word) = bypasses(site, request) {
+                    let (name, pattern) = (String::new(), String::new());
+                    preview.decision = Decision::Bypass { word, name, pattern };
+                }
+                ExplainedRoute::Page(Box::new(preview))
+            }
             None => ExplainedRoute::Refuse(503),
         },
         Route::File(_) => ExplainedRoute::File,
@@ -298,7 +373,7 @@ fn explained(
 /// What PHP has found out about a cookie.
 fn in_words(state: Option<CookieState>) -> &'static str {
     match state {
-        Some(CookieState::Proven(Proof::LoggedIn)) => "logged in",
+        Some(CookieState::Proven(Proof::LoggedIn | Proof::Editor)) => "logged in",
         Some(CookieState::Proven(Proof::Cart)) => "something is in the cart",
         Some(CookieState::Proven(Proof::Session)) => "a session with something in it",
         Some(CookieState::Own) => "personal, without a login or a cart",

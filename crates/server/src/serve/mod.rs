@@ -30,6 +30,8 @@ mod service;
 mod setup;
 mod site_rules;
 pub mod sql;
+#[cfg(test)]
+mod tests;
 
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};

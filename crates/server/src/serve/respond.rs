@@ -18,7 +18,8 @@ use crate::message::reply::{self, Body, Reply};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
-use crate::site::{Network, Rewritten, Script, Site};
+use crate::shield::{self, Missing};
+use crate::site::{Rewritten, Script, Site};
 
 /// The result for a request.
 pub enum Response {
@@ -51,9 +52,22 @@ pub fn respond(
     site.note_request(thread.clock.unix_time().as_secs());
     let decided = match decide(thread, site, request) {
         (class, Response::Ready(reply)) if reply.status == 404 => {
-            let refusal = thread.shield.not_found(thread, site, request);
+            let is_made = class == ResponseClass::Page;
+            let missing = if is_made { Missing::by_script(&reply) } else { Missing::File };
+            let refusal = thread.shield.not_found(thread, site, request, missing);
             (class, Response::Ready(refusal.unwrap_or(reply)))
         }
+        // What no script has refused, the server has: a password of its rules or of `.htaccess`.
+        (class, Response::Ready(reply))
+            if reply.status == 401 && request.head.field("authorization").is_some() =>
+        {
+            let refusal = thread.shield.wrong_password(thread, site, request);
+            (class, Response::Ready(refusal.unwrap_or(reply)))
+        }
+        (class, response) if costs(&response) => match thread.shield.held_back(thread, site, request) {
+            Some(refusal) => other(refusal),
+            None => (class, response),
+        },
         other => other,
     };
     match decided {
@@ -62,11 +76,22 @@ pub fn respond(
     }
 }
 
+/// Whether a response needs more than a file or a cached page.
+fn costs(response: &Response) -> bool {
+    match response {
+        Response::Script(..) | Response::Proxy(..) | Response::ProxyPage(..) | Response::Ask(_) => true,
+        // Another request's fill may bring the page; for its own, `maker` asks the shield.
+        Response::Page(..) => false,
+        Response::Ready(_) | Response::Later(_) | Response::Again(_) | Response::Elsewhere => false,
+    }
+}
+
 fn decide(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
     request: &mut Request,
 ) -> (ResponseClass, Response) {
+    thread.pulse.note_site(site.index);
     if let Some(proof) = thread.service.acme.answer(request.head.method(), request.raw_path()) {
         return other(challenge(proof));
     }
@@ -109,7 +134,7 @@ fn proxied(
         && !site_rules::bypasses(site, request);
     let consulted = match is_cached {
         true => {
-            let make = || proxied_maker(thread, site, number);
+            let make = || proxied_maker(thread, site, request, number);
             cache::consult_proxied(&thread.pages, &site.site, request, path, &make)
         }
         false => Consulted::Run(CacheStatus::NOTHING),
@@ -127,11 +152,23 @@ fn proxied(
 }
 
 /// Asks an application, for the cache.
-fn proxied_maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, number: usize) -> PageMaker {
-    let (proxy, site) = (thread.proxy.clone(), site.clone());
+fn proxied_maker(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &Request,
+    number: usize,
+) -> PageMaker {
+    let (thread, site) = (thread.clone(), site.clone());
+    let is_banned = thread.shield.is_held_back(&thread, &site, request);
     Rc::new(move |mut request: Request| {
-        let (proxy, site) = (proxy.clone(), site.clone());
-        Box::pin(async move { proxy::run(&proxy, &site.plan.proxies[number], &mut request).await })
+        let (thread, site) = (thread.clone(), site.clone());
+        Box::pin(async move {
+            if is_banned {
+                return shield::forbidden(&thread);
+            }
+            let proxy = &thread.proxy;
+            proxy::run(proxy, &site.plan.proxies[number], &mut request).await
+        })
     })
 }
 
@@ -281,7 +318,7 @@ fn other_file(thread: &ServeThread, site: &Site, request: &Request, path: &[u8],
 }
 
 /// The route of a request that its rules let pass.
-fn routed(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Route {
+pub(super) fn routed(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Route {
     let Some(ruling) = request.ruling.clone() else {
         return route::find_route(thread, &thread.files, site, request, path);
     };
@@ -308,7 +345,7 @@ fn challenge(proof: String) -> Reply {
 
 /// If a site has become another network, its pages have other tags.
 fn heed_changes(thread: &ServeThread, site: &Site) {
-    if site.network.as_ref().is_some_and(Network::take_change) {
+    if site.network.as_ref().is_some_and(|network| network.take_change()) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
         let pages = thread.service.cache.purge(&[what]);
         let (stats, log) = (&thread.process.stats, &thread.process.log);
@@ -374,18 +411,8 @@ fn from_script(
     path: &[u8],
     script: Script,
 ) -> (ResponseClass, Response) {
-    // A script's response to a client with a certificate is for that client alone.
-    if site.shows_certificate(request) && !request.is_early() {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("client-certificate")));
-    }
-    if request.is_private() {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("auth")));
-    }
-    if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("htaccess")));
-    }
-    if request.rules.is_some() && site_rules::bypasses(site, request) {
-        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass("rule")));
+    if let Some(why) = bypasses(site, request) {
+        return (ResponseClass::Php, Response::Script(script, CacheStatus::bypass(why)));
     }
     let consulted =
         cache::consult(&thread.pages, &site.site, request, path, &|| maker(thread, site, request, &script));
@@ -404,6 +431,22 @@ fn from_script(
     }
 }
 
+/// Why the page cache has no say in what a script makes of this request, whatever it holds.
+pub(super) fn bypasses(site: &SiteWorkers, request: &Request) -> Option<&'static str> {
+    // A script's response to a client with a certificate is for that client alone.
+    if site.shows_certificate(request) && !request.is_early() {
+        Some("client-certificate")
+    } else if request.is_private() {
+        Some("auth")
+    } else if request.ruling.as_ref().is_some_and(|ruling| ruling.verdict.cache.bypass) {
+        Some("htaccess")
+    } else if request.rules.is_some() && site_rules::bypasses(site, request) {
+        Some("rule")
+    } else {
+        None
+    }
+}
+
 /// What a look into the cache counts as in the figures of the site.
 fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
     match consulted {
@@ -418,13 +461,14 @@ fn outcome(site: &Site, consulted: &Consulted) -> Option<SiteCounter> {
 /// Runs a script for the cache; `request` is the one that asks for its page.
 fn maker(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &Request, script: &Script) -> PageMaker {
     let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
-    let seen = thread.shield.look(&thread, &site, request);
+    let seen = thread.shield.look(&thread, &site, request, &script);
     Rc::new(move |mut request: Request| {
         let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
         Box::pin(async move {
             match thread.shield.admit(&thread.context, &site, seen, &mut request).await {
                 Ok(_pass) => {
                     let mut reply = php::run(&thread.php, &site, &mut request, &script).await;
+                    thread.shield.checked(&thread, seen, reply.status);
                     site_rules::set_lifetime(&site, &request, &mut reply);
                     reply
                 }

@@ -4,18 +4,22 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millrace_settings::Plan;
+use millrace_settings::plan::ForwardedHost;
 
 use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
 use crate::cache::purge::LeftOrders;
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
+use crate::context::log::Log;
 use crate::context::stats::{Insight, PhpStatus};
 use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
+use crate::message::Request;
 use crate::message::request::Uploads;
 use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::proxy::{Applications, ProxyThread};
@@ -28,6 +32,8 @@ pub struct Setup {
     sites: site::SiteSetup,
     /// In the plan's order.
     pub workers: Vec<Arc<SiteWorkers>>,
+    /// The log has said that a trusted proxy names a strange host.
+    has_told_of_host: AtomicBool,
 }
 
 /// A thread's own reference to the setup: copying it does not touch the counter that threads share.
@@ -38,7 +44,11 @@ impl Setup {
     pub fn new(plan: Arc<Plan>, workers: Vec<SiteWorkers>) -> Arc<Setup> {
         let workers: Vec<_> = workers.into_iter().map(Arc::new).collect();
         let sites = workers.iter().map(|workers| workers.site.clone()).collect();
-        Arc::new(Setup { sites: site::SiteSetup::new(plan, sites), workers })
+        Arc::new(Setup {
+            sites: site::SiteSetup::new(plan, sites),
+            workers,
+            has_told_of_host: AtomicBool::new(false),
+        })
     }
 
     /// Each PHP service once, with the first site that uses it.
@@ -82,6 +92,30 @@ impl Setup {
     pub fn stop_pools(&self, until: Instant) {
         for (service, _) in self.pools() {
             service.stop(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// The site that answers a request. A host that a trusted proxy names in a field counts only if it is another name of the site that
+    /// the proxy asks: a proxy may pass such a field of its clients on, and a cache there would store what they have chosen.
+    pub fn workers_of(&self, log: &Log, request: &mut Request) -> &Arc<SiteWorkers> {
+        if let Some(host) = &request.forwarded_host
+            && self.plan.server.forwarded_host == ForwardedHost::SameSite
+            && !self.sites.is_name_of_the_same(host, request.head.authority())
+        {
+            self.tell_of_host(log, host, request);
+            request.forwarded_host = None;
+        }
+        self.workers_for(request.authority())
+    }
+
+    /// Says once what to do if the proxy is right.
+    fn tell_of_host(&self, log: &Log, host: &str, request: &Request) {
+        if !self.has_told_of_host.swap(true, Ordering::Relaxed) {
+            log.warn(format_args!(
+                "a trusted proxy names the host {host:?} in X-Forwarded-Host or Forwarded, which is no name of the site for {:?}: ignored; add \
+                 it to site.names, have the proxy send it as Host, or set server.forwarded_host = \"any\"",
+                request.head.authority()
+            ));
         }
     }
 

@@ -17,7 +17,7 @@ use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
 use crate::htaccess::page_key::{cookie, item};
-use crate::htaccess::{self, Origin, Password};
+use crate::htaccess::{self, Origin, Password, Waiter};
 use crate::message::reply::{self, Body, Reply};
 use crate::message::request::{AuthState, Request, Ruling};
 use crate::site::Site;
@@ -244,7 +244,8 @@ impl Passage<'_> {
             Some((user, password, hash))
         });
         let Some((user, password, hash)) = known else { return self.challenge(auth) };
-        match self.thread.htaccess.check_password(&hash.0, &user, &password) {
+        let waiter = Waiter::new(self.site, self.request.ends.client_ip());
+        match self.thread.htaccess.check_password(&hash.0, (&user, &password), waiter) {
             Ok(Password::Right) => {
                 self.is_allowed = true;
                 self.user = user;
@@ -363,6 +364,8 @@ pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Orig
 }
 
 fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
+    // A script that says something about its lifetime has the last word; of rules, the last one that matches.
+    let has_own = origin == Origin::Script && reply.fields.iter().any(|(name, _)| is_lifetime(name));
     for effects in effects(site, request) {
         if !is_for(effects, reply) {
             continue;
@@ -377,8 +380,8 @@ fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: O
                 FieldChange::Unset(name) => reply.fields.remove(name),
             }
         }
-        if let Some(lifetime) = effects.expires.filter(|_| origin != Origin::Server) {
-            expire(thread.clock.unix_time().as_secs(), lifetime.as_secs(), origin, reply);
+        if let Some(lifetime) = effects.expires.filter(|_| origin != Origin::Server && !has_own) {
+            expire(thread.clock.unix_time().as_secs(), lifetime.as_secs(), reply);
         }
     }
 }
@@ -428,12 +431,13 @@ fn keep_private(reply: &mut Reply) {
     reply.fields.push("Cache-Control", &control);
 }
 
-/// Sets the lifetime in browsers. A script that says something about it has the last word.
-fn expire(now: u64, lifetime: u64, origin: Origin, reply: &mut Reply) {
-    let own = |name: &str| name.eq_ignore_ascii_case("cache-control") || name.eq_ignore_ascii_case("expires");
-    if origin == Origin::Script && reply.fields.iter().any(|(name, _)| own(name)) {
-        return;
-    }
+/// Whether a field of this name says how long browsers may keep a response.
+fn is_lifetime(name: &str) -> bool {
+    name.eq_ignore_ascii_case("cache-control") || name.eq_ignore_ascii_case("expires")
+}
+
+/// Sets the lifetime in browsers.
+fn expire(now: u64, lifetime: u64, reply: &mut Reply) {
     reply.fields.remove("Cache-Control");
     reply.fields.remove("Expires");
     let control = if lifetime == 0 { "no-cache".to_owned() } else { format!("max-age={lifetime}") };

@@ -2,7 +2,7 @@
 //! process. A thread looks at the directories every two seconds.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,10 @@ pub fn attend(shield: &Arc<Shield>, plan: Arc<Swapped<Plan>>) {
             turn = (turn + 1) % FILES;
             attendant.write_bans(&plan.get());
             if turn == 0 {
+                // The disk may have room again.
+                if attendant.shield.is_unsaved.load(Ordering::Relaxed) {
+                    attendant.shield.is_dirty.store(true, Ordering::Relaxed);
+                }
                 attendant.look(&plan.get());
             }
         }
@@ -124,7 +128,7 @@ impl Attendant {
         self.state_file.clone_from(&plan.shield.state_file);
         let is_dirty = self.shield.is_dirty.swap(false, Ordering::Relaxed);
         if is_dirty || is_other {
-            self.shield.save(self.state_file.as_deref());
+            let _ = self.shield.save(self.state_file.as_deref());
         }
     }
 
@@ -238,20 +242,43 @@ impl Attendant {
 }
 
 impl Shield {
-    /// Writes the bans in force to the file in which they outlive the process.
-    pub(super) fn save(&self, path: Option<&Path>) {
-        let Some(path) = path else { return };
+    /// Writes the bans in force to the file in which they outlive the process. The log has the first of several failures.
+    ///
+    /// # Errors
+    /// They are not stored: why, and what to do.
+    pub(super) fn save(&self, path: Option<&Path>) -> Result<(), String> {
+        let Some(path) = path else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let text = self.bans().to_text(unix_time());
-        let new = path.with_extension("new");
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
-        if let Err(error) = written {
-            self.process.log.error(format_args!(
-                "shield: cannot write the bans to {}: {error}; they end with the process unless this is cured",
+        let folder = path.parent().unwrap_or(path);
+        let written = millrace_sys::is_only_ours(folder).and_then(|()| replace(path, text.as_bytes()));
+        let written = written.map_err(|error| {
+            format!(
+                "cannot write the bans to {}: {error}; they end with the process unless this is cured",
                 path.display()
-            ));
+            )
+        });
+        let was_unsaved = self.is_unsaved.swap(written.is_err(), Ordering::Relaxed);
+        match &written {
+            Err(why) if !was_unsaved => self.process.log.error(format_args!("shield: {why}")),
+            Ok(()) if was_unsaved => {
+                self.process
+                    .log
+                    .info(format_args!("shield: the bans are stored in {} again", path.display()));
+            }
+            _ => {}
         }
+        written
     }
+}
+
+/// Replaces a file. Its contents are on disk when this returns: a disk that is full may say so only then.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = fs::File::create(&new)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
 }
 
 fn signature(dir: &Path) -> io::Result<Signature> {
@@ -270,10 +297,7 @@ fn signature(dir: &Path) -> io::Result<Signature> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.size() > MOST {
-        return Err(io::Error::other("it has more than 64 MB"));
-    }
-    fs::read_to_string(path)
+    millrace_sys::read_regular_text(path, MOST)
 }
 
 /// Seconds since 1970.

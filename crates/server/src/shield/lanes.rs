@@ -192,7 +192,7 @@ impl SiteLanes {
         if share.is_used_up(part, now) {
             share.press(now);
         }
-        let is_from_here = seen.standpoint == Standpoint::FromHere;
+        let is_from_here = matches!(seen.standpoint, Standpoint::FromHere | Standpoint::Proven);
         !share.is_pressed(now) || is_from_here && share.running() < self.workers as u64 / 2
     }
 }
@@ -232,7 +232,11 @@ mod tests {
             address: [192, 0, 2, 1].into(),
             class: Class::Filter,
             standpoint,
+            is_foreign: false,
+            tries_password: false,
             is_relayed: false,
+            is_for_programs: false,
+            is_banned: false,
         };
         let ask = |standpoint| {
             let passes = lanes.lets_pass(&of(standpoint), PART_OF_TWO, 1_000);

@@ -2,11 +2,12 @@
 //! them on the path of a request, and logs, counts and refuses.
 //!
 //! ```text
-//!  serve::respond ── banned: the address has a ban, or is in a list ── 403
-//!     the cache has the page ──────────────────────────────────────── not asked any more
-//!     PHP has to run ── look ── admit ─┬ one more than its address or network may send ── 429
+//!  serve::respond ── banned: the address is in a list, or an administrator has banned it ── 403
+//!     a file, or the cache has the page ───────────────────────────── not asked any more
+//!     PHP has to run ── look ── admit ─┬ the shield has banned the address ── 403
+//!                                      ├ one more than its address or network may send ── 429
 //!                                      ├ its class is over its share of PHP: a line of low priority, or 503
-//!                                      └ PHP
+//!                                      └ PHP ── checked: a password that it takes was no guess
 //!     404 ── not_found: a scanner ── 429
 //! ```
 //!
@@ -38,13 +39,13 @@ pub use request::ShieldRequest;
 use attend::CrawlerList;
 use lanes::Lanes;
 use names::HostNames;
-use request::Standpoint;
+use request::{Standpoint, decoded_path, is_for_programs, tries_password};
 
 use crate::context::stats::Counter;
 use crate::context::{Context, Process, Swapped};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
-use crate::site::Site;
+use crate::site::{Script, Site};
 
 /// How many times the limit of an address its network has: it contains many clients.
 const NETWORK: u64 = 8;
@@ -54,8 +55,12 @@ const RELAY: u64 = 8;
 const AT_ONCE: u64 = 3;
 /// The number behind those of the classes: refusals, of which too many are a ban.
 const OFFENCES: u64 = Class::ALL.len() as u64;
-/// The numbers behind it are of rules of sites: see [`ShieldThread::count_for_rule`].
-const RULES: u64 = OFFENCES + 1;
+/// Pages that a script says it does not have: an account beside that of [`Class::NotFound`], for which nobody is banned.
+const NO_PAGE: u64 = OFFENCES + 1;
+/// Added for what pages of other sites have browsers send: they use up nothing of what the browsers' owners may send.
+const FOREIGN: u64 = 16;
+/// The numbers from here on are of rules of sites: see [`ShieldThread::count_for_rule`].
+const RULES: u64 = 2 * FOREIGN;
 /// Minutes in which they are counted.
 const OFFENCE_MINUTES: u64 = 10;
 
@@ -73,6 +78,8 @@ pub struct Shield {
     epoch: OnceLock<Instant>,
     /// The bans have changed since they were written to disk.
     is_dirty: AtomicBool,
+    /// The last attempt to do so has failed.
+    is_unsaved: AtomicBool,
     /// Held while they are written.
     saving: Mutex<()>,
     /// The log has said that requests seem to come through a proxy.
@@ -85,12 +92,41 @@ pub struct Shield {
 /// What a thread needs to know about addresses; replaced as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct ShieldView {
-    /// Ends of the bans in force, seconds since 1970.
-    banned: Networks<u64>,
+    /// The bans in force.
+    banned: Networks<BanInForce>,
     /// The networks of lists, and when each ends.
     listed: Arc<Networks<u64>>,
     /// The networks of crawlers.
     crawlers: Arc<Vec<CrawlerList>>,
+}
+
+/// What a thread needs to know about a ban.
+#[derive(Clone, Copy, Debug)]
+struct BanInForce {
+    /// Its end, seconds since 1970.
+    until: u64,
+    /// An administrator's.
+    by_admin: bool,
+}
+
+/// Who says that something is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The server: there is no such file, script or page.
+    File,
+    /// A script, by a page for people. It may be an ordinary answer.
+    Page,
+    /// A script, by something that only programs read: for them 404 is a normal answer.
+    Answer,
+}
+
+impl Missing {
+    /// A script says so, by this response.
+    pub fn by_script(reply: &Reply) -> Missing {
+        let kind = reply.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let is_page = kind.is_none_or(|(_, kind)| kind.to_ascii_lowercase().starts_with(b"text/html"));
+        if is_page { Missing::Page } else { Missing::Answer }
+    }
 }
 
 impl Shield {
@@ -105,6 +141,7 @@ impl Shield {
             names: HostNames::default(),
             epoch: OnceLock::new(),
             is_dirty: AtomicBool::new(false),
+            is_unsaved: AtomicBool::new(false),
             saving: Mutex::default(),
             has_told_of_relay: AtomicBool::new(false),
             logged: AtomicU64::new(0),
@@ -126,7 +163,7 @@ impl Shield {
     fn publish(&self, bans: &Bans, now: u64) {
         let mut banned = Networks::default();
         for (network, ban) in bans.in_force(now) {
-            banned.insert(network, ban.until);
+            banned.insert(network, BanInForce { until: ban.until, by_admin: ban.by_admin });
         }
         self.view.replace(Arc::new(ShieldView { banned, ..(*self.view.get()).clone() }));
     }
@@ -209,34 +246,59 @@ impl ShieldThread {
         self.view.borrow()
     }
 
-    /// The response to a request from a banned address. A proven visitor shares the address, and is served.
+    /// The response to a request from an address that an administrator or a list has banned; of others, to a request that may try
+    /// passwords. A proven visitor shares the address, and is served.
     pub fn banned(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
+        let is_whole = self.ban(context, site, request)?;
+        if context.plan().shield.mode == ShieldMode::Watch {
+            context.stats.add(Counter::ShieldWatched, 1);
+            return None;
+        }
+        let reads = matches!(request.head.method(), "GET" | "HEAD") && !tries_password(request);
+        (is_whole || !reads).then(|| forbidden(context))
+    }
+
+    /// The response to a request from a banned address for more than a file or a cached page: many may share the address, and those
+    /// cost nothing.
+    pub fn held_back(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
+        self.is_held_back(context, site, request).then(|| forbidden(context))
+    }
+
+    /// Whether there is one.
+    pub fn is_held_back(&self, context: &Context, site: &Site, request: &Request) -> bool {
+        self.ban(context, site, request).is_some() && context.plan().shield.mode != ShieldMode::Watch
+    }
+
+    /// Whether the ban of a request's address is for all requests; `None`: there is none.
+    fn ban(&self, context: &Context, site: &Site, request: &Request) -> Option<bool> {
         if !self.refresh() {
             return None;
         }
         let address = request.ends.client_ip()?;
         let now = context.clock.unix_time().as_secs();
         let view = self.view();
-        let in_force = |until: &u64| *until > now;
-        view.banned.find(address, in_force).or_else(|| view.listed.find(address, in_force))?;
-        let plan = context.plan();
-        let settings = &plan.shield;
-        if !applies(settings, address) || site.visitors.is_proven(context, request) {
-            return None;
-        }
-        if settings.mode == ShieldMode::Watch {
-            context.stats.add(Counter::ShieldWatched, 1);
-            return None;
-        }
-        context.stats.add(Counter::ShieldBanned, 1);
-        Some(Reply { close: true, ..plain(403) }.with("Cache-Control", "no-store"))
+        let own = view.banned.find(address, |ban| ban.until > now).map(|(_, ban)| ban.by_admin);
+        let listed = view.listed.find(address, |until| *until > now).is_some();
+        let is_whole = if listed { true } else { own? };
+        let is_meant =
+            applies(&context.plan().shield, address) && site.visitors.proven(context, request).is_none();
+        is_meant.then_some(is_whole)
     }
 
-    /// What the shield has to know of a request that needs PHP; `None`: it does not apply to it.
-    pub fn look(&self, context: &Context, site: &Site, request: &Request) -> Option<ShieldRequest> {
+    /// What the shield has to know of a request for which `script` runs; `None`: it does not apply to it.
+    pub fn look(
+        &self,
+        context: &Context,
+        site: &Site,
+        request: &Request,
+        script: &Script,
+    ) -> Option<ShieldRequest> {
         let address = request.ends.client_ip()?;
         applies(&context.plan().shield, address).then(|| {
-            ShieldRequest::of(context, site, request, address, (&self.view().crawlers, &self.shared.names))
+            let crawlers = self.view().crawlers.clone();
+            let seen =
+                ShieldRequest::of(context, site, request, script, address, (&crawlers, &self.shared.names));
+            ShieldRequest { is_banned: self.is_held_back(context, site, request), ..seen }
         })
     }
 
@@ -248,17 +310,24 @@ impl ShieldThread {
         seen: Option<ShieldRequest>,
         request: &mut Request,
     ) -> Result<Option<ShieldPass>, Reply> {
-        let Some(seen) = seen.filter(|seen| seen.standpoint != Standpoint::Proven) else {
+        let Some(seen) = seen.filter(|seen| seen.standpoint != Standpoint::Editor) else {
             self.shared.lanes.count_ordinary();
             return Ok(None);
         };
         match seen.standpoint {
             Standpoint::Crawler => context.stats.add(Counter::ShieldCrawlers, 1),
             Standpoint::FalseCrawler => context.stats.add(Counter::ShieldFalseCrawlers, 1),
-            Standpoint::Proven | Standpoint::Stranger | Standpoint::FromHere => {}
+            _ => {}
+        }
+        if seen.is_banned {
+            return Err(forbidden(context));
         }
         if let Some(refusal) = self.over_limit(context, &seen) {
             return Err(refusal);
+        }
+        if seen.is_free() {
+            self.shared.lanes.count_ordinary();
+            return Ok(None);
         }
         self.shared.lanes.enter(context, &self.shared, site, &seen, request).await
     }
@@ -269,29 +338,89 @@ impl ShieldThread {
             return None;
         }
         let plan = context.plan();
-        let asked = self.asked(context, &plan.shield, seen, seen.class, 1);
-        if seen.class == Class::Php {
+        if let Some(guess) = self.guess(context, &plan.shield, seen)
+            && let Err(wait) = self.shared.table.ask(&guess)
+        {
+            return self.refuse(context, &plan.shield, seen, (&guess, Class::Login), wait);
+        }
+        if seen.is_free() {
+            return None;
+        }
+        if seen.class == Class::Php && !seen.is_for_programs {
             let scans = self.asked(context, &plan.shield, seen, Class::NotFound, 1);
-            if self.shared.table.left(&scans) == Some(0) {
-                return self.refuse(context, &plan.shield, seen, (&scans, Class::NotFound), 1);
+            let pages = Asked { class: scans.class - Class::NotFound as u64 + NO_PAGE, ..scans };
+            for scans in [scans, pages] {
+                if self.shared.table.left(&scans) == Some(0) {
+                    return self.refuse(context, &plan.shield, seen, (&scans, Class::NotFound), 1);
+                }
             }
         }
+        let asked = self.asked(context, &plan.shield, seen, seen.class, 1);
         let wait = self.shared.table.ask(&asked).err()?;
         self.refuse(context, &plan.shield, seen, (&asked, seen.class), wait)
     }
 
+    /// The attempt to log in that a request with `Authorization` is, until its script has taken the password.
+    fn guess(&self, context: &Context, settings: &plan::Shield, seen: &ShieldRequest) -> Option<Asked> {
+        (seen.tries_password && seen.class != Class::Login)
+            .then(|| self.asked(context, settings, seen, Class::Login, 1))
+    }
+
+    /// A script has responded to a request that was admitted: unless it has refused the password, that was no guess.
+    pub fn checked(&self, context: &Context, seen: Option<ShieldRequest>, status: u16) {
+        let Some(seen) = seen.filter(|seen| seen.standpoint != Standpoint::Editor && status != 401) else {
+            return;
+        };
+        if let Some(guess) = self.guess(context, &context.plan().shield, &seen) {
+            self.shared.table.give_back(&guess);
+        }
+    }
+
+    /// Counts a password that the server itself has refused, as an attempt to log in; the refusal of a client that has tried too many.
+    pub fn wrong_password(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
+        let seen = self.stranger(context, site, request)?;
+        let plan = context.plan();
+        let asked = self.asked(context, &plan.shield, &seen, Class::Login, 1);
+        let wait = self.shared.table.ask(&asked).err()?;
+        self.refuse(context, &plan.shield, &seen, (&asked, Class::Login), wait)
+    }
+
     /// Counts a request whose response is 404, and returns the refusal of a client that has sent too many. Requests from links of
-    /// the site itself don't count.
-    pub fn not_found(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
-        let seen = self.look(context, site, request)?;
+    /// the site itself don't count, nor do those whose visitor or password the server or PHP knows.
+    pub fn not_found(
+        &self,
+        context: &Context,
+        site: &Site,
+        request: &Request,
+        missing: Missing,
+    ) -> Option<Reply> {
+        if let Some(refusal) = self.held_back(context, site, request) {
+            return Some(refusal);
+        }
+        let is_known = request.ruling.as_ref().is_some_and(|ruling| !ruling.verdict.user.is_empty());
+        if missing == Missing::Answer || is_known || is_for_programs(site, request) {
+            return None;
+        }
+        let seen = self.stranger(context, site, request)?;
         if !matches!(seen.standpoint, Standpoint::Stranger | Standpoint::FalseCrawler) {
             return None;
         }
         let plan = context.plan();
-        let cost = class::weight(request.raw_path());
-        let asked = self.asked(context, &plan.shield, &seen, Class::NotFound, cost);
+        let is_page = missing == Missing::Page;
+        let cost = if is_page { 1 } else { class::weight(&decoded_path(request)) };
+        let mut asked = self.asked(context, &plan.shield, &seen, Class::NotFound, cost);
+        asked.class += if is_page { NO_PAGE - Class::NotFound as u64 } else { 0 };
         let wait = self.shared.table.ask(&asked).err()?;
         self.refuse(context, &plan.shield, &seen, (&asked, Class::NotFound), wait)
+    }
+
+    /// What the shield has to know of a request for which no script runs; `None`: it does not apply to it.
+    fn stranger(&self, context: &Context, site: &Site, request: &Request) -> Option<ShieldRequest> {
+        let address = request.ends.client_ip()?;
+        applies(&context.plan().shield, address).then(|| {
+            let crawlers = self.view().crawlers.clone();
+            ShieldRequest::without_script(context, site, request, address, (&crawlers, &self.shared.names))
+        })
     }
 
     /// Counts a request for the limit of a site's rule; the refusal of a client that has sent too many. Clients on a Unix
@@ -325,7 +454,8 @@ impl ShieldThread {
         let now = self.shared.micros(context.clock.now());
         let clients = if seen.is_relayed { RELAY } else { 1 };
         let limit = limit(settings, class, clients);
-        Asked { address: seen.address, class: class as u64, limit, cost, now }
+        let class = class as u64 + if seen.is_foreign { FOREIGN } else { 0 };
+        Asked { address: seen.address, class, limit, cost, now }
     }
 
     /// Counts and logs a refusal, which may be one too many; `None`: it is only watched. `wait`: microseconds until the client
@@ -346,9 +476,11 @@ impl ShieldThread {
         }
         context.stats.add(counter(class), 1);
         self.shared.log_refusal(now, "refused", asked.address, class);
+        // Neither what another site's page has a browser send, nor what a script does not have, tells of a bad client.
+        let is_weak = seen.is_foreign || asked.class == NO_PAGE;
         if seen.is_relayed {
             self.shared.tell_of_relay(asked.address);
-        } else if let Some(until) = self.shared.offend(settings, asked, class, now) {
+        } else if !is_weak && let Some(until) = self.shared.offend(settings, asked, class, now) {
             context.stats.add(Counter::ShieldBans, 1);
             self.shared.process.log.warn(format_args!(
                 "shield: banned {} for {} s after more than {} refusals; to undo it: millrace shield unban {0}",
@@ -395,6 +527,14 @@ fn counter(class: Class) -> Counter {
         Class::NotFound => Counter::ShieldNotFound,
         Class::Php => Counter::ShieldPhp,
     }
+}
+
+/// The response to a client with a banned address. The page cache sends a stale page instead, if it has one.
+pub fn forbidden(context: &Context) -> Reply {
+    context.stats.add(Counter::ShieldBanned, 1);
+    let mut reply = Reply { close: true, ..plain(403) }.with("Cache-Control", "no-store");
+    reply.aside.get_or_insert_default().turned_away = true;
+    reply
 }
 
 /// 429 (RFC 6585 section 4). `wait`: microseconds until the client may try again. The page cache sends a stale page instead, if it

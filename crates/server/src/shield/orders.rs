@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, ShieldMode};
-use millrace_shield::{Asked, Class, Network};
+use millrace_shield::{Asked, Ban, Bans, Class, Network};
 
 use super::attend::unix_time;
 use super::{Shield, applies, limit};
@@ -28,10 +28,10 @@ pub enum ShieldOrder {
 pub enum ShieldReport {
     /// The bans in force.
     Bans(Vec<BanStatus>),
-    /// The network is banned.
-    Banned(BanStatus),
-    /// Whether there was a ban.
-    Unbanned(bool),
+    /// The network is banned; why the ban ends with the process.
+    Banned(BanStatus, Option<String>),
+    /// Whether there was a ban; why it is back after a restart.
+    Unbanned(bool, Option<String>),
     /// What is known of an address.
     Address(Box<AddressReport>),
 }
@@ -144,23 +144,27 @@ impl ShieldOrder {
 
 impl Shield {
     /// Carries out an order. A ban and its end take effect on all event loops with their next request, and are on disk when this
-    /// returns.
+    /// returns, or the report says why not.
     pub fn obey(&self, order: ShieldOrder, settings: &plan::Shield) -> ShieldReport {
         let now = unix_time();
         match order {
             ShieldOrder::List => ShieldReport::Bans(self.banned_now(now)),
             ShieldOrder::Ban(network, time, reason) => {
-                self.change(now, settings, |bans| bans.order(network, now, time.as_secs().max(1), &reason));
+                let order = |bans: &mut Bans| bans.order(network, now, time.as_secs().max(1), &reason);
+                let ((), unsaved) = self.change(now, settings, order);
                 self.process.log.info(format_args!("shield: an administrator has banned {network}"));
                 let ban = self.banned_now(now).into_iter().find(|ban| ban.network == network);
-                ban.map_or(ShieldReport::Unbanned(false), ShieldReport::Banned)
+                match ban {
+                    Some(ban) => ShieldReport::Banned(ban, unsaved),
+                    None => ShieldReport::Unbanned(false, unsaved),
+                }
             }
             ShieldOrder::Unban(network) => {
-                let was = self.change(now, settings, |bans| bans.lift(&network, now));
+                let (was, unsaved) = self.change(now, settings, |bans| bans.lift(&network, now));
                 self.process
                     .log
                     .info(format_args!("shield: an administrator has ended the ban of {network}"));
-                ShieldReport::Unbanned(was)
+                ShieldReport::Unbanned(was, unsaved)
             }
             ShieldOrder::Explain(address) => {
                 ShieldReport::Address(Box::new(self.explain(address, settings, now)))
@@ -190,20 +194,19 @@ impl Shield {
         &self,
         now: u64,
         settings: &plan::Shield,
-        change: impl FnOnce(&mut millrace_shield::Bans) -> T,
-    ) -> T {
+        change: impl FnOnce(&mut Bans) -> T,
+    ) -> (T, Option<String>) {
         let mut bans = self.bans();
         let result = change(&mut bans);
         self.publish(&bans, now);
         drop(bans);
         self.is_dirty.store(false, Ordering::Relaxed);
-        self.save(settings.state_file.as_deref());
-        result
+        (result, self.save(settings.state_file.as_deref()).err())
     }
 
     fn banned_now(&self, now: u64) -> Vec<BanStatus> {
         let bans = self.bans();
-        let status = |(network, ban): (Network, &millrace_shield::Ban)| BanStatus {
+        let status = |(network, ban): (Network, &Ban)| BanStatus {
             network,
             since: ban.since,
             until: ban.until,

@@ -35,21 +35,26 @@ impl Hosts {
 
     /// Index of the site that answers for `authority` (host and port as sent).
     pub fn find(&self, authority: &str) -> usize {
+        self.named(authority).unwrap_or(self.default)
+    }
+
+    /// The same of a site that has the name.
+    pub fn named(&self, authority: &str) -> Option<usize> {
         if self.exact.is_empty() && self.wildcards.is_empty() {
-            return self.default;
+            return None;
         }
         let host = host_of(authority).to_ascii_lowercase();
         if let Some(site) = self.exact.get(&host) {
-            return *site;
+            return Some(*site);
         }
         let mut parent = host.as_str();
         while let Some((_, rest)) = parent.split_once('.') {
             if let Some(site) = self.wildcards.get(rest) {
-                return *site;
+                return Some(*site);
             }
             parent = rest;
         }
-        self.default
+        None
     }
 }
 

@@ -6,15 +6,16 @@ mod network;
 mod origin;
 mod pool_rules;
 mod profile;
+mod reach;
 pub mod rules;
 mod running;
 mod script;
 mod setup;
 pub mod visitors;
 
-pub use network::Network;
 pub use pool_rules::{PoolId, Rank};
 pub use profile::{AtPath, Closing, Profile, Rewritten};
+pub use reach::Reach;
 pub use running::Site;
 pub use script::{Script, WorkerKind};
 pub use setup::SiteSetup;

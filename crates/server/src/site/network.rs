@@ -13,18 +13,21 @@
 //! path in `SCRIPT_NAME` and the requested one in `REQUEST_URI`, from which WordPress knows the site.
 //!
 //! `wp-config.php`, which people edit while the server runs, says whether a site is such a network: one `stat` per
-//! second detects changes. A change makes all pages stale, because a network's pages have other tags.
+//! second detects changes. A change makes all pages stale, because a network's pages have other tags. The file is the site's: reading it may
+//! take its time, or never end, so a thread does it that no request waits for.
 
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_settings::plan::{self, Multisite};
+use millrace_sys::read_regular;
 
 use crate::context::Context;
+use crate::context::log::Log;
 
 /// WordPress's own folders: no site has these names.
 const OWN: [&[u8]; 3] = [b"wp-admin", b"wp-content", b"wp-includes"];
@@ -46,6 +49,8 @@ pub struct Network {
     configs: Vec<PathBuf>,
     /// The second (since 1970) of the last check.
     looked: AtomicU64,
+    /// A thread is checking it. One that the disk keeps is the only one.
+    is_looking: AtomicBool,
     is_network: AtomicBool,
     by_folders: AtomicBool,
     /// It is another network than its stored pages assume.
@@ -72,7 +77,7 @@ impl Network {
         let front = plan.front_controller.as_deref().unwrap_or("/");
         let base = &front[..=front.rfind('/').unwrap_or(0)];
         let home = plan.root.join(base.trim_start_matches('/'));
-        let index = std::fs::read(home.join("index.php")).unwrap_or_default();
+        let index = read_regular(&home.join("index.php"), LONGEST).unwrap_or_default();
         let folder = millrace_settings::own_folder(&index);
         let core = home.join(String::from_utf8_lossy(folder).as_ref());
         let configs = match plan.network {
@@ -84,6 +89,7 @@ impl Network {
             folder: folder.into(),
             configs,
             looked: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
             is_network: AtomicBool::new(false),
             by_folders: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
@@ -108,7 +114,7 @@ impl Network {
     }
 
     /// Another place for the file or script of `path`. `names_script`: a part of the path has a script's name.
-    pub fn inner(&self, context: &Context, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
+    pub fn inner(self: &Arc<Network>, context: &Context, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
         self.look(context);
         if !self.is_network() {
             return None;
@@ -133,8 +139,8 @@ impl Network {
         Some([&*self.base, &*self.folder, inner].concat())
     }
 
-    /// Checks wp-config.php, once a second at most.
-    fn look(&self, context: &Context) {
+    /// Has wp-config.php checked, once a second at most. The request does not wait: a later one finds the result.
+    fn look(self: &Arc<Network>, context: &Context) {
         let now = context.clock.unix_time().as_secs();
         let looked = self.looked.load(Ordering::Relaxed);
         if looked == now || self.configs.is_empty() {
@@ -144,10 +150,21 @@ impl Network {
         if self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
+        if self.is_looking.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let (network, process) = (self.clone(), context.process.clone());
+        tokio::task::spawn_blocking(move || {
+            network.check(now, &process.log);
+            network.is_looking.store(false, Ordering::Release);
+        });
+    }
+
+    fn check(&self, now: u64, log: &Log) {
         match self.read(now) {
             Ok(false) => {}
             Ok(true) => self.has_changed.store(true, Ordering::Relaxed),
-            Err((path, error)) => context.process.log.warn(format_args!(
+            Err((path, error)) => log.warn(format_args!(
                 "cannot read {} to detect whether the site is a WordPress network: {error}; set site.network",
                 path.display()
             )),
@@ -170,7 +187,7 @@ impl Network {
             self.set(Multisite::Off);
             return Ok(!is_first && was.0);
         };
-        let text = std::fs::read(path).map_err(|error| (path.clone(), error))?;
+        let text = read_regular(path, LONGEST).map_err(|error| (path.clone(), error))?;
         self.set(millrace_settings::network(&text));
         let is = (self.is_network.load(Ordering::Relaxed), self.by_folders.load(Ordering::Relaxed));
         let is_other = !is_first && is != was;
@@ -202,6 +219,7 @@ mod tests {
             folder: folder.as_bytes().into(),
             configs: Vec::new(),
             looked: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
             is_network: AtomicBool::new(true),
             by_folders: AtomicBool::new(true),
             has_changed: AtomicBool::new(false),

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use millrace_pages::rules::{Paths, Patterns};
-use millrace_pages::visitors::{Proof, Standing};
+use millrace_pages::visitors::Standing;
 use millrace_settings::plan;
 use millrace_wire::path;
 
@@ -102,7 +102,8 @@ impl Needs {
     /// If nothing can be proven, because PHP does not run in our own workers, names must be enough.
     fn are_met(self, standing: Standing) -> bool {
         match (self, standing) {
-            (Needs::Nothing, _) | (_, Standing::Unasked | Standing::Known(Proof::LoggedIn)) => true,
+            (Needs::Nothing, _) | (_, Standing::Unasked) => true,
+            (_, Standing::Known(proof)) if proof.is_login() => true,
             (Needs::Proof, standing) => matches!(standing, Standing::Known(_)),
             (Needs::LogIn, _) => false,
         }
@@ -283,6 +284,7 @@ fn is_meant(patterns: &Patterns, argument: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use millrace_pages::visitors::Proof;
     use millrace_wire::head::{Head, Limits};
 
     use super::*;

@@ -1,5 +1,6 @@
 //! A site as it runs.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +12,7 @@ use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Caching, Profile, Rewrites, Secrecy};
+use super::reach::Reach;
 use super::rules::SiteRules;
 use super::script::WorkerKind;
 use super::visitors::Visitors;
@@ -38,7 +40,7 @@ pub struct Site {
     /// What becomes of paths that are neither a file nor a page of its application.
     pub rewrites: Option<Rewrites>,
     /// Whether it is a multisite network; `None`: its application has none.
-    pub network: Option<Network>,
+    pub network: Option<Arc<Network>>,
     /// Whether the rules let its front controller run.
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
@@ -61,8 +63,15 @@ pub struct Site {
     pub https_port: Box<str>,
     /// A number for its configuration, as far as stored pages depend on it.
     pub origin: u64,
+    /// With whose rights its files are opened, and where links may lead.
+    pub reach: Reach,
     /// When the last request arrived, in seconds since 1970.
     asked: AtomicU64,
+}
+
+/// A page of the site's own. Without one that can be read, visitors get the server's.
+fn page(path: &Path) -> Option<Vec<u8>> {
+    millrace_sys::read_regular(path, millrace_sys::LARGEST_CONFIGURATION).ok()
 }
 
 impl Site {
@@ -87,20 +96,20 @@ impl Site {
         let allowed = (!plan.allow_files.is_empty()).then(|| Paths::new(&plan.allow_files));
         let runs_front_controller =
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
-        let network = Network::of(&plan);
+        let network = Network::of(&plan).map(Arc::new);
         let proxy_cache = Caching::proxied(&plan).map(Arc::new);
         let cache = profile.caching.rules(&plan).map(Arc::new);
         // Without PHP, its applications' pages are the site's.
         let cache = cache.or_else(|| proxy_cache.clone().filter(|_| plan.php.is_none()));
         // A network's pages have other tags.
-        let is_network = network.as_ref().is_some_and(Network::is_network);
+        let is_network = network.as_ref().is_some_and(|network| network.is_network());
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
         let pools = PoolRules::new(plan.php.as_ref(), profile, &visitors);
-        let overload_page = plan.overload_page.as_deref().and_then(|path| std::fs::read(path).ok());
+        let overload_page = plan.overload_page.as_deref().and_then(page);
         let overload_page = overload_page.map(Arc::from);
-        let waiting_page = plan.waiting_page.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
-        let waiting_page = waiting_page.map(Box::from);
+        let waiting_page = plan.waiting_page.as_deref().and_then(page);
+        let waiting_page = waiting_page.and_then(|page| String::from_utf8(page).ok()).map(Box::from);
         Arc::new(Site {
             index,
             number,
@@ -119,6 +128,7 @@ impl Site {
             waiting_page,
             origin,
             asked: AtomicU64::new(0),
+            reach: Reach::of(&plan),
             plan,
             header_lines,
             policy,

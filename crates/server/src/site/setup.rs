@@ -28,6 +28,11 @@ impl SiteSetup {
         self.hosts.find(authority)
     }
 
+    /// Whether the site that answers for `authority` has the name `other`, too.
+    pub fn is_name_of_the_same(&self, other: &str, authority: &str) -> bool {
+        self.hosts.named(other) == Some(self.position_for(authority))
+    }
+
     /// The site that answers for `authority`.
     pub fn site_for(&self, authority: &str) -> &Arc<Site> {
         &self.sites[self.position_for(authority)]

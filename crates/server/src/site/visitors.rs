@@ -25,7 +25,7 @@ use millrace_pages::members::{Comparison, MadePages};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
     CartHold, ConcernedCookies, CookieState, Cookies, Limits, MemberHold, MemberPass, MemberRow, Pass,
-    PrintKey, Report, ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
+    PrintKey, Proof, Report, ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
 };
 use millrace_pages::{Millis, Rules, Tag};
 use millrace_settings::plan;
@@ -180,11 +180,17 @@ impl Visitors {
         }
     }
 
-    /// Whether PHP has found that a request's visitor is logged in, or has a cart or a session.
-    pub fn is_proven(&self, context: &Context, request: &Request) -> bool {
+    /// What PHP has found about a request's visitor: a login, a cart or a session.
+    pub fn proven(&self, context: &Context, request: &Request) -> Option<Proof> {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
-        !cookies.is_empty() && matches!(table.lock().look(&cookies, table.now(context)), Standing::Known(_))
+        if cookies.is_empty() {
+            return None;
+        }
+        match table.lock().look(&cookies, table.now(context)) {
+            Standing::Known(proof) => Some(proof),
+            _ => None,
+        }
     }
 
     /// What is known about each concerned cookie of a request, with its name; `None`: PHP has not seen it.

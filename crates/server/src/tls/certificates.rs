@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustls::pki_types::pem::PemObject;
+use millrace_sys::{LARGEST_CONFIGURATION, read_regular};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -84,19 +85,25 @@ pub struct Pair {
     names: Vec<String>,
 }
 
+/// The text of a file in PEM. It may be in a folder of a site's owner.
+pub(super) fn read_pem(file: &Path) -> Result<Vec<u8>, pem::Error> {
+    read_regular(file, LARGEST_CONFIGURATION).map_err(pem::Error::Io)
+}
+
 impl Pair {
     /// Reads the files, in PEM: the certificate followed by its chain, and its key.
     ///
     /// # Errors
     /// They can't be read, have other content, or don't belong together; with what to do.
     pub fn load(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect)
+        let chain: Vec<CertificateDer<'static>> = read_pem(certificate)
+            .and_then(|text| CertificateDer::pem_slice_iter(&text).collect())
             .map_err(|error| TlsError::Unreadable("certificate", certificate.to_owned(), error))?;
         if chain.is_empty() {
             return Err(TlsError::Empty(certificate.to_owned()));
         }
-        let private = PrivateKeyDer::from_pem_file(key)
+        let private = read_pem(key)
+            .and_then(|text| PrivateKeyDer::from_pem_slice(&text))
             .map_err(|error| TlsError::Unreadable("key", key.to_owned(), error))?;
         Pair::new(chain, private)
             .map_err(|why| TlsError::Files(certificate.to_owned(), key.to_owned(), Box::new(why)))
@@ -107,7 +114,7 @@ impl Pair {
     /// # Errors
     /// The file can't be read, or the response may not be stapled: the reason.
     pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, TlsError> {
-        let answer = std::fs::read(file).map_err(TlsError::StapleFile)?;
+        let answer = read_regular(file, LARGEST_CONFIGURATION).map_err(TlsError::StapleFile)?;
         let until = staple::good_until(&answer, &self.key.cert, now).map_err(TlsError::Staple)?;
         self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
         Ok(until)

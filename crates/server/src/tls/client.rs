@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::OutgoingTls;
+use super::certificates::read_pem;
 use super::error::TlsError;
 use super::terms;
 
@@ -50,8 +51,8 @@ impl Trust {
             None => system_certificates().ok_or(TlsError::NoTrust)?,
         };
         let mut roots = RootCertStore::empty();
-        let all = CertificateDer::pem_file_iter(&file)
-            .map_err(|error| TlsError::TrustUnreadable(file.clone(), error))?;
+        let text = read_pem(&file).map_err(|error| TlsError::TrustUnreadable(file.clone(), error))?;
+        let all = CertificateDer::pem_slice_iter(&text);
         // Some certificates in a system's list are too old to be parsed: one is enough here.
         roots.add_parsable_certificates(all.filter_map(Result::ok));
         if roots.is_empty() {

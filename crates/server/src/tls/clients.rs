@@ -19,6 +19,7 @@ use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
+use super::certificates::read_pem;
 use super::error::{ClientsError, TlsError};
 use super::terms::{self, ResumptionState};
 use crate::message::request::Certificate;
@@ -55,8 +56,8 @@ pub(super) fn verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVer
 }
 
 fn build_verifier(clients: &plan::Clients) -> Result<(Arc<dyn ClientCertVerifier>, u64), ClientsError> {
-    let authorities: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&clients.ca)
-        .and_then(Iterator::collect)
+    let authorities: Vec<CertificateDer<'static>> = read_pem(&clients.ca)
+        .and_then(|text| CertificateDer::pem_slice_iter(&text).collect())
         .map_err(ClientsError::Unreadable)?;
     let mut number = DefaultHasher::new();
     clients.required.hash(&mut number);

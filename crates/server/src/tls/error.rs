@@ -56,6 +56,25 @@ pub enum TlsError {
     Tickets(rustls::Error),
 }
 
+/// Why the server refuses a client's handshake, if somebody can do something about it; the client learns only an alert.
+pub fn refusal(error: &io::Error) -> Option<String> {
+    use rustls::{Error, PeerMisbehaved};
+    match error.get_ref()?.downcast_ref::<Error>()? {
+        Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName) => Some(
+            "the name that it asks for is not a valid host name: labels consist of letters, digits, hyphens and \
+             underscores, and neither begin nor end with a hyphen"
+                .to_owned(),
+        ),
+        Error::InvalidCertificate(why) => {
+            let why = format!("{why:?}");
+            let version = why.contains("UnsupportedCertVersion");
+            let advice = if version { "; it must be an X.509 certificate of version 3" } else { "" };
+            Some(format!("its certificate is not accepted ({why}){advice}"))
+        }
+        _ => None,
+    }
+}
+
 /// An error of the file with the client certificates' authorities.
 #[derive(Debug)]
 pub enum ClientsError {

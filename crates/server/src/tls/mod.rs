@@ -10,6 +10,7 @@
 //! - [`kernel`]: connections with encryption by the kernel, so that large files are sent by sendfile;
 //! - [`client`]: the other end, for requests to an authority; [`outgoing`]: the same for applications;
 //! - [`clients`]: certificates of clients;
+//! - [`inspect`]: what is wrong with files of certificates, for a configuration that is checked;
 //! - [`error`]: the errors of all these;
 //! - [`terms`]: what all connections of a configuration share.
 
@@ -18,6 +19,7 @@ mod client;
 mod clients;
 mod error;
 pub mod hello;
+mod inspect;
 mod issued;
 mod kernel;
 mod outgoing;
@@ -27,7 +29,8 @@ mod terms;
 
 pub use certificates::Pair;
 pub use client::{Trust, system_certificates};
-pub use error::TlsError;
+pub use error::{TlsError, refusal};
+pub use inspect::CertificateFiles;
 pub use issued::{CHALLENGE_PROTOCOL, Issued};
 pub use kernel::{Ability, ability};
 pub use outgoing::OutgoingTls;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use millrace_settings::plan;
+use millrace_settings::{CertificateFacts, plan};
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
@@ -136,6 +136,12 @@ impl Terms {
     pub fn refresh(&self) {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.certificates.replace(given, self.own.as_ref());
+    }
+
+    /// What the certificates from files say, in the order of the configuration.
+    pub fn given(&self) -> Vec<CertificateFacts> {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.iter().filter_map(|pair| pair.facts().ok()).collect()
     }
 
     /// The configuration for rustls.

@@ -157,7 +157,7 @@ async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmReq
         Response::Ready(reply) => reply,
         Response::Later(reply) => reply.await,
         Response::Page(page, _) | Response::ProxyPage(page, _) => match page.await {
-            Waited::Reply(reply) => reply,
+            Waited::Reply(reply) | Waited::Late(reply) => reply,
             Waited::Again => {
                 return Fetched::because("not cached", 0, "another request for the page was running");
             }

@@ -64,7 +64,7 @@ fn clients(view: &View<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The file must exist. Its contents are checked when it is used.
+/// The file must exist; [`super::certificates`] looks into it.
 fn file(one: &WrittenTable, view: &View<'_>, key: &str, problems: &mut Vec<Problem>) {
     let at = view.at(key);
     let Some(path) = view.path(key) else {

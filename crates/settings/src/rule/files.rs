@@ -96,7 +96,7 @@ impl RuleFiles<'_, '_> {
     }
 
     fn text(&mut self, file: &FileName) -> Option<String> {
-        match self.environment.disk.read(&file.0) {
+        match self.environment.disk.read_list(&file.0) {
             Ok(text) => Some(text),
             Err(error) => {
                 let title = format!("cannot read {}: {error}", file.0.display());

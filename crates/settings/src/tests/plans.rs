@@ -69,9 +69,9 @@ fn the_defaults_are_those_of_the_design() {
     let http = &plan.http;
     assert_eq!((http.head_bytes, http.head_fields, http.target_bytes), (16 << 10, 100, 8 << 10));
     assert_eq!(http.head_timeout, Duration::from_secs(10));
-    assert_eq!((http.body_timeout, http.body_min_rate), (Duration::from_secs(10), 256));
+    assert_eq!((http.body_timeout, http.body_min_rate), (Duration::from_secs(60), 256));
     assert_eq!((http.body_bytes, http.body_memory), (64 << 20, 1 << 20));
-    assert_eq!((http.keep_alive, http.send_timeout), (Duration::from_secs(60), Duration::from_secs(10)));
+    assert_eq!((http.keep_alive, http.send_timeout), (Duration::from_secs(60), Duration::from_secs(60)));
     assert_eq!(plan.server.shutdown_grace, Duration::from_secs(30));
     assert_eq!(
         (plan.server.threads, plan.server.connections, plan.server.connections_per_address),

@@ -192,6 +192,9 @@ fn explanations_read_well() {
         "http.hed_timeout",
         "keep_alives",
         "quantum",
+        "user",
+        "memory_limit",
+        "opcache.enabel",
     ];
     let text: Vec<String> =
         questions.iter().map(|key| format!("$ millrace explain {key}\n{}", ask(key))).collect();

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::{Entry, Form, Raw, Read, Wrong, joined, name, number_text};
+use crate::php_ini;
 use crate::plan::{Address, Backend, Network};
 use crate::problem::{What, shown};
 
@@ -262,6 +263,17 @@ fn ini_value(entry: &Entry, name: &str, values: &mut Vec<(String, String)>, wron
         let cure = "write the value on one line";
         let title = format!("has an invalid value for {name}");
         wrongs.extend(entry.value.wrong(What::Malformed, title, "a line break or NUL", cure));
+    } else if let Some(near) = php_ini::misspelt(name) {
+        let at_name = Raw { form: Form::Text(String::new()), span: entry.span.clone() };
+        let title = format!("has a name that PHP does not know: {}", shown(name));
+        wrongs.extend(at_name.wrong(What::UnknownKey, title, "PHP ignores it", format!("write {near}")));
+    } else if let Some((title, cure)) = php_ini::wrong(name, &text) {
+        wrongs.extend(entry.value.wrong(
+            What::Malformed,
+            format!("has a wrong value: {title}"),
+            "PHP's own setting",
+            cure,
+        ));
     } else {
         values.push((name.to_owned(), text));
     }

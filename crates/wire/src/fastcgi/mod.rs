@@ -13,7 +13,9 @@ mod values;
 
 pub use answer::{Record, RecordDecoder, RecordStep, RequestEnd, answer, end, stderr, stdout};
 pub use head::{CgiHead, HeadError};
-pub use request::{ParamsTooLong, ParsedRequest, RequestRecords, stdin, stdin_header};
+pub use request::{
+    BEGIN_BYTES, ParamsTooLong, ParsedRequest, RequestRecords, begin_request, stdin, stdin_header,
+};
 pub use values::{asks_for_values, get_values, is_values_result, max_connections, values_result};
 
 /// Bytes of a record's header.

@@ -5,6 +5,9 @@ use super::{
     RecordError, RecordHeader, STDIN,
 };
 
+/// Length of BEGIN_REQUEST, bytes.
+pub const BEGIN_BYTES: usize = HEADER_BYTES + 8;
+
 /// Appends BEGIN_REQUEST and PARAMS to a buffer: `begin`, `parts`..., `finish`; [`stdin`] follows.
 ///
 /// A variable never spans two records: the specification allows it, but php-fpm parses each record separately.
@@ -27,6 +30,16 @@ pub struct RequestRecords<'b> {
     too_long: bool,
 }
 
+/// BEGIN_REQUEST, the first record of each request. `keep`: the connection stays open after the response.
+pub fn begin_request(keep: bool) -> [u8; BEGIN_BYTES] {
+    let [role1, role0] = ROLE_RESPONDER.to_be_bytes();
+    let content = [role1, role0, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0];
+    let mut record = [0; BEGIN_BYTES];
+    record[..HEADER_BYTES].copy_from_slice(&RecordHeader::new(BEGIN_REQUEST, 8).encode());
+    record[HEADER_BYTES..].copy_from_slice(&content);
+    record
+}
+
 /// A variable is longer than a record, or all together are longer than [`PARAMS_MAX`]. The client causes this:
 /// respond with 431.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +57,17 @@ impl<'b> RequestRecords<'b> {
     /// Starts the request. `keep`: the connection stays open after the response.
     pub fn begin(out: &'b mut Vec<u8>, keep: bool) -> RequestRecords<'b> {
         let start = out.len();
-        out.extend_from_slice(&RecordHeader::new(BEGIN_REQUEST, 8).encode());
-        let [role1, role0] = ROLE_RESPONDER.to_be_bytes();
-        out.extend_from_slice(&[role1, role0, if keep { KEEP_CONN } else { 0 }, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&begin_request(keep));
+        RequestRecords::params(out, start)
+    }
+
+    /// Starts a request whose BEGIN_REQUEST has been sent already.
+    pub fn go_on(out: &'b mut Vec<u8>) -> RequestRecords<'b> {
+        let start = out.len();
+        RequestRecords::params(out, start)
+    }
+
+    fn params(out: &'b mut Vec<u8>, start: usize) -> RequestRecords<'b> {
         let record = out.len();
         out.extend_from_slice(&RecordHeader::new(PARAMS, 0).encode());
         RequestRecords { out, start, record, too_long: false }
@@ -231,6 +252,9 @@ mod tests {
         request.field(b"pRoxy", b"evil");
         request.finish().unwrap();
         stdin(&mut out, b"hello");
+        let mut later = Vec::new();
+        RequestRecords::go_on(&mut later).parts(b"A", &[b"b", b"c"]);
+        assert_eq!((&out[..16], &later[8..]), (&begin_request(true)[..], &out[24..29]));
         assert_eq!(out[..16], [1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
         assert_eq!(out[16..24], [1, 4, 0, 1, 0, 5 + 5 + 8 + 200, 0, 0]);
         assert_eq!(&out[24..29], b"\x01\x02Abc");

@@ -78,6 +78,10 @@ fn http2_requests_that_break_rules() {
         (GET, &[("content-length", "0"), ("content-length", "0")], 400),
         (GET, &[("transfer-encoding", "chunked")], 400),
         (GET, &[("expect", "tea")], 417),
+        (GET, &[("x", " a")], 400),
+        (GET, &[("x", "a\t")], 400),
+        (GET, &[("x", " ")], 400),
+        (GET, &[("host", "a.test:1 ")], 400),
     ] {
         assert_eq!(assembled(parts, fields).err(), Some(status), "{parts:?} {fields:?}");
     }

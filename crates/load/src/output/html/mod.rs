@@ -242,8 +242,12 @@ fn figures(document: &Document, html: &mut String) {
     if document.stages.iter().any(|stage| !stage.round) {
         let _ = writeln!(html, "<section><h2>Stages</h2>{}</section>", tables::stages(document, false));
     }
+    if document.steps.len() > 1 {
+        let _ = writeln!(html, "<section><h2>Steps</h2>{}</section>", tables::steps(document));
+    }
     if document.total.failed > 0 {
-        let _ = writeln!(html, "<section><h2>Failures</h2>{}</section>", tables::failures(&document.total));
+        let (failures, wrong) = (tables::failures(&document.total), tables::wrong(document));
+        let _ = writeln!(html, "<section><h2>Failures</h2>{failures}{wrong}</section>");
     }
     if !document.bisection.is_empty() {
         html.push_str("<section><h2>Highest load without breaking</h2>");

@@ -257,6 +257,41 @@ pub fn failures(total: &Summary) -> String {
     )
 }
 
+/// The requests by step of the scenario.
+pub fn steps(document: &Document) -> String {
+    let mut table = Table::new(["|Step", "Successful", "Failed", "|Failures", "50 %", "95 %", "99 %", "Max"]);
+    for step in &document.steps {
+        let failures: Vec<String> = step
+            .failures
+            .iter()
+            .map(|(kind, count)| format!("{} {}", grouped(*count), words_of(kind)))
+            .collect();
+        let Latency { p50_us, p95_us, p99_us, max_us, .. } = step.last_byte;
+        let mut cells = vec![
+            Cell::text(&step.name),
+            Cell::number(grouped(step.ok)),
+            Cell::number(grouped(step.failed)),
+            Cell::text(failures.join(", ")),
+        ];
+        cells.extend([p50_us, p95_us, p99_us, max_us].map(|us| time_cell(&step.last_byte, us)));
+        table.row(cells);
+    }
+    table.html()
+}
+
+/// What was wrong with the content of responses; empty: nothing.
+pub fn wrong(document: &Document) -> String {
+    let mut table = Table::new(["|Step", "|URL", "|Expected", "|Found"]);
+    let mut is_empty = true;
+    for step in &document.steps {
+        for wrong in &step.wrong {
+            is_empty = false;
+            table.row([&step.name, &wrong.target, &wrong.expected, &wrong.found].map(Cell::text));
+        }
+    }
+    if is_empty { String::new() } else { table.html() }
+}
+
 /// A kind of failure for people; its own name if this version doesn't know it.
 pub fn words_of(kind: &str) -> &str {
     Failure::ALL.into_iter().find(|known| known.name() == kind).map_or(kind, |known| known.words())

@@ -103,6 +103,12 @@ pub fn bypass(word: &str, name: &str, pattern: &str, chosen: &ChosenRules) -> St
             "the prices on the page depend on the visitor's country, which is not known for this address"
                 .to_owned()
         }
+        "auth" => {
+            "a password or a script has let the visitor in: the response is for this visitor alone".to_owned()
+        }
+        "htaccess" => "the site's .htaccess says so".to_owned(),
+        "rule" => "a [[site.rule]] says so".to_owned(),
+        "client-certificate" => "the visitor has shown a certificate".to_owned(),
         "key-too-long" => "its URL and cookies are too long for a key".to_owned(),
         member if member.starts_with("member-") => {
             format!("the visitor is logged in: {} ({member})", member_in_words(member))

@@ -28,6 +28,8 @@ const SEGMENT: &str = "pages";
 const PURGES: &str = "purges";
 const LOCK: &str = "lock";
 const STATE: &str = "state";
+/// Numbers of files are lower.
+const NUMBERS: u64 = 1 << 48;
 /// Suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
@@ -38,6 +40,7 @@ impl DiskFolder {
     /// # Errors
     /// The folder can't be created or read, another server uses it, or other users could change it.
     pub fn open(path: &Path) -> Result<(DiskFolder, File), DiskError> {
+        millrace_sys::is_only_ours(path).map_err(DiskError::cannot("use", path))?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(DiskError::cannot("create", parent))?;
         }
@@ -99,7 +102,7 @@ impl DiskFolder {
         &self.path
     }
 
-    /// Lists the files. Removes unfinished ones.
+    /// Lists the files. Removes unfinished ones, and passes over those that no server has written.
     pub fn list(&self) -> io::Result<Files> {
         let mut files = Files { next: 1, ..Files::default() };
         for entry in fs::read_dir(&self.path)? {
@@ -110,8 +113,11 @@ impl DiskFolder {
                 let _ = fs::remove_file(entry.path());
                 continue;
             }
-            let Some((number, holds)) = name.split_once('.') else { continue };
-            let (16, Ok(number)) = (number.len(), u64::from_str_radix(number, 16)) else { continue };
+            let Some((number, holds)) = name.split_once('.').and_then(|(number, holds)| {
+                Some((u64::from_str_radix(number, 16).ok().filter(|known| is_name(number, *known))?, holds))
+            }) else {
+                continue;
+            };
             let bytes = entry.metadata().map_or(0, |about| about.len());
             match holds {
                 SEGMENT => files.segments.push_back(Segment { number, bytes, floor: 0 }),
@@ -183,6 +189,12 @@ impl DiskFolder {
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// Whether a server names a file so that has this number. None ever writes as many files as [`NUMBERS`]: after such a name there
+/// would be none left for the next file.
+fn is_name(name: &str, number: u64) -> bool {
+    number < NUMBERS && name == format!("{number:016x}")
 }
 
 /// Options to open files here: private, and never through a link.

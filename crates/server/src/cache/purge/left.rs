@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use millrace_settings::Plan;
 use millrace_settings::plan::Profile;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, openat};
 use rustix::io::Errno;
 
 use super::note;
@@ -186,14 +186,21 @@ impl OpenFolder {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        let owner = fstat(&folder)?.st_uid;
         let file = |name, how| {
             let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = File::from(openat(&folder, name, flags, Mode::empty())?);
-            if file.metadata()?.is_file() {
-                Ok(file)
-            } else {
-                Err(io::Error::other(format!("{name} is no file")))
+            let data = file.metadata()?;
+            if !data.is_file() {
+                return Err(io::Error::other(format!("{name} is no file")));
             }
+            // It will be emptied: a second name of another user's file is not.
+            if data.uid() != owner || data.nlink() != 1 {
+                return Err(io::Error::other(format!(
+                    "{name} is not the folder's own: it belongs to another user, or has another name"
+                )));
+            }
+            Ok(file)
         };
         let (purges, running) = (file(PURGES, OFlags::RDWR)?, file(RUNNING, OFlags::RDONLY)?);
         Ok(is_locked(&running)?.then_some(OpenFolder { purges, _running: running }))

@@ -179,7 +179,8 @@ impl Scene {
             break match consult(&self.thread, &self.site, &request, &path, &maker) {
                 Consulted::Hit(reply) => reply,
                 Consulted::Wait(reply) => match reply.await {
-                    Waited::Reply(reply) => reply,
+                    // No worker is idle.
+                    Waited::Reply(reply) | Waited::Late(reply) => reply,
                     Waited::Again => continue,
                     Waited::Alone => self.alone(request, same, super::CacheStatus::PASS).await,
                 },

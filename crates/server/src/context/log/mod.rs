@@ -13,10 +13,10 @@ mod time;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::plan::{self, Level};
 
@@ -35,13 +35,35 @@ pub struct Log {
 struct LogShared {
     /// Minimum [`Level`] that is logged.
     level: AtomicU8,
+    /// The last fatal error of a script.
+    fatal: Mutex<Option<FatalError>>,
     /// `None`: nothing is written.
     writers: Option<Writers>,
 }
 
+/// A fatal error that ended a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FatalError {
+    /// When PHP reported it.
+    pub at: SystemTime,
+    /// The message with file and line, cut after [`LONGEST_FATAL`] bytes.
+    pub text: String,
+}
+
+/// How much of the last fatal error is kept: stack traces are long.
+const LONGEST_FATAL: usize = 1_000;
+
 struct Writers {
     messages: ErrorLogQueue,
     access: Access,
+}
+
+/// Whether this message of PHP is about an error that ends a script (`php_error_cb()` in main/main.c of php-src names the kinds).
+pub fn is_fatal(message: &[u8]) -> bool {
+    let kind = message.strip_prefix(b"PHP ").unwrap_or(message);
+    [&b"Fatal error"[..], b"Parse error", b"Recoverable fatal error"]
+        .iter()
+        .any(|fatal| kind.starts_with(fatal))
 }
 
 impl Log {
@@ -53,12 +75,16 @@ impl Log {
         let messages = ErrorLogQueue::start(LogTarget::for_messages(plan))?;
         let access = Access::start(plan, messages.clone())?;
         let writers = Some(Writers { messages, access });
-        Ok(Log { shared: Arc::new(LogShared { level: AtomicU8::new(plan.level as u8), writers }) })
+        Ok(Log::with(plan.level as u8, writers))
     }
 
     /// A log that discards everything; it has no thread and no file.
     pub fn quiet() -> Log {
-        Log { shared: Arc::new(LogShared { level: AtomicU8::new(u8::MAX), writers: None }) }
+        Log::with(u8::MAX, None)
+    }
+
+    fn with(level: u8, writers: Option<Writers>) -> Log {
+        Log { shared: Arc::new(LogShared { level: AtomicU8::new(level), fatal: Mutex::default(), writers }) }
     }
 
     /// Logs a message for developers of Millrace.
@@ -115,6 +141,17 @@ impl Log {
         text.extend_from_slice(b": ");
         text.extend_from_slice(message.trim_ascii_end());
         self.send(level, &text);
+        if is_fatal(message) {
+            text.truncate(LONGEST_FATAL);
+            let fatal =
+                FatalError { at: SystemTime::now(), text: String::from_utf8_lossy(&text).into_owned() };
+            *self.shared.fatal.lock().unwrap_or_else(PoisonError::into_inner) = Some(fatal);
+        }
+    }
+
+    /// The last fatal error of a script since the start.
+    pub fn last_fatal(&self) -> Option<FatalError> {
+        self.shared.fatal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Opens the files again, after they were moved away or the settings changed. If that fails, the log continues in
@@ -201,6 +238,22 @@ pub(crate) mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn the_last_fatal_error_is_kept() {
+        let log = Log::quiet();
+        let say = |message: &str| log.php("a.test", "/index.php", 3, message.as_bytes());
+        say("PHP Warning:  Undefined variable $x in /srv/a.php on line 1");
+        say("a plugin says: Fatal error");
+        assert_eq!(log.last_fatal(), None);
+        let uncaught = "PHP Fatal error:  Uncaught Error: no in /srv/b.php:7";
+        say(&format!("{uncaught}\n#0 {}", "x".repeat(2_000)));
+        let text = log.last_fatal().map(|fatal| fatal.text).unwrap_or_default();
+        assert!(
+            text.starts_with(&format!("php a.test /index.php: {uncaught}")) && text.len() == LONGEST_FATAL,
+            "{text}"
+        );
     }
 
     pub(crate) fn plan(error: &Path) -> plan::Log {

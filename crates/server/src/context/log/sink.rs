@@ -1,12 +1,12 @@
 //! The destination of a log: a file, or standard output or error.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use millrace_settings::plan;
+use rustix::io::Errno;
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,14 @@ fn open_file(path: &Path) -> io::Result<File> {
         _ => {}
     }
     // It contains visitors' addresses: not for all users to read.
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    // A pipe that nobody reads must not hold up a start or reload. One that is read may make the log's own thread wait.
+    let file =
+        millrace_sys::open_to_append(path, 0o640).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NXIO) => io::Error::other("it is a pipe that no process reads"),
+            _ => error,
+        })?;
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 fn duplicate(stream: impl AsFd) -> io::Result<File> {

@@ -177,6 +177,7 @@ macro_rules! rows {
 rows! {
     BUILD = Gauge "build_info" "Always 1; the label `version` is the version of Millrace."
     STARTED = Gauge "start_time_seconds" "Start time of the server, in seconds since 1970."
+    LOOPS_HUNG = Gauge "event_loops_hung" "Event loops that have not gone round for 5 s, without the time in which they waited for a processor."
     MEMORY = Gauge "resident_memory_bytes" "Resident memory of the server process, without PHP."
     CPU = Counter "cpu_seconds_total" "CPU time of the server process, user and system, without PHP."
     DESCRIPTORS = Gauge "open_descriptors" "Open file descriptors of the server process."
@@ -185,7 +186,7 @@ rows! {
     CONNECTION_BUDGET = Gauge "connection_budget_bytes" "Memory that connections may use: `server.connection_memory`, or less while the machine has less; 0: no limit."
     LISTEN_OVERFLOWS = Counter "listen_overflows_total" "Connections lost because a listen queue was full: of all programs on the machine, since boot."
     LISTEN_DROPS = Counter "listen_drops_total" "Connections lost before they were accepted, for any reason, such as full listen queues or lack of memory: of all programs on the machine, since boot."
-    CERTIFICATE_ENDS = Gauge "certificate_end_seconds" "Expiry time of the certificate obtained by ACME, in seconds since 1970, by `name` (the first name in it); 0: no certificate yet."
+    CERTIFICATE_ENDS = Gauge "certificate_end_seconds" "Expiry time of a certificate, in seconds since 1970, by `name` (the first name in it), and by `file` unless it is obtained by ACME; 0: no certificate yet."
     CERTIFICATES_ISSUED = Counter "certificates_issued_total" "Certificates obtained by ACME, by `name`."
     CERTIFICATES_FAILED = Counter "certificates_failed_total" "Failed attempts to obtain a certificate by ACME, by `name`."
     PHP_WORKERS = Gauge "php_workers" "PHP workers, by `site` (the first one, where sites share their workers) and `state`."

@@ -282,7 +282,7 @@ fn large_files_stay_on_disk() {
 #[test]
 fn a_file_that_changes_while_it_is_read_is_not_taken_for_whole() {
     let site = Site::new();
-    let root = Root::open_at(&site.root, Symlinks::Inside).unwrap();
+    let root = Root::open_at(&site.root, Symlinks::Inside, &Reach::default()).unwrap();
     for (before, after) in [("long enough", "short"), ("short", "long enough")] {
         site.write("/a.txt", before);
         let found = root.open(b"/a.txt").unwrap();
@@ -368,7 +368,14 @@ fn a_site_is_not_taken_for_another_of_its_position() {
     two.write("/a.txt", "two");
     let cache = OpenFileCache::new(&limits(), 1);
     let look = |folder: &Folder, identity: usize| {
-        let place = SitePlace { index: 0, identity, root: &folder.at(""), lines: b"", expires: true };
+        let place = SitePlace {
+            index: 0,
+            identity,
+            root: &folder.at(""),
+            lines: b"",
+            reach: &Reach::default(),
+            expires: true,
+        };
         match cache.find_at(FileMoment { tick: 1, wall: 0, scripts: 0 }, &place, b"/a.txt", Purpose::Serve).0
         {
             Node::File(entry) => bytes_of(&entry.plain().content.part(0, 3)),

@@ -33,8 +33,8 @@ fn maze() -> Folder {
 }
 
 fn roots(folder: &Folder, symlinks: Symlinks) -> [Root; 2] {
-    let new = Root::open_at(&folder.at("root"), symlinks).unwrap();
-    let old = Root::open_at(&folder.at("root"), symlinks).unwrap();
+    let new = Root::open_at(&folder.at("root"), symlinks, &Reach::default()).unwrap();
+    let old = Root::open_at(&folder.at("root"), symlinks, &Reach::default()).unwrap();
     old.forget_openat2();
     [new, old]
 }
@@ -131,6 +131,74 @@ fn links_out_of_the_root_are_followed_if_they_may_be() {
     }
 }
 
+/// A folder of links out of the root, by owner of link and target; only root can make it.
+fn owners() -> Folder {
+    use std::os::unix::fs::{chown, lchown};
+    let folder = Folder::new();
+    folder.write("/root/a.txt", "a");
+    for (owner, name) in [(7, "seven"), (8, "eight"), (0, "admin")] {
+        folder.write(&format!("/{name}/file.txt"), name);
+        folder.write(&format!("/{name}/.hidden/file.txt"), name);
+        for path in [format!("{name}/file.txt"), format!("{name}/.hidden"), name.to_owned()] {
+            chown(folder.at(&path), Some(owner), Some(owner)).unwrap();
+        }
+        for (by, whose) in [(7, "seventh"), (0, "roots")] {
+            for (what, target) in [("file", "/file.txt"), ("folder", ""), ("hidden", "/.hidden")] {
+                let link = format!("root/{whose}-{name}-{what}");
+                folder.link(&link, folder.at(&format!("{name}{target}")));
+                lchown(folder.at(&link), Some(by), Some(by)).unwrap();
+            }
+        }
+    }
+    // One's own link to one's own link to another's file; and a way through another's folder to one's own file.
+    folder.link("seven/on", folder.at("admin-secret"));
+    folder.write("/admin-secret", "x");
+    folder.link("root/chain", folder.at("seven/on"));
+    folder.link("root/through", "../eight/../seven/file.txt");
+    for link in ["seven/on", "root/chain", "root/through"] {
+        lchown(folder.at(link), Some(7), Some(7)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn links_out_of_the_root_are_followed_if_the_owner_agrees() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = owners();
+    let followed = [
+        "/seventh-seven-file",
+        "/seventh-seven-folder/file.txt",
+        "/roots-seven-file",
+        "/roots-eight-folder/file.txt",
+        "/roots-admin-file",
+        "/through",
+    ];
+    let refused = [
+        "/seventh-eight-file",
+        "/seventh-eight-folder/file.txt",
+        "/seventh-admin-file",
+        "/seventh-admin-folder/file.txt",
+        "/seventh-seven-hidden/file.txt",
+        "/roots-eight-hidden/file.txt",
+        "/chain",
+    ];
+    for root in roots(&folder, Symlinks::Owner) {
+        for path in followed {
+            root.open(path.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error:?}"));
+            assert_eq!(root.refused(), None, "{path}");
+        }
+        for path in refused {
+            assert_eq!(root.open(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
+            assert_eq!(root.look(path.as_bytes()).unwrap_err(), LookupFailure::Missing, "{path}");
+            let link = root.refused().expect("reported").link;
+            assert!(folder.at(&format!("root{path}")).starts_with(&link), "{link:?}");
+            assert_eq!(root.refused(), None, "once");
+        }
+    }
+}
+
 #[test]
 fn the_name_behind_a_link_is_known() {
     let site = Site::with(|limits| limits.symlinks = Symlinks::Follow);
@@ -148,14 +216,14 @@ fn the_name_behind_a_link_is_known() {
 fn a_root_that_is_a_link() {
     let folder = maze();
     folder.link("alias", "root");
-    let root = Root::open_at(&folder.at("alias"), Symlinks::Inside).unwrap();
+    let root = Root::open_at(&folder.at("alias"), Symlinks::Inside, &Reach::default()).unwrap();
     assert_eq!(read(&root.open(b"/absolute-inside/b.txt").unwrap()), "b");
     assert!(root.is_still(&folder.at("alias")).unwrap());
     folder.remove("alias");
     folder.link("alias", "secret");
     assert!(!root.is_still(&folder.at("alias")).unwrap());
     assert_eq!(
-        Root::open_at(&folder.at("root/a.txt"), Symlinks::Inside).unwrap_err(),
+        Root::open_at(&folder.at("root/a.txt"), Symlinks::Inside, &Reach::default()).unwrap_err(),
         LookupFailure::Missing
     );
 }

@@ -21,6 +21,7 @@ use super::answer::{FileRequest, respond};
 use super::cache::SitePlace;
 use super::{FileEntry, FileMoment, FileResponse, Node, OpenFileCache, Purpose};
 use crate::message::reply::{Body, Reply};
+use crate::site::Reach;
 
 /// A folder that is deleted with the test.
 pub struct Folder(PathBuf);
@@ -97,6 +98,7 @@ pub struct Site {
     pub cache: OpenFileCache,
     pub root: PathBuf,
     pub lines: &'static str,
+    pub reach: Reach,
     tick: Cell<u64>,
 }
 
@@ -114,6 +116,7 @@ impl Site {
             folder,
             cache: OpenFileCache::new(&limits, 1),
             lines: "",
+            reach: Reach::default(),
             tick: Cell::new(5_000),
         }
     }
@@ -138,6 +141,7 @@ impl Site {
             index: 0,
             identity: 1,
             root: &self.root,
+            reach: &self.reach,
             lines: self.lines.as_bytes(),
             expires: true,
         };

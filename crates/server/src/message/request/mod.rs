@@ -273,6 +273,14 @@ impl Request {
         self.head.query()
     }
 
+    /// The query that a script gets: after the rules of the site and of `.htaccess` files.
+    pub fn script_query(&self) -> Option<&[u8]> {
+        match &self.ruling {
+            Some(ruling) => ruling.verdict.query.as_deref(),
+            None => self.query(),
+        }
+    }
+
     /// Whether repeating the request does no more than sending it once (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.head.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use millrace_wire::fastcgi::{CgiHead, HeadError, Record, RequestEnd};
 
 use super::backends::FastcgiShared;
+use crate::context::log::is_fatal;
 use crate::php::answer::{AnswerHead, PhpResponse};
 use crate::site::Script;
 
@@ -161,7 +162,7 @@ impl Drop for ScriptMessages {
 /// syslog's priority of a message, as main/main.c of php-src assigns it to each kind of error.
 fn priority(message: &[u8]) -> u8 {
     let is = |kind: &str| message.strip_prefix(b"PHP ").is_some_and(|rest| rest.starts_with(kind.as_bytes()));
-    if ["Fatal error", "Parse error", "Recoverable fatal error"].into_iter().any(is) {
+    if is_fatal(message) {
         3
     } else if is("Warning") {
         4

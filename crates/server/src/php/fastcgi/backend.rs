@@ -107,6 +107,12 @@ impl Backend {
         }
     }
 
+    /// Whether connections are used for several requests. Only of a Unix socket is it known whether the process at the
+    /// other end waits for the next one: its script may go on behind the response (`fastcgi_finish_request`).
+    pub fn keeps(&self) -> bool {
+        matches!(self.address, plan::Backend::Unix(_))
+    }
+
     /// Reserves one more connection, if the backend takes one.
     pub fn open_one(&self) -> bool {
         let most = self.most();
@@ -139,7 +145,7 @@ impl Backend {
     /// not accepted before another one is closed.
     pub fn see_most(&self, now: u64) -> Option<usize> {
         let unanswered = self.unanswered.load(Relaxed);
-        if unanswered == 0 || self.unanswered_since.load(Relaxed) + ROUNDS_MS > now {
+        if unanswered == 0 || !self.keeps() || self.unanswered_since.load(Relaxed) + ROUNDS_MS > now {
             return None;
         }
         let accepted = self.open().saturating_sub(unanswered + self.making.load(Relaxed));
@@ -322,7 +328,7 @@ mod tests {
     use super::*;
 
     fn backend() -> Backend {
-        Backend::new(plan::Backend::Tcp("127.0.0.1:9000".into()))
+        Backend::new(plan::Backend::Unix("/run/php-fpm.sock".into()))
     }
 
     #[test]
@@ -386,6 +392,13 @@ mod tests {
         backend.first_is_over(2_000);
         (0..ROUNDS).for_each(|_| backend.answers());
         assert_eq!(backend.see_most(9_000), None, "counted anew");
+
+        // There each request has a connection, and none holds a process.
+        let backend = Backend::new(plan::Backend::Tcp("127.0.0.1:9000".into()));
+        (0..5).for_each(|_| assert!(backend.open_one()));
+        backend.ask_first(100);
+        (0..99).for_each(|_| backend.answers());
+        assert_eq!(backend.see_most(1_000), None, "they are not kept");
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub struct FastcgiShared {
 pub struct FpmState {
     /// Shares of the connections, each with its queue.
     pub pools: Pools<oneshot::Sender<Grant>>,
-    /// Idle connections, the most recent last. The last one is taken first, so that the others age and can be closed.
+    /// Idle connections, the most recent last. The last one whose process waits for a request is taken first, so that the
+    /// others age and can be closed.
     pub idle: Vec<FastcgiConnection>,
     /// The sockets of all connections.
     pub sockets: Vec<Weak<WatchedSocket>>,
@@ -288,13 +289,25 @@ impl FastcgiShared {
         Grant { shared: self.clone(), pool, rank, connection, ended: None }
     }
 
-    /// The best idle connection for an event loop: to the least loaded backend, and one of this loop rather than
-    /// another's. `None`: there is none, or a backend without an idle connection is less loaded.
-    pub fn take_idle(&self, state: &mut FpmState, thread: usize) -> Option<FastcgiConnection> {
+    /// The best idle connection for an event loop, or one that became idle a moment ago: its process will get to the
+    /// request, unless its script goes on behind its response.
+    pub fn take_idle(&self, state: &mut FpmState, thread: usize, now: u64) -> Option<FastcgiConnection> {
+        let free = self.take_free(state, thread);
+        free.or_else(|| state.idle.pop_if(|last| self.backends.len() == 1 && last.is_just_idle(now)))
+    }
+
+    /// The best idle connection whose process waits for a request: to the least loaded backend, and one of this loop
+    /// rather than another's. `None`: there is none, or a backend without an idle connection is less loaded.
+    fn take_free(&self, state: &mut FpmState, thread: usize) -> Option<FastcgiConnection> {
         let idle = &mut state.idle;
         if self.backends.len() == 1 {
-            let own = idle.iter().rposition(|connection| connection.home() == thread);
-            return own.map(|at| idle.remove(at)).or_else(|| idle.pop());
+            let free = |own: bool| {
+                move |connection: &FastcgiConnection| {
+                    (connection.home() == thread) == own && connection.is_free()
+                }
+            };
+            let best = idle.iter().rposition(free(true)).or_else(|| idle.iter().rposition(free(false)));
+            return best.map(|at| idle.remove(at));
         }
         let up = self.backends.iter().filter(|backend| backend.is_up());
         let least = up.map(|backend| backend.load().0).min();
@@ -302,7 +315,8 @@ impl FastcgiShared {
             let (busy, requests) = self.backends[connection.backend()].load();
             (busy, connection.home() != thread, requests)
         };
-        let best = (0..idle.len()).rev().min_by_key(|at| rank(&idle[*at]))?;
+        let free = (0..idle.len()).rev().filter(|at| idle[*at].is_free());
+        let best = free.min_by_key(|at| rank(&idle[*at]))?;
         let is_one_sided = least.is_some_and(|least| rank(&idle[best]).0 > least);
         (!is_one_sided).then(|| idle.remove(best))
     }
@@ -311,9 +325,11 @@ impl FastcgiShared {
     pub fn opening(self: &Arc<Self>, now: u64) -> Choice {
         let permit = self.permit().or_else(|| {
             let mut state = self.lock();
-            let oldest = (!state.idle.is_empty()).then(|| state.idle.remove(0));
+            // Its process takes the new connection, unless it still runs a script.
+            let oldest = state.idle.iter().position(FastcgiConnection::is_free).unwrap_or(0);
+            let closed = (!state.idle.is_empty()).then(|| state.idle.remove(oldest));
             drop(state);
-            drop(oldest?);
+            drop(closed?);
             self.permit()
         });
         permit.map_or(Choice::Full, |permit| self.choose(permit, now))
@@ -374,7 +390,7 @@ impl FastcgiShared {
             self.tell_most(connection.backend(), seen);
         }
         // Where a page takes a second, a new connection costs little.
-        !backend.is_crowded() && backend.is_up() && !backend.is_starved(now, STARVED_MS)
+        backend.keeps() && !backend.is_crowded() && backend.is_up() && !backend.is_starved(now, STARVED_MS)
     }
 
     /// Gives a free place to the next waiter, with `spare` or another idle connection; otherwise `spare` becomes
@@ -388,22 +404,36 @@ impl FastcgiShared {
         state.fit(self.most());
         let home = spare.as_ref().or(state.idle.last()).map(FastcgiConnection::home);
         let Some((thread, pool, waiter)) = next(&mut state.pools, home, now) else {
-            if let Some(mut connection) = spare
-                // A new connection may wait for the process of this one.
-                && !self.backends[connection.backend()].is_starved(now, 0)
-                && !state.is_retired
-            {
-                connection.idle_since = now;
-                state.idle.push(connection);
+            if let Some(spare) = spare {
+                self.rest(&mut state, spare, now);
             }
             return false;
         };
-        let connection = spare.or_else(|| self.take_idle(&mut state, thread));
+        let connection = match spare {
+            Some(spare) if !spare.is_free() => match self.take_free(&mut state, thread) {
+                Some(free) => {
+                    self.rest(&mut state, spare, now);
+                    Some(free)
+                }
+                None => Some(spare),
+            },
+            Some(spare) => Some(spare),
+            None => self.take_idle(&mut state, thread, now),
+        };
         let grant = self.grant(&mut state, pool, waiter.turn.line.rank(), connection);
         drop(state);
         // If the request has gone meanwhile, dropping the grant gives it back.
         drop(waiter.wake.send(grant));
         true
+    }
+
+    /// A connection becomes idle, or is closed if it can't be used or another one may wait for its process.
+    fn rest(&self, state: &mut FpmState, mut spare: FastcgiConnection, now: u64) {
+        let is_starved = self.backends[spare.backend()].is_starved(now, 0);
+        if !is_starved && !state.is_retired && spare.announce() {
+            spare.idle_since = now;
+            state.idle.push(spare);
+        }
     }
 
     /// Gives places to all waiters that may run, after a limit has changed.
@@ -483,7 +513,8 @@ impl Grant {
         if let Some(mut connection) = self.connection.take() {
             self.shared.backends[connection.backend()].answers();
             self.ended = Some((now, connection.took(now)));
-            if connection.end(now) && self.shared.keeps(&connection, now) {
+            let is_wanted = self.shared.keeps(&connection, now);
+            if connection.end(now, is_wanted) {
                 self.connection = Some(connection);
             }
         }

@@ -13,7 +13,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan;
-use millrace_wire::fastcgi::{Record, RecordDecoder, RecordStep};
+use millrace_sys::unread;
+use millrace_wire::fastcgi::{BEGIN_BYTES, Record, RecordDecoder, RecordStep, begin_request};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use tokio::io::Interest;
@@ -26,6 +27,8 @@ use crate::php::worker::{poll_receive, watch};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
+/// How long a request waits for the process of a connection that has just become idle, before it takes another one.
+const BEHIND: Duration = Duration::from_millis(5);
 /// In place of a time: the time has passed.
 const LATE: u64 = u64::MAX;
 
@@ -44,10 +47,12 @@ pub struct FastcgiConnection {
     pub idle_since: u64,
     /// When its last request began.
     began: u64,
-    /// When its request must be complete; 0: no limit.
+    /// How long its request may take; 0: no limit.
+    limit: u64,
+    /// When its request must be complete; 0: no limit, or the clock stands.
     deadline: u64,
-    /// The backend must send something in time.
-    is_awaited: bool,
+    /// When the backend must have sent something; 0: no limit.
+    awaited: u64,
     line: Link,
 }
 
@@ -62,6 +67,8 @@ struct Link {
     /// Whether anything has ever arrived, and whether anything has since the last request was sent.
     answered: bool,
     heard: bool,
+    /// BEGIN_REQUEST of its next request has been sent.
+    announced: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +118,10 @@ impl FastcgiConnection {
             state: ConnectionState::Idle,
             answered: false,
             heard: false,
+            announced: false,
         };
-        let (idle_since, began, deadline, is_awaited) = (0, 0, 0, false);
-        Ok(FastcgiConnection { socket, home: thread, idle_since, began, deadline, is_awaited, line })
+        let (idle_since, began, limit, deadline, awaited) = (0, 0, 0, 0, 0);
+        Ok(FastcgiConnection { socket, home: thread, idle_since, began, limit, deadline, awaited, line })
     }
 
     /// Registers it with this event loop, whose number is `thread`.
@@ -161,13 +169,64 @@ impl FastcgiConnection {
             .is_err_and(|error| error == Errno::AGAIN)
     }
 
+    /// Sends the first record of its next request, once: when the process at the other end has read it, it waits for
+    /// the rest, and for nothing else. False if the connection can't be used again.
+    pub fn announce(&mut self) -> bool {
+        if !self.line.announced {
+            let keeps = self.line.opening.backend().keeps();
+            let sent = if keeps { self.socket().send_now(&begin_request(true)) } else { Ok(0) };
+            self.line.announced = sent.is_ok_and(|sent| sent == BEGIN_BYTES);
+        }
+        self.line.announced
+    }
+
+    /// Whether the process at the other end waits for the request. It does not while a script goes on behind the end of
+    /// its response, and it has not taken a new connection before it has read from it.
+    pub fn is_free(&self) -> bool {
+        self.is_read() && self.is_alive()
+    }
+
+    /// Whether the process has read what was announced, or the connection is closed.
+    fn is_read(&self) -> bool {
+        self.line.announced && unread(self.socket()).is_ok_and(|left| left < BEGIN_BYTES as u64)
+    }
+
+    /// Waits a moment for [`FastcgiConnection::is_free`].
+    pub async fn becomes_free(&self) -> bool {
+        if self.is_read() {
+            return self.is_alive();
+        }
+        let read = async {
+            // A descriptor of its own is watched for writing, only during this call: the kernel tells when the other
+            // end has read.
+            let writable = watch(self.socket().descriptor.try_clone()?, Interest::WRITABLE)?;
+            while !self.is_read() {
+                writable.writable().await?.clear_ready();
+            }
+            io::Result::Ok(())
+        };
+        matches!(tokio::time::timeout(BEHIND, read).await, Ok(Ok(()))) && self.is_alive()
+    }
+
+    /// Whether it became idle a moment ago: its process needs one to get to its next request.
+    pub fn is_just_idle(&self, now: u64) -> bool {
+        self.idle_since + BEHIND.as_millis() as u64 > now
+    }
+
+    /// Writes BEGIN_REQUEST, unless it was sent ahead.
+    pub fn write_begin(&self, out: &mut Vec<u8>) {
+        if !self.line.announced {
+            out.extend_from_slice(&begin_request(self.line.opening.backend().keeps()));
+        }
+    }
+
     /// Whether it has no request.
     pub fn is_idle(&self) -> bool {
         self.line.state == ConnectionState::Idle
     }
 
-    /// A request of this pool is about to be sent, at `now`; it must be complete by `deadline`.
-    pub fn begin(&mut self, pool: PoolId, now: u64, deadline: u64) {
+    /// A request of this pool is about to be sent, at `now`; it may take `limit` (0: no limit).
+    pub fn begin(&mut self, pool: PoolId, now: u64, limit: u64) {
         let state = if self.line.answered { ConnectionState::Busy } else { ConnectionState::First };
         let backend = self.line.opening.backend();
         backend.busy.fetch_add(1, Relaxed);
@@ -176,31 +235,43 @@ impl FastcgiConnection {
             backend.ask_first(now);
         }
         self.line.state = state;
-        self.line.heard = false;
-        (self.began, self.deadline, self.is_awaited) = (now, deadline, false);
+        (self.line.heard, self.line.announced) = (false, false);
+        (self.began, self.limit, self.awaited) = (now, limit, 0);
         self.line.decoder.begin();
         let socket = self.socket();
         socket.pool.store(pool.index(), Relaxed);
         socket.began.store(now, Relaxed);
-        socket.set_due(deadline);
+        self.set_clock(Some(now));
+    }
+
+    /// Its time begins anew now, or stands (`None`): its client is the one that takes time.
+    pub fn set_clock(&mut self, now: Option<u64>) {
+        self.deadline = now.filter(|_| self.limit != 0).map_or(0, |now| now + self.limit);
+        self.update_due();
     }
 
     /// The backend must send something before `moment`.
     pub fn await_until(&mut self, moment: u64) {
-        self.is_awaited = true;
-        self.socket().set_due(if self.deadline == 0 { moment } else { moment.min(self.deadline) });
+        self.awaited = moment;
+        self.update_due();
     }
 
     /// Whether the backend must send something in time.
     pub fn is_awaited(&self) -> bool {
-        self.is_awaited
+        self.awaited != 0
     }
 
     /// The server stops reading for a while: silence means nothing.
     pub fn expect_nothing(&mut self) {
-        if std::mem::take(&mut self.is_awaited) {
-            self.socket().set_due(self.deadline);
+        if std::mem::take(&mut self.awaited) != 0 {
+            self.update_due();
         }
+    }
+
+    /// Both limits apply.
+    fn update_due(&self) {
+        let limits = [self.deadline, self.awaited].into_iter().filter(|limit| *limit != 0);
+        self.socket().set_due(limits.min().unwrap_or(0));
     }
 
     /// How long its last request took, milliseconds.
@@ -208,12 +279,13 @@ impl FastcgiConnection {
         now.saturating_sub(self.began)
     }
 
-    /// The response is complete. Returns whether the connection can be used again.
-    pub fn end(&mut self, now: u64) -> bool {
+    /// The response is complete. Returns whether the connection can be used again; `keep`: it is wanted.
+    pub fn end(&mut self, now: u64, keep: bool) -> bool {
         let in_time = self.socket().due.swap(0, Relaxed) != LATE;
         self.socket().began.store(0, Relaxed);
         self.line.rest_now(now);
-        in_time && self.line.decoder.is_at_rest() && self.line.rest.is_empty()
+        let is_at_rest = in_time && self.line.decoder.is_at_rest() && self.line.rest.is_empty();
+        keep && is_at_rest && self.announce()
     }
 
     /// Reads once and passes the records to `take`.

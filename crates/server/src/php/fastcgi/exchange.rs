@@ -4,7 +4,8 @@
 //! php-fpm acknowledges nothing: if a request was sent and got no response, it is unknown whether it ran, and a
 //! process that has reached its maximum of requests closes its connection a moment after its last response. So a
 //! request that must not run twice, and one that is run again, is sent over a new connection, which has not been
-//! closed yet. If no connection can be made, because all of php-fpm was killed, the request gets another attempt.
+//! closed yet, in place of an idle one. If no connection can be made, because all of php-fpm was killed, the request
+//! gets another attempt.
 
 use std::cell::RefCell;
 use std::io;
@@ -81,7 +82,8 @@ impl Transport for FastcgiShared {
 
     /// A place is enough: there are never more places than permitted connections.
     fn take(self: &Arc<Self>, state: &mut FpmState, thread: usize, job: &PhpJob<'_>) -> Option<Grant> {
-        let connection = if job.fresh { None } else { self.take_idle(state, thread) };
+        // A fresh one is opened in its place: its process may be the only one that takes it.
+        let connection = self.take_idle(state, thread, self.at(job.since));
         self.stir(state);
         Some(self.grant(state, job.pool, job.rank, connection))
     }
@@ -101,7 +103,10 @@ impl Transport for FastcgiShared {
         past.failures.get_or_insert(self.failures());
         if let Some(connection) = grant.connection().as_mut().filter(|_| !job.fresh) {
             connection.settle(thread.index).map_err(|error| unwatched(thread, &error))?;
-            return Ok(grant);
+            if connection.becomes_free().await {
+                return Ok(grant);
+            }
+            thread.clock.read();
         }
         // Another one is opened in its place.
         drop(grant.connection().take());
@@ -307,6 +312,16 @@ impl Connected {
         self.grant.connection().iter_mut().for_each(FastcgiConnection::expect_nothing);
     }
 
+    /// Milliseconds from the pool's creation to `moment`.
+    pub(super) fn at(&self, moment: Instant) -> u64 {
+        self.grant.shared().at(moment)
+    }
+
+    /// The time of its request begins anew, or stands.
+    pub(super) fn set_time(&mut self, now: Option<u64>) {
+        self.grant.connection().iter_mut().for_each(|connection| connection.set_clock(now));
+    }
+
     /// The response is complete.
     pub(super) fn give_back(mut self) {
         self.reading.messages.end();
@@ -436,6 +451,7 @@ fn send(
     let messages = ScriptMessages::new(shared, job.site.name(), job.script, connection.backend());
     let input = BUFFER.with_borrow_mut(|buffer| {
         buffer.clear();
+        connection.write_begin(buffer);
         variables::write_params(buffer, job.site, request, job.script)
             .map_err(|ParamsTooLong| RunFailure::TooLong)?;
         let whole = match &request.content {
@@ -447,7 +463,7 @@ fn send(
             stdin(buffer, content);
         }
         let now = shared.at(thread.clock.now());
-        connection.begin(job.pool, now, if limit == 0 { 0 } else { now + limit });
+        connection.begin(job.pool, now, limit);
         thread.stats.add(Counter::PhpRequests, 1);
         let sent = match connection.socket().send_now(buffer) {
             Ok(sent) => sent,

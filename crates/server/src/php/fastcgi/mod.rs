@@ -20,6 +20,10 @@
 //! - [`keeper`]: the thread that looks after connections several times a second; [`processes`]: php-fpm's, if they are here;
 //! - [`connection`]: one connection: sending, reading, time limits; [`input`]: the request's content.
 //!
+//! **Reuse.** The process of a connection that has had its response may still run the script
+//! (`fastcgi_finish_request`). So the first record of the next request is sent at once, and a connection is reused only
+//! when the process has read it, which the kernel tells of Unix sockets. Over TCP each request has a connection.
+//!
 //! **Connections.** php-fpm assigns a whole process to a connection for as long as it is open. So there are never
 //! more than `php.workers` connections, idle ones included, and as many places for requests: a request with a place
 //! may open a connection, replacing an idle one if necessary. php-fpm may have fewer processes (`pm.max_children`): a

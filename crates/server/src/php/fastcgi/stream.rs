@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use millrace_wire::fastcgi::{Record, RequestEnd};
 
@@ -59,6 +60,11 @@ impl ContentMaker for Connected {
             self.expect_nothing();
         }
         polled
+    }
+
+    fn set_clock(&mut self, now: Option<Instant>) {
+        let now = now.map(|now| self.at(now));
+        self.set_time(now);
     }
 
     fn end(mut self, thread: &PhpThread, pipe: &Pipe, why: MakerEnd) {

@@ -40,7 +40,7 @@ impl Lease {
             WorkerPhase::Ready => self.shared.release(worker, now),
             WorkerPhase::Gone => self.shared.discard(worker, now),
             WorkerPhase::Booting | WorkerPhase::Running | WorkerPhase::Background => {
-                self.shared.leave(worker)
+                self.shared.leave(worker, now)
             }
         }
     }

@@ -323,7 +323,7 @@ impl WorkersShared {
                 worker.handle.begin(|task| *task = Task::default(), now, self.limit(pool));
                 worker.abort();
                 drop(state);
-                return self.leave(worker);
+                return self.leave(worker, now);
             }
             // Another worker got it; this one skips it.
         }
@@ -459,6 +459,11 @@ impl WorkersShared {
         self.settings.pools[pool.index()].request_timeout.as_millis() as u64
     }
 
+    /// Time limit of what goes on behind a response, milliseconds; 0: none.
+    pub fn background_limit(&self) -> u64 {
+        self.settings.background_timeout.as_millis() as u64
+    }
+
     /// Closes a worker that is no longer usable, so its process ends.
     pub fn discard(self: &Arc<Self>, worker: Box<Worker>, now: u64) {
         self.discard_locked(self.lock(), worker, now);
@@ -506,7 +511,12 @@ impl WorkersShared {
     }
 
     /// Passes a worker that has not finished to the supervisor.
-    fn leave(&self, worker: Box<Worker>) {
+    fn leave(&self, worker: Box<Worker>, now: u64) {
+        match worker.phase() {
+            WorkerPhase::Background => worker.handle.go_behind(now, self.background_limit()),
+            // No client holds it up any more.
+            _ => worker.handle.start_clock(now),
+        }
         let mut state = self.lock();
         if state.stage != ServiceStage::Over {
             state.inbox.push(worker);

@@ -26,8 +26,8 @@ pub(super) struct SlowRequest {
     since: u64,
     /// Its description for the log.
     about: String,
-    /// Time of its next log entry, milliseconds after `since`.
-    note_at: Option<u64>,
+    /// Age at which it was logged last, milliseconds.
+    noted: u64,
     /// When the host was asked for the backtrace.
     asked: Option<u64>,
     /// When the worker was told to terminate it.
@@ -50,15 +50,16 @@ impl Supervisor {
         let age = self.now().saturating_sub(since);
         if killing {
             chores.kill.push(handle.clone());
-        } else if self.notes(handle.limit()).into_iter().flatten().any(|first| first <= age) {
+        } else if self.is_to_be_noted(handle, 0, age) {
             chores.slow.push(handle.clone());
         }
     }
 
-    /// Ages at which a request with this time limit is logged, milliseconds.
-    fn notes(&self, limit: Option<u64>) -> [Option<u64>; 2] {
-        let set = self.shared.settings.slow_log.as_millis() as u64;
-        [(set > 0).then_some(set), limit.map(|limit| limit / 5 * 4)]
+    /// Whether a request of this age is to be logged that was logged at the age of `noted`: when it is slow, and when
+    /// its time is nearly up.
+    fn is_to_be_noted(&self, handle: &WorkerHandle, noted: u64, age: u64) -> bool {
+        let slow = Some(self.shared.settings.slow_log.as_millis() as u64).filter(|slow| *slow > 0);
+        [slow, handle.nearly_late()].into_iter().flatten().any(|at| noted < at && at <= age)
     }
 
     /// Logs slow requests, and terminates or kills requests beyond their time limit.
@@ -69,7 +70,6 @@ impl Supervisor {
             let sequence = handle.sequence();
             let Some(since) = handle.busy_since() else { continue };
             if !self.slow.iter().any(|slow| Arc::ptr_eq(&slow.handle, handle) && slow.sequence == sequence) {
-                let note_at = self.notes(handle.limit()).into_iter().flatten().min();
                 let (about, asked, ended) = (handle.task().to_string(), None, None);
                 let handle = handle.clone();
                 self.slow.push(SlowRequest {
@@ -77,7 +77,7 @@ impl Supervisor {
                     sequence,
                     since,
                     about,
-                    note_at,
+                    noted: 0,
                     asked,
                     ended,
                     urged: 0,
@@ -101,11 +101,12 @@ impl Supervisor {
 
     fn see_to(&self, slow: &mut SlowRequest, now: u64) {
         let (age, limit) = (now.saturating_sub(slow.since), slow.handle.limit());
-        if limit.is_some_and(|limit| limit <= age) {
+        // What it sends while it ends does not give it more time.
+        if slow.ended.is_some() || limit.is_some_and(|limit| limit <= age) {
             self.end(slow, now);
-        } else if slow.note_at.is_some_and(|at| at <= age) {
+        } else if self.is_to_be_noted(&slow.handle, slow.noted, age) {
             slow.handle.set_slow(slow.sequence);
-            slow.note_at = self.notes(limit).into_iter().flatten().filter(|at| *at > age).min();
+            slow.noted = age;
             match self.host_of(&slow.handle).map(|host| host.trace(slow.handle.slot)) {
                 Some(Ok(())) => slow.asked = Some(now),
                 _ => self.note(slow, now, &Trace::default()),
@@ -120,11 +121,14 @@ impl Supervisor {
         match slow.ended {
             None => {
                 self.shared.log.error(format_args!(
-                    "{} exceeded its time limit after {}: terminating its script (PHP worker {}); see \
-                     php.request_timeout",
+                    "{} exceeded its time limit after {}: terminating its script (PHP worker {}); see {}",
                     slow.about,
                     seconds(now - slow.since),
-                    handle.pid()
+                    handle.pid(),
+                    match handle.is_behind() {
+                        true => "php.background_timeout",
+                        false => "php.request_timeout",
+                    }
                 ));
                 slow.ended = Some(now);
                 slow.urged = now;

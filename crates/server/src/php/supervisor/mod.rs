@@ -48,6 +48,9 @@ const FORK_MS: u64 = 10_000;
 pub const LEAVING_MS: u64 = 10_000;
 /// The same for a worker that was lost.
 pub const LOST_MS: u64 = 500;
+/// How often the supervisor looks for the injected files; after a failure, it tries again later.
+const MEND_MS: u64 = 1_000;
+const MEND_AGAIN_MS: u64 = 60_000;
 
 /// Starts the thread; returns when PHP is up.
 ///
@@ -93,6 +96,8 @@ struct Supervisor {
     launch_at: u64,
     /// When [`workers`] last looked for workers that wait for their own pool, milliseconds.
     helped: u64,
+    /// When it looks for the injected files again, milliseconds.
+    mend_at: u64,
     memory: memory::MemoryWatch,
     message: Vec<u8>,
     observed: observe::Observed,
@@ -138,6 +143,7 @@ impl Supervisor {
             failed_hosts: 0,
             launch_at: 0,
             helped: 0,
+            mend_at: 0,
             memory: memory::MemoryWatch::default(),
             message: Vec::new(),
             observed: observe::Observed::default(),
@@ -173,6 +179,7 @@ impl Supervisor {
             }
         }
         self.renew();
+        self.mend_injected();
         self.host.iter().for_each(Host::go_on);
         let chores = self.look();
         let now = self.now();
@@ -190,6 +197,29 @@ impl Supervisor {
         self.observe();
         self.look_into_php();
         !chores.over
+    }
+
+    /// Writes the injected files again if they have vanished: without them no page of WordPress is served.
+    fn mend_injected(&mut self) {
+        let now = self.now();
+        if now < self.mend_at {
+            return;
+        }
+        self.mend_at = now + MEND_MS;
+        let directory = self.shared.injected.directory().display();
+        match self.shared.injected.mend() {
+            Ok(false) => (),
+            Ok(true) => self.shared.log.warn(format_args!(
+                "PHP files of Millrace had vanished from {directory}, and are written again: something removes files there"
+            )),
+            Err(error) => {
+                self.mend_at = now + MEND_AGAIN_MS;
+                self.shared.log.error(format_args!(
+                    "PHP files of Millrace have vanished from {directory} and can't be written again ({error}): WordPress gets \
+                     503; restart the server"
+                ));
+            }
+        }
     }
 
     /// Looks at the state and decides.
@@ -281,6 +311,7 @@ impl Supervisor {
             settings.pools.iter().flat_map(|settings| [settings.request_timeout, settings.queue_timeout]);
         let shortest = times
             .chain([settings.idle_timeout, settings.terminate_grace, settings.slow_log])
+            .chain([settings.background_timeout])
             .filter(|time| !time.is_zero())
             .min()
             .unwrap_or(Duration::MAX);

@@ -241,6 +241,7 @@ impl Supervisor {
     fn attend(&self, worker: &mut Worker) -> bool {
         let handle = worker.handle.clone();
         let mut sink = self.shared.unheard(&handle);
+        let before = worker.phase();
         let goes_on =
             |phase| matches!(phase, WorkerPhase::Booting | WorkerPhase::Running | WorkerPhase::Background);
         while goes_on(worker.phase()) {
@@ -258,6 +259,9 @@ impl Supervisor {
                     return false;
                 }
             }
+        }
+        if worker.phase() == WorkerPhase::Background && before != WorkerPhase::Background {
+            handle.go_behind(self.now(), self.shared.background_limit());
         }
         goes_on(worker.phase())
     }

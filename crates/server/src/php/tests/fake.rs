@@ -9,6 +9,7 @@
 //! | `head:404,X-A: b` | HEAD with this status and fields |
 //! | `body:TEXT`, `fill:N`, `noise:N` | BODY with the text; with N bytes; with N incompressible bytes |
 //! | `pid`, `input`, `vars` | BODY with the process ID; the request's content; the variables, one per line |
+//! | `nice` | BODY with the nice value of the process |
 //! | `ahead` | BODY with `true` if the request was sent ahead, otherwise `false` |
 //! | `log:TEXT` | LOG |
 //! | `end`, `end:exiting`, `end:background`, `end:failed`, `ready` | END, READY |
@@ -313,6 +314,10 @@ impl Fake {
             "fill" => answer::body(out, &vec![b'x'; argument.parse().unwrap()]),
             "noise" => answer::body(out, &noise(argument.parse().unwrap())),
             "pid" => answer::body(out, std::process::id().to_string().as_bytes()),
+            "nice" => {
+                let nice = rustix::process::getpriority_process(None).unwrap();
+                answer::body(out, nice.to_string().as_bytes());
+            }
             "ahead" => answer::body(out, request.offered.to_string().as_bytes()),
             "input" => answer::body(out, &input(request, file)),
             "vars" => {

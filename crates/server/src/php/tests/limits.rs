@@ -82,12 +82,64 @@ fn slow_requests_are_noted() {
 }
 
 #[test]
-fn background_work_takes_part_in_the_limit() {
-    Rig::new(|php| php.request_timeout = Duration::from_millis(300)).play(async |scene| {
-        assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:9000").await.text, "x");
-        let began = Instant::now();
+fn background_work_has_a_limit_of_its_own() {
+    let rig = Rig::logging(|php| {
+        (php.request_timeout, php.background_timeout) =
+            (Duration::from_millis(300), Duration::from_millis(1500));
+    });
+    rig.play(async |scene| {
+        let pid = scene.get("head:200;pid;end").await.text;
+        assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:700;ready").await.text, "x");
+        assert_eq!(
+            scene.get("head:200;pid;end").await.text,
+            pid,
+            "longer than the response might have taken"
+        );
+        assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:90000").await.text, "x");
         assert_eq!(scene.get(HELLO).await.text, "hello");
-        assert!(began.elapsed() < Duration::from_secs(3));
+        scene.logged("see php.background_timeout").await;
+        // The same if the client has gone before the end of the response.
+        let reply = scene.ask(
+            "GET",
+            "head:200;body:x;flush;sleep:100;end:background;flush;sleep:90000",
+            Content::Empty,
+        );
+        drop(reply.await);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+        let log = scene.logged("see php.background_timeout").await;
+        assert_eq!(log.matches("see php.background_timeout").count(), 2, "{log}");
+    });
+}
+
+/// Neither a client that takes its time nor a stream that goes on for long uses up the time of the script.
+#[test]
+fn only_the_time_of_the_script_counts() {
+    let change = |php: &mut plan::Php| php.request_timeout = Duration::from_millis(400);
+    let rig = Rig::start_with(change, |server| server.spool_bytes = 0, |_| Log::quiet()).unwrap();
+    rig.play(async |scene| {
+        let script = "head:200;body:1;flush;".to_owned() + &"sleep:150;body:1;flush;".repeat(6) + "end";
+        let events = scene.get(&script).await;
+        assert_eq!((&events.text[..], events.end.map(|end| end.is_ok())), ("1111111", Some(true)));
+
+        let reply = scene.ask("GET", "head:200;fill:8000000;body:x;end", Content::Empty).await;
+        let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let mut all = Vec::new();
+        while stream.next(&mut all).await.unwrap() {}
+        assert_eq!(all.len(), 8_000_001);
+
+        // Its client has caught up: its own time counts again.
+        let reply = scene.ask("GET", "head:200;fill:8000000;flush;sleep:90000", Content::Empty).await;
+        let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let mut piece = Vec::new();
+        while let Ok(more) = stream.next(&mut piece).await {
+            assert!(more, "it has not ended");
+            piece.clear();
+        }
+        // And when its client has gone while it was held up.
+        drop(scene.ask("GET", "head:200;fill:8000000;flush;sleep:90000", Content::Empty).await);
+        assert_eq!(scene.get(HELLO).await.text, "hello");
     });
 }
 

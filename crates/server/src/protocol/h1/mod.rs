@@ -275,7 +275,7 @@ fn answer(
     mut request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
-    let site = setup.workers_for(request.authority());
+    let site = setup.workers_of(&thread.process.log, &mut request);
     if connection.is_shed() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
         return send_away(thread, connection, setup, request, output);
     }

@@ -301,7 +301,7 @@ impl Driver {
         if setup.plan.http.early_hints {
             request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
         }
-        let site = setup.workers_for(request.authority()).clone();
+        let site = setup.workers_of(&thread.process.log, &mut request).clone();
         if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
             let reply = serve::leave(&site, reply::plain(421));
@@ -354,9 +354,7 @@ impl Driver {
     fn is_ours(&self, request: &Request) -> bool {
         let Some(name) = &self.connection.server_name else { return true };
         let host = host_of(request.head.authority());
-        host.eq_ignore_ascii_case(name)
-            || request.forwarded_host.is_some()
-            || (self.connection.thread.covers)(name, host)
+        host.eq_ignore_ascii_case(name) || request.is_forwarded || (self.connection.thread.covers)(name, host)
     }
 
     /// Responds to an invalid request; other streams of the connection continue.
@@ -529,7 +527,9 @@ impl Driver {
             connection.enter(ConnectionPhase::Head, Some(http.head_timeout));
         } else if let Some(since) = self.outbox.stalled_since() {
             connection.enter(ConnectionPhase::Writing, None);
-            connection.patience_since(since, http.send_timeout);
+            // A client that is heard of has only paused this response: a video. It may be closed to make room.
+            let heard = Duration::from_millis(line.heard.saturating_sub(since));
+            connection.patience_since(since, http.send_timeout + heard);
         } else if connection.has_waiting() || !self.outbox.is_empty() {
             connection.enter(ConnectionPhase::Running, None);
         } else if self.library.has_streams() {

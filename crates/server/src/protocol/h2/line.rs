@@ -53,6 +53,8 @@ pub(super) struct H2Socket {
     torn_early: bool,
     /// When the client last took bytes, in ticks of the thread's clock.
     pub(super) moved: u64,
+    /// When the client last sent something.
+    pub(super) heard: u64,
 }
 
 impl H2Socket {
@@ -71,6 +73,7 @@ impl H2Socket {
             early: false,
             torn_early: false,
             moved: 0,
+            heard: 0,
         }
     }
 
@@ -121,7 +124,8 @@ impl H2Socket {
             let some = self.begun.len().min(most);
             buffer.put_slice(&self.begun.split_to(some));
         }
-        self.flood = self.watch.see(&buffer.filled()[before..], thread.clock.ticks()).err();
+        self.heard = thread.clock.ticks();
+        self.flood = self.watch.see(&buffer.filled()[before..], self.heard).err();
         let is_early = self.stream.is_early();
         self.early |= is_early;
         self.torn_early = (is_early || self.torn_early) && self.watch.is_torn();

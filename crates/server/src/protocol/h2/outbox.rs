@@ -135,11 +135,11 @@ impl OutgoingResponse {
         Some(capacity).filter(|capacity| *capacity > 0)
     }
 
-    /// Records it; `whole`: all of it was sent.
-    fn end(mut self, thread: &ProtocolThread, whole: bool) {
+    /// Records it; `Err`: not all of it was sent, for this reason.
+    fn end(mut self, thread: &ProtocolThread, whole: Result<(), Reason>) {
         match whole {
-            true => unread::end(self.send, self.unread),
-            false => self.send.send_reset(Reason::INTERNAL_ERROR),
+            Ok(()) => unread::end(self.send, self.unread),
+            Err(why) => self.send.send_reset(why),
         }
         if let Some(exchange) = self.exchange {
             exchange.record(thread, self.status, self.sent, self.first_byte);
@@ -178,11 +178,11 @@ impl Outbox {
                 SendTurn::Held => answer.held = true,
                 SendTurn::Done(count) => {
                     given += count.max(1);
-                    self.answers.swap_remove(next).end(thread, true);
+                    self.answers.swap_remove(next).end(thread, Ok(()));
                 }
                 SendTurn::Failed => {
                     given += 1;
-                    self.answers.swap_remove(next).end(thread, false);
+                    self.answers.swap_remove(next).end(thread, Err(Reason::INTERNAL_ERROR));
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Outbox {
     /// The client has cancelled the request on this stream.
     pub(super) fn cancel(&mut self, thread: &ProtocolThread, id: u32) {
         if let Some(index) = self.answers.iter().position(|answer| answer.id == id) {
-            self.answers.swap_remove(index).end(thread, false);
+            self.answers.swap_remove(index).end(thread, Err(Reason::INTERNAL_ERROR));
         }
     }
 
@@ -232,12 +232,13 @@ impl Outbox {
                 .partition(|answer| answer.stalled.is_some_and(|since| since <= tick));
         self.answers = others;
         let count = stalled.len();
-        stalled.into_iter().for_each(|answer| answer.end(thread, false));
+        // The client wants no more of them (RFC 9113 section 7).
+        stalled.into_iter().for_each(|answer| answer.end(thread, Err(Reason::CANCEL)));
         count
     }
 
     /// The connection has ended.
     pub(super) fn abandon(&mut self, thread: &ProtocolThread) {
-        self.answers.drain(..).for_each(|answer| answer.end(thread, false));
+        self.answers.drain(..).for_each(|answer| answer.end(thread, Err(Reason::CANCEL)));
     }
 }

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::COOKIE;
 use http::request;
 use millrace_settings::plan::Plan;
-use millrace_wire::head::{Limits, Parts, Refusal};
+use millrace_wire::head::{Limits, OUTER_BLANK, Parts, Refusal, has_outer_blank};
 
 use super::connection::Connection;
 use crate::message::Request;
@@ -29,6 +29,10 @@ pub(super) fn read(
         Some(_) => ("GET", false),
         None => (parts.method.as_str(), has_content),
     };
+    // They are joined below.
+    if parts.headers.get_all(COOKIE).iter().any(|cookie| has_outer_blank(cookie.as_bytes())) {
+        return Err(OUTER_BLANK);
+    }
     let thread = &connection.thread;
     let mut head = thread.buffers.head.take();
     let cookies = joined_cookies(&parts.headers);

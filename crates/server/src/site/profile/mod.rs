@@ -65,6 +65,8 @@ pub struct Profile {
     pub reading: &'static [PoolRule],
     /// Paths of logins, and of pages for logged-in visitors: other visitors' requests for them have the lowest rank.
     pub doors: &'static [&'static str],
+    /// Beginnings of paths for programs, such as WebDAV clients: for them 404 is a normal answer.
+    pub programs: &'static [&'static str],
     /// Tags of its pages in plain words, for people.
     pub tags: &'static [TagWords],
 }
@@ -114,6 +116,7 @@ const NONE: Profile = Profile {
     buying: &[],
     reading: &[],
     doors: &[],
+    programs: &[],
     tags: &[],
 };
 

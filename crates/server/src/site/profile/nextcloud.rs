@@ -42,6 +42,7 @@ pub(super) static PROFILE: Profile = Profile {
         Rewrite { path: "^/remote/", when: When::Always, then: Then::Serve("/remote.php") },
         Rewrite { path: "^/(autotest|occ|issue|indie|db_|console)", when: When::Always, then: Then::Refuse },
     ],
+    programs: &["/remote.php/", "/remote/", "/public.php/", "/ocs/", "/index.php/apps/", "/apps/"],
     // Links without index.php.
     variables: &[("front_controller_active", "true")],
     // The session's name is the instance's: `oc` and random characters.

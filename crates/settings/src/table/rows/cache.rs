@@ -31,7 +31,7 @@ static ROWS: &[Setting] = &[
         reason: "`profile` knows the cookies, paths and arguments that make a page personal in WordPress and \
                  Drupal. `standard` is for an application that sets `Cache-Control` and `Vary` with care.",
         example: "\"standard\"",
-        elsewhere: &["fastcgi_cache", "proxy_cache", "cacheenable", "enablecache", "cachelookup", "enabled"],
+        elsewhere: &["fastcgi_cache", "proxy_cache", "cacheenable", "enablecache", "cachelookup"],
         ..BOTH
     },
     Setting {
@@ -199,9 +199,9 @@ static ROWS: &[Setting] = &[
         kind: duration(0, 5 * MIN),
         default: Default::Fixed("10s"),
         line: "How long a request waits for another one that makes the same page. After that it gets a stale \
-               page if there is one, else 503.",
-        reason: "PHP makes a page once, however many requests ask for it. A page that takes longer is in \
-                 trouble, and running it again for every waiting request would make things worse.",
+               page if there is one. Otherwise PHP runs for it, too, if that leaves a worker for others; else it gets 503.",
+        reason: "PHP makes a page once, however many requests ask for it. A page that takes longer may be \
+                 in trouble: running it for every waiting request would take all workers.",
         example: "\"5s\"",
         elsewhere: &["fastcgi_cache_lock_timeout", "proxy_cache_lock_timeout", "cachelockmaxage"],
         ..ROW

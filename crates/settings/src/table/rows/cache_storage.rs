@@ -29,7 +29,7 @@ static ROWS: &[Setting] = &[
         reason: "Pages that are seldom requested make room for others. A reload applies a change at once; \
                  with a lower value it evicts pages until the rest fits.",
         example: "\"256MB\"",
-        elsewhere: &["keys_zone", "max_size", "malloc", "cachemaxmemory", "memory_limit", "budget"],
+        elsewhere: &["keys_zone", "max_size", "malloc", "cachemaxmemory", "budget"],
         ..ROW
     },
     Setting {

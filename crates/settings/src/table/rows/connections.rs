@@ -71,10 +71,12 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "http.send_timeout",
         kind: duration(100 * MS, H),
-        default: Default::Fixed("10s"),
+        default: Default::Fixed("60s"),
         line: "Maximum pause of a client that stops reading a response. After a longer pause the server \
-               resets the connection.",
-        reason: "A client that requests large files and doesn't read them holds buffers and PHP's output.",
+               resets the connection; over HTTP/2 it cancels the response, if nothing else has come from the client.",
+        reason: "A client that requests large files and doesn't read them holds buffers and PHP's output. But downloads \
+                 and videos are paused. While memory or descriptors for connections are short, clients that pause \
+                 for more than 4 s are closed to make room.",
         example: "\"30s\"",
         elsewhere: &["write_timeout", "timeout"],
         ..ROW

@@ -27,12 +27,19 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "files.symlinks",
-        kind: Kind::Choice(&[("inside", "only to a place inside the site's root"), ("follow", "anywhere")]),
-        default: Default::Fixed("inside"),
-        line: "Where symbolic links in a site's root may lead.",
-        reason: "A link to / made by a hijacked plugin must not publish the machine. Set `follow` if a \
-                 deployment links shared directories from outside the root.",
-        example: "\"follow\"",
+        kind: Kind::Choice(&[
+            ("owner", "out of the site's root, too, if the owner agrees"),
+            ("inside", "only to a place inside the site's root"),
+            ("follow", "anywhere"),
+        ]),
+        default: Default::Fixed("owner"),
+        line: "Where symbolic links in a site's root may lead. `owner`: out of the root if root has made the link, or if \
+               link and target have the same owner, or if the target is in a folder that the site's scripts may use \
+               (`php.folders`); never to a hidden place. A server that is root opens files with the rights of the \
+               site's user in any case.",
+        reason: "Applications and deployments link shared folders from outside (Laravel's `storage:link`). A link to / \
+                 made by a hijacked plugin must not publish the machine.",
+        example: "\"inside\"",
         elsewhere: &["disable_symlinks", "followsymlinks", "symlinksifownermatch"],
         ..ROW
     },
@@ -40,10 +47,11 @@ static ROWS: &[Setting] = &[
         key: "files.expires",
         kind: Kind::Switch,
         default: Default::Fixed("true"),
-        line: "Whether to send `Cache-Control` by type: a year for images, fonts, media, css and js; \
-               browsers revalidate html.",
-        reason: "A browser that has cached a page's parts requests only the page. Applications put versions \
-                 into the URLs of css and js.",
+        line: "Whether to send `Cache-Control` by type: a year for images, fonts, media, css and js with a \
+               version in name or query (`?ver=6.4`, `app.3f2a9c1b.js`); without one, ten minutes for images, \
+               fonts and media, and browsers revalidate css, js and html.",
+        reason: "A browser that has cached a page's parts requests only the page. A file without a version \
+                 may be edited, and returning visitors must see that.",
         example: "false",
         elsewhere: &["expiresactive", "expiresbytype", "cache_control"],
         ..ROW

@@ -81,13 +81,26 @@ static ROWS: &[Setting] = &[
         key: "php.request_timeout",
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
         default: Default::Fixed("5m"),
-        line: "Maximum wall-clock time of a request. A script that takes longer is ended, and its client \
-               gets 504.",
+        line: "Maximum wall-clock time that a script takes before its response, or until its next content. A \
+               script that takes longer is ended, and its client gets 504.",
         reason: "PHP's own max_execution_time doesn't count waiting: a hung database or remote service would \
-                 hold a worker forever. Five minutes are enough for imports and updates. After four fifths \
-                 of the time the log shows where the script is.",
+                 hold a worker forever. Five minutes are enough for imports and updates. The time of the client \
+                 does not count: a long download ends when it is complete, and a stream of events lives as long as \
+                 something is sent now and then. After four fifths of the time the log shows where the script is.",
         example: "\"30s\"",
         elsewhere: &["request_terminate_timeout", "proxy_read_timeout"],
+        ..BOTH
+    },
+    Setting {
+        key: "php.background_timeout",
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
+        default: Default::Fixed("1h"),
+        line: "Maximum wall-clock time that a script goes on behind its response (`fastcgi_finish_request()`). A script \
+               that takes longer is ended.",
+        reason: "No client waits for such work: imports, mails and queues of jobs may take their time. A hung one \
+                 would hold its worker forever. With `php.fastcgi`, php-fpm's `request_terminate_timeout` limits it.",
+        example: "\"10m\"",
+        elsewhere: &["request_terminate_timeout"],
         ..BOTH
     },
     Setting {

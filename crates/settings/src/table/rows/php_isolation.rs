@@ -34,7 +34,7 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.sandbox",
         kind: Kind::Choice(&[
-            ("on", "no privileges, no other files, no administrative system calls"),
+            ("on", "no privileges, no other files, only the system calls that programs need"),
             ("privileges", "no privileges"),
             ("off", "only the limits of the user"),
         ]),
@@ -43,7 +43,7 @@ static ROWS: &[Setting] = &[
         reason: "A hole in a plugin should not open the machine. `on` uses no_new_privs, Landlock (Linux \
                  5.19) and seccomp: scripts use their sites' directories, `php.folders` and a temporary \
                  directory, and read the system's programs, libraries and /etc. They can neither run \
-                 set-user-ID programs nor signal other processes. It costs 0.1% of a WordPress page.",
+                 set-user-ID programs nor signal processes of others. It costs 0.1% of a WordPress page.",
         example: "\"privileges\"",
         elsewhere: &["nonewprivileges", "protectsystem", "chroot", "suexec"],
         ..BOTH

@@ -15,8 +15,8 @@ static ROWS: &[Setting] = &[
         key: "server.trusted_proxies",
         kind: Kind::Networks,
         default: Default::Unset("no proxy is trusted"),
-        line: "Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`: \
-               addresses, blocks like `10.0.0.0/8`, or `unix` for every client of a Unix socket.",
+        line: "Proxies to trust for `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`, and for `Forwarded` where there is \
+               no `X-Forwarded-For`: addresses, blocks like `10.0.0.0/8`, or `unix` for every client of a Unix socket.",
         reason: "Any client can send these fields. Trusted from everywhere, they would let a client forge \
                  its address and claim HTTPS, so the server trusts only the peers in this list. With \
                  WooCommerce's Geolocate, the page cache also takes the visitor's country from \
@@ -35,6 +35,20 @@ static ROWS: &[Setting] = &[
                  For Cloudflare: `curl https://www.cloudflare.com/ips-v4 https://www.cloudflare.com/ips-v6`.",
         example: "[\"/etc/millrace/cdn.txt\"]",
         elsewhere: &["set_real_ip_from", "remoteiptrustedproxylist"],
+        ..ROW
+    },
+    Setting {
+        key: "server.forwarded_host",
+        kind: Kind::Choice(&[
+            ("same-site", "only other names of the site that the proxy asks for"),
+            ("any", "whatever the proxy says; it chooses the site"),
+        ]),
+        default: Default::Fixed("same-site"),
+        line: "Which hosts of `X-Forwarded-Host` and `Forwarded` to believe of trusted proxies.",
+        reason: "Many proxies and CDNs pass these fields on as a client has sent them. The host would choose the site, and be in its \
+                 redirects and pages, which the CDN then stores for everybody. With `any`, the proxy must set or remove them.",
+        example: "\"any\"",
+        elsewhere: &["usecanonicalname"],
         ..ROW
     },
     Setting {

@@ -28,8 +28,8 @@ static ROWS: &[Setting] = &[
         default: Default::Fixed("on"),
         line: "Whether the shield refuses requests.",
         reason: "Bots guess passwords and crawl filters of shops without an end, and each request costs a run of PHP. The \
-                 default limits are far above what people do. Visitors who are logged in or have a cart are never \
-                 refused.",
+                 default limits are far above what people do. Visitors who are logged in or have a cart are refused \
+                 nothing but guesses of passwords, and those who may edit nothing at all.",
         example: "\"watch\"",
         elsewhere: &["limit_req", "wpprotect"],
         ..ROW
@@ -51,7 +51,8 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "shield.login",
         default: Default::Fixed("10"),
-        line: "Maximum POST requests for `wp-login.php` per minute from one address; three times as many at once.",
+        line: "Maximum attempts to log in per minute from one address - POST to `wp-login.php`, forms with a password, wrong \
+               passwords in `Authorization`; three times as many at once.",
         reason: "Each attempt to log in costs the time of a password hash. Fifty people in an office who log in within \
                  two minutes stay below it.",
         example: "5",

@@ -58,11 +58,12 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "http.body_timeout",
         kind: duration(100 * MS, H),
-        default: Default::Fixed("10s"),
+        default: Default::Fixed("60s"),
         line: "Maximum pause between two pieces of a request's content. After a longer pause the client gets \
                408.",
-        reason: "Long enough for a phone that changes cells, short enough that dead uploads don't \
-                 accumulate.",
+        reason: "Long enough for a phone that changes cells or a program that computes what it sends; nginx and Apache \
+                 wait as long. While memory or descriptors for connections are short, clients that pause for more than \
+                 4 s are closed to make room.",
         example: "\"20s\"",
         elsewhere: &["client_body_timeout"],
         ..ROW
@@ -73,7 +74,7 @@ static ROWS: &[Setting] = &[
         default: Default::Fixed("256B"),
         line: "Minimum average rate of a request's content, bytes per second, after the first \
                `body_timeout`. A slower client gets 408.",
-        reason: "With a limit on pauses alone, a client could send one byte every 9 seconds. A slow modem \
+        reason: "With a limit on pauses alone, a client could send one byte every 59 seconds. A slow modem \
                  manages 5 KB per second.",
         example: "\"1KB\"",
         elsewhere: &["minrate"],

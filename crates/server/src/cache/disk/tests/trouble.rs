@@ -108,3 +108,31 @@ fn full_disk() {
     let count = told.iter().filter(|line| line.contains("cannot write cached pages")).count();
     assert_eq!(count, 1, "{told:?}");
 }
+
+#[test]
+fn files_that_no_server_has_written_do_not_stop_it() {
+    let stage = Stage::new("foreign");
+    fs::create_dir(stage.folder()).unwrap();
+    fs::set_permissions(stage.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    // The highest number, one that leaves a single number, other spellings of a number, no numbers.
+    let foreign = [
+        "ffffffffffffffff.pages",
+        "fffffffffffffffe.purges",
+        "8000000000000000.pages",
+        "00000000000000FF.pages",
+        "+000000000000001.pages",
+        "x.pages",
+        "pages",
+    ];
+    foreign.iter().for_each(|name| fs::write(stage.folder().join(name), "rubbish").unwrap());
+    let disk = stage.open();
+    store(&disk, "a", "page", &[1]);
+    written(&disk, 1);
+    disk.purge(&[hard(2)], || {});
+    disk.close();
+    assert_eq!(disk.usage().dropped, 0);
+    let shelf = Arc::new(Shelf::default());
+    stage.open_into(limits(1 << 20), &shelf).close();
+    assert_eq!(shelf.has("a"), Some(("page".to_owned(), false)));
+    assert!(foreign.iter().all(|name| stage.folder().join(name).exists()), "they are nobody's to delete");
+}

@@ -252,5 +252,7 @@ impl ContentMaker for CannedRequest {
         })
     }
 
+    fn set_clock(&mut self, _: Option<Instant>) {}
+
     fn end(self, _: &PhpThread, _: &Pipe, _: MakerEnd) {}
 }

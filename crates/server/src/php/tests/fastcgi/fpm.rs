@@ -175,6 +175,13 @@ fn request(stream: &mut UnixStream, bytes: &mut Vec<u8>, seen: &Seen) -> Option<
                 let file = std::fs::OpenOptions::new().append(true).create(true).open(text);
                 file.unwrap().write_all(b"run\n").unwrap();
             }
+            // Until the file exists.
+            "until" => {
+                send(stream, &mut out, torn)?;
+                while !Path::new(text).exists() && !seen.ended.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
             // Only the first time.
             "first" if std::fs::File::create_new(text).is_err() => {}
             "first" | "close" => {

@@ -91,3 +91,32 @@ fn there_is_a_waiting_room() {
         }
     });
 }
+
+/// A script that goes on behind its response (`fastcgi_finish_request`) holds up no request, whatever its method, while
+/// another process waits for one.
+#[test]
+fn no_request_waits_behind_a_response() {
+    let (rig, fpms) = rig(1, 0, |php| php.workers = 4);
+    rig.play(async |scene| {
+        let file = scene.file("go");
+        let behind = format!("head:A=b;body:x;end;until:{file}");
+        // They become idle in an order in which the last ones are busy, then the first ones.
+        for round in [["a", "x", "x", "x"], ["x", "b", "x", "x"]] {
+            for which in round {
+                let script = if which == "x" { HELLO } else { &behind };
+                for method in ["GET", "POST", "GET"] {
+                    let asked =
+                        scene.ask(method, if method == "POST" { HELLO } else { script }, Content::Empty);
+                    let answer =
+                        tokio::time::timeout(Duration::from_secs(20), async { read(asked.await).await });
+                    assert_eq!(answer.await.expect("it waits behind another script").status, 200);
+                }
+            }
+        }
+        assert!(!std::path::Path::new(&file).exists());
+        std::fs::write(&file, "").unwrap();
+        scene.until(20.0, "all are idle", |status| status.running == 0).await;
+        assert_eq!(scene.get(HELLO).await.text, "hello");
+    });
+    assert_eq!(fpms[0].requests(), 25, "none was run twice");
+}

@@ -231,6 +231,23 @@ fn too_late_is_504() {
     });
 }
 
+/// Each piece of content gives the script more time, with a limit of silence or without; a hanging one is ended.
+#[test]
+fn only_the_time_of_the_script_counts() {
+    for silence in [0, 20_000] {
+        let (rig, _fpms) = rig(1, 0, |php| {
+            php.request_timeout = Duration::from_millis(500);
+            php.fastcgi_read_timeout = Duration::from_millis(silence);
+        });
+        rig.play(async |scene| {
+            let events = "head:A=b;body:1;".to_owned() + &"sleep:300;body:1;".repeat(5) + "end";
+            assert_eq!(scene.get(&events).await.text, "111111");
+            let answer = scene.get("head:A=b;body:1;sleep:300;body:1;never").await;
+            assert!(answer.text == "11" && matches!(answer.end, Some(Err(_))), "{answer:?}");
+        });
+    }
+}
+
 #[test]
 fn silence_is_504_but_not_a_slow_client() {
     let (rig, _fpms) = rig(1, 0, |php| php.fastcgi_read_timeout = Duration::from_millis(300));

@@ -1,0 +1,3 @@
+//! Requests through rules and routing, without PHP.
+
+mod spellings;
