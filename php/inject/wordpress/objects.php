@@ -29,7 +29,7 @@ final class Objects
         wp_cache_set(self::KEY, 1, self::GROUP);
     }
 
-    /** Tags as keys, by the number of the site in a network. */
+    /** Tags as keys, by the number of the site in a network, with the post of the tag if it is one. */
     public static function tags(): array
     {
         $here = get_current_blog_id();
@@ -37,13 +37,28 @@ final class Objects
         if ($groups === null) {
             return [$here => self::UNKNOWN];
         }
-        $tags = [];
+        $tags = self::neighbours($groups, $here);
         foreach (self::GROUPS as $group => $family) {
             foreach ($groups[$group] ?? [] as $key => $value) {
                 // In a network keys begin with the number of the site, but for what all its sites have in common.
                 if (preg_match('/^(?:(\d+):)?(\d+)$/D', (string) $key, $parts) && $parts[2] !== '0') {
-                    $tag = self::tag($family, $parts[2], $value, $groups['posts'][$key] ?? null);
-                    $tag === null || $tags[(int) ($parts[1] ?: $here)][$tag] = true;
+                    $post = $groups['posts'][$key] ?? null;
+                    $tag = self::tag($family, $parts[2], $value, $post);
+                    $tag === null || $tags[(int) ($parts[1] ?: $here)][$tag] ??= $family === 'post' && is_object($post) ? $post : true;
+                }
+            }
+        }
+        return $tags;
+    }
+
+    /** Posts before and after another: WordPress keeps their numbers, and a page links to them. */
+    private static function neighbours(array $groups, int $here): array
+    {
+        $tags = [];
+        foreach (['post-queries', 'counts'] as $group) {
+            foreach ($groups[$group] ?? [] as $key => $id) {
+                if (is_scalar($id) && (int) $id && preg_match('/^(?:(\d+):)?adjacent_post/', (string) $key, $parts)) {
+                    $tags[(int) (($parts[1] ?? '') ?: $here)]['link-' . (int) $id] = true;
                 }
             }
         }

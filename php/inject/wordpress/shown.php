@@ -29,6 +29,10 @@ final class Shown
         'woocommerce_shortcode_products_query_results' => ['kept_products', 1, \PHP_INT_MAX],
         'woocommerce_blocks_product_grid_item_html' => ['product_in_grid', 3, \PHP_INT_MAX],
         'woocommerce_get_price_html' => ['price', 2, \PHP_INT_MAX],
+        // What is shown of a post beside its title.
+        'get_post_metadata' => ['field', 2, \PHP_INT_MIN],
+        'the_content' => ['content', 1, \PHP_INT_MIN],
+        'get_the_excerpt' => ['excerpt', 2, \PHP_INT_MIN],
     ];
 
     /** Of these types all pages are made, or none: a change purges all (Site). */
@@ -48,6 +52,9 @@ final class Shown
     private static bool $links = false;
     /** Posts whose author and terms are noted. */
     private static array $read = [];
+    /** Numbers of posts of which a field or an excerpt was asked for, and texts that were shown; as keys. In a network those of all sites. */
+    private static array $fields = [];
+    private static array $texts = [];
     /** Taxonomies of types of posts. */
     private static array $taxonomies = [];
 
@@ -74,7 +81,7 @@ final class Shown
     public static function stop(): void
     {
         Hooks::remove(self::class, self::HOOKS);
-        self::$tags = self::$sites = self::$queries = self::$read = [];
+        self::$tags = self::$sites = self::$queries = self::$read = self::$fields = self::$texts = [];
     }
 
     /** What the page has read, by whatever way: a theme fetches a post by its number, path or field. */
@@ -82,13 +89,40 @@ final class Shown
     {
         $here = get_current_blog_id();
         foreach (Objects::tags() as $site => $tags) {
+            $noted = $site === $here ? self::$tags : self::$sites[$site][0] ?? ['all' => true];
+            $links = $noted + $tags;
+            $is_shown = static fn ($post) => !is_object($post) || !isset($links["link-$post->ID"]) || self::is_more_than_a_link($post);
+            $noted += array_map(static fn () => true, array_filter($tags, $is_shown));
             if ($site === $here) {
-                self::$tags += $tags;
+                self::$tags = $noted;
             } else {
-                self::$sites[$site] ??= [['all' => true], []];
-                self::$sites[$site][0] += $tags;
+                self::$sites[$site] = [$noted, self::$sites[$site][1] ?? []];
             }
         }
+    }
+
+    /** WordPress reads a whole post for a link to it, in a menu, in a list of pages, or to a neighbour; a theme may show more of it. */
+    private static function is_more_than_a_link(object $post): bool
+    {
+        return isset(self::$fields[$post->ID]) || (($post->post_content ?? '') !== '' && isset(self::$texts[$post->post_content]));
+    }
+
+    public static function field($value, $id = 0)
+    {
+        self::$fields[(int) $id] = true;
+        return $value;
+    }
+
+    public static function content($text)
+    {
+        is_string($text) && self::$texts[$text] = true;
+        return $text;
+    }
+
+    public static function excerpt($text, $post = null)
+    {
+        self::$fields[(int) ($post->ID ?? 0)] = true;
+        return $text;
     }
 
     /** A query that WordPress's own functions have not made: which rows it shows is unknown. */

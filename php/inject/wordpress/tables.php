@@ -37,6 +37,8 @@ final class Tables
 
     /** Tables of plugins that an administrator's request has written, as keys. */
     private static array $written = [];
+    /** Folders of WordPress's own code, as PHP names its files: a site may share them by links. */
+    private static ?array $wordpress = null;
 
     /** Tags of a page that shows what this query finds; none for queries of WordPress itself, whose results other hooks see. */
     public static function read(string $query): array
@@ -53,12 +55,13 @@ final class Tables
             return [];
         }
         $caller = self::caller();
-        $is_known = static fn (string $folder) => strncmp($caller, $folder, strlen($folder)) === 0;
-        if ($is_known(ABSPATH . WPINC . '/') || $is_known(ABSPATH . 'wp-admin/') || $is_known(__DIR__ . '/')) {
+        self::$wordpress ??= [__DIR__, ...array_filter(array_map('realpath', [ABSPATH . WPINC, ABSPATH . 'wp-admin']))];
+        $is_known = static fn (string $folder) => strncmp($caller, "$folder/", strlen($folder) + 1) === 0;
+        if (array_filter(self::$wordpress, $is_known)) {
             return [];
         }
         // WooCommerce searches for numbers of products, and reads these by WordPress's functions.
-        return defined('WC_ABSPATH') && $is_known(WC_ABSPATH) ? ['list-product'] : $tags;
+        return defined('WC_ABSPATH') && $is_known(rtrim(WC_ABSPATH, '/')) ? ['list-product'] : $tags;
     }
 
     /** Filters a query that is about to run. Judged at the end: to ask the database now could change how it runs. */
