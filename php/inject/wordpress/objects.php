@@ -22,6 +22,8 @@ final class Objects
 
     /** Types of posts: whether a change of one purges the post's tag. */
     private static array $types = [];
+    /** What the cache had when it was made anew within this request. */
+    private static array $earlier = [];
 
     public static function begin(): void
     {
@@ -29,15 +31,32 @@ final class Objects
         wp_cache_set(self::KEY, 1, self::GROUP);
     }
 
+    /** The request's object cache is made anew; what it had was read for the page. */
+    public static function renew(callable $make): void
+    {
+        did_action('init') || self::begin();
+        self::$earlier[] = self::groups();
+        $make();
+        self::begin();
+    }
+
     /** Tags as keys, by the number of the site in a network, with the post of the tag if it is one. */
     public static function tags(): array
     {
         $here = get_current_blog_id();
-        $groups = self::groups();
-        if ($groups === null) {
-            return [$here => self::UNKNOWN];
+        $tags = [];
+        foreach ([...self::$earlier, self::groups()] as $groups) {
+            if ($groups === null) {
+                return [$here => self::UNKNOWN];
+            }
+            self::note($tags, $groups, $here);
         }
-        $tags = self::neighbours($groups, $here);
+        return $tags;
+    }
+
+    private static function note(array &$tags, array $groups, int $here): void
+    {
+        self::neighbours($tags, $groups, $here);
         foreach (self::GROUPS as $group => $family) {
             foreach ($groups[$group] ?? [] as $key => $value) {
                 // In a network keys begin with the number of the site, but for what all its sites have in common.
@@ -48,13 +67,11 @@ final class Objects
                 }
             }
         }
-        return $tags;
     }
 
     /** Posts before and after another: WordPress keeps their numbers, and a page links to them. */
-    private static function neighbours(array $groups, int $here): array
+    private static function neighbours(array &$tags, array $groups, int $here): void
     {
-        $tags = [];
         foreach (['post-queries', 'counts'] as $group) {
             foreach ($groups[$group] ?? [] as $key => $id) {
                 if (is_scalar($id) && (int) $id && preg_match('/^(?:(\d+):)?adjacent_post/', (string) $key, $parts)) {
@@ -62,7 +79,6 @@ final class Objects
                 }
             }
         }
-        return $tags;
     }
 
     /** `$post`: the post of this number, if it was read. */
