@@ -212,7 +212,7 @@ fn server() -> serde_json::Value {
     let workers: Vec<_> =
         (1..=4).map(|pid| json!({"pid": pid, "own_bytes": 30e6, "memory_bytes": 50e6})).collect();
     json!({
-        "pid": 9, "connections_open": 40, "open_descriptors": 200, "descriptor_limit": 1_024, "counters": counters,
+        "pid": 9, "hung_loops": [], "connections_open": 40, "open_descriptors": 200, "descriptor_limit": 1_024, "counters": counters,
         "connection_memory": {"used_bytes": 1e6, "budget_bytes": 1e9}, "listen_queues": {"waiting": 0, "dropped": 0},
         "cache": {"evicted": 0, "bytes": 1e8, "budget_bytes": 1e9, "bypass_names": [], "disk": {"dropped": 0}},
         "visitors": {"evicted": 0}, "object_cache": [], "htaccess": {"files": 1, "ignored": 0, "closing": 0, "lines": []},

@@ -92,7 +92,7 @@ pub enum Globbing {
 
 /// What the last match in an expression has captured. As in Apache, only a pattern with groups changes it, and one that does not match
 /// empties it. `None`: there was none.
-type Groups = Option<Captures>;
+type ExpressionGroups = Option<Captures>;
 
 /// What expressions ask about beside variables.
 pub trait Scope: Values {
@@ -138,7 +138,7 @@ impl Expression {
         Ok((self.test(scope, &mut groups)?, groups))
     }
 
-    fn test(&self, scope: &impl Scope, groups: &mut Groups) -> Result<bool, TooManySteps> {
+    fn test(&self, scope: &impl Scope, groups: &mut ExpressionGroups) -> Result<bool, TooManySteps> {
         effort::spend(1)?;
         Ok(match self {
             Expression::Constant(value) => *value,
@@ -199,7 +199,7 @@ fn one_is(
     list: &[Expression],
     wanted: bool,
     scope: &impl Scope,
-    groups: &mut Groups,
+    groups: &mut ExpressionGroups,
 ) -> Result<bool, TooManySteps> {
     for expression in list {
         if expression.test(scope, groups)? == wanted {
@@ -224,7 +224,7 @@ impl Word {
         self.value(scope, &None)
     }
 
-    fn value(&self, scope: &impl Scope, groups: &Groups) -> Vec<u8> {
+    fn value(&self, scope: &impl Scope, groups: &ExpressionGroups) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
             if effort::spend(1).is_err() {

@@ -4,12 +4,12 @@
 mod names;
 
 use crate::suggest;
-use Kind::{Number, Size, Switch, Text};
+use IniKind::{Number, Size, Switch, Text};
 use names::NAMES;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum IniKind {
     /// On or off.
     Switch,
     /// A whole number, at least this.

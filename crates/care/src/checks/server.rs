@@ -314,8 +314,7 @@ fn counter(span: &Span<'_>, name: &str) -> Result<f64, Blind> {
 }
 
 fn loop_hung(span: &Span<'_>) -> Measured {
-    // Older servers do not tell.
-    let Ok(hung) = span.now.list("server.hung_loops") else { return Ok(Vec::new()) };
+    let hung = span.now.list("server.hung_loops")?;
     let finding = |hung: &Facts| {
         let doing = hung.text("doing");
         measure(

@@ -143,7 +143,7 @@ mod tests {
         let lines = tail(tree.root(), "/var/log/a", of_nginx).expect("read");
         assert!(lines.len() > 7_000 && lines.len() < 8_000, "{}", lines.len());
         assert!(lines[0].age < 60.0 && lines[0].text.len() == line.len() - 1, "{:?}", lines[0]);
-        for (path, why) in [("/var/log/none", "there is no log"), ("/var/log/folder", "is no file")] {
+        for (path, why) in [("/var/log/none", "there is no log"), ("/var/log/folder", "not a regular file")] {
             let said = tail(tree.root(), path, of_nginx).expect_err("none");
             assert!(said.why().contains(why), "{said:?}");
         }

@@ -58,14 +58,14 @@ fn folder(root: &Root) -> String {
     ];
     let texts =
         files.iter().flat_map(|pattern| root.matching(pattern)).filter_map(|path| root.read(&path).ok());
-    let named = texts.filter_map(|text| {
+    let mut named = texts.filter_map(|text| {
         let value = |line: &str| {
             let (name, value) = line.split_once('=')?;
             (name.trim() == "datadir").then(|| value.trim().trim_matches(['"', '\'', '/']).to_owned())
         };
-        text.lines().filter_map(value).last()
+        text.lines().rev().find_map(value)
     });
-    named.last().unwrap_or_else(|| USUAL.to_owned())
+    named.next_back().unwrap_or_else(|| USUAL.to_owned())
 }
 
 #[cfg(test)]

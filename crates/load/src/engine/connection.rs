@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::clock::Clock;
 use super::connect;
 use super::http2::{self, Http2};
-use super::judge::{Response, Verdict};
+use super::judge::{ContentVerdict, Response};
 use super::request::Prepared;
 use super::transport::{Broken, Transport};
 use super::versions::{Differing, Review};
@@ -569,9 +569,9 @@ pub fn judged(pending: &Pending, response: Response<'_>, last: u64, lent: &mut L
     let failure = match judge.status(status) {
         Some(failure) => Some(failure),
         None => match judge.content(response, compares) {
-            Verdict::Right => None,
-            Verdict::Wrong(failure) => Some(failure),
-            Verdict::Unknown(differing, review) => {
+            ContentVerdict::Right => None,
+            ContentVerdict::Wrong(failure) => Some(failure),
+            ContentVerdict::Unknown(differing, review) => {
                 lent.reviews.extend(review);
                 let differing = Some(Box::new(differing));
                 return RequestOutcome::Whole { status, failure: None, last, kept, wrong: None, differing };

@@ -39,7 +39,7 @@ impl Expected {
 
 /// What a content is.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum ContentVerdict {
     /// As expected.
     Right,
     /// Not as expected.
@@ -102,20 +102,20 @@ impl Judge {
     }
 
     /// Whether the content is right, compared with the reference response or only checked.
-    pub fn content(&self, response: Response<'_>, compares: bool) -> Verdict {
+    pub fn content(&self, response: Response<'_>, compares: bool) -> ContentVerdict {
         if !self.wants_content() || response.status == 304 {
-            return Verdict::Right;
+            return ContentVerdict::Right;
         }
         let seed = u64::from(response.status) << 1 | u64::from(compares);
         let hash = XxHash3_64::oneshot_with_seed(seed, response.content);
         if let Some(verdict) = self.known.borrow().get(&hash) {
-            return verdict.map_or(Verdict::Right, Verdict::Wrong);
+            return verdict.map_or(ContentVerdict::Right, ContentVerdict::Wrong);
         }
         let verdict = self.look(response, compares);
         let known = match verdict {
-            Verdict::Unknown(..) => return verdict,
-            Verdict::Wrong(failure) => Some(failure),
-            Verdict::Right => None,
+            ContentVerdict::Unknown(..) => return verdict,
+            ContentVerdict::Wrong(failure) => Some(failure),
+            ContentVerdict::Right => None,
         };
         self.remember(hash, known);
         verdict
@@ -129,21 +129,21 @@ impl Judge {
         known.insert(hash, verdict);
     }
 
-    fn look(&self, response: Response<'_>, compares: bool) -> Verdict {
+    fn look(&self, response: Response<'_>, compares: bool) -> ContentVerdict {
         let coding = response::field(response.head, "content-encoding");
         let Some(content) = decode(coding.as_deref(), response.content) else {
-            return Verdict::Wrong(Failure::WrongContent);
+            return ContentVerdict::Wrong(Failure::WrongContent);
         };
         for check in &self.checks {
             match check {
                 Check::Length(bytes) if content.len() as u64 != *bytes => {
-                    return Verdict::Wrong(Failure::WrongLength);
+                    return ContentVerdict::Wrong(Failure::WrongLength);
                 }
                 Check::Text(text) if !contains(&content, text.as_bytes()) => {
-                    return Verdict::Wrong(Failure::WrongContent);
+                    return ContentVerdict::Wrong(Failure::WrongContent);
                 }
                 Check::NoText(text) if contains(&content, text.as_bytes()) => {
-                    return Verdict::Wrong(Failure::WrongContent);
+                    return ContentVerdict::Wrong(Failure::WrongContent);
                 }
                 _ => {}
             }
@@ -151,7 +151,7 @@ impl Judge {
         let expected = self.expected.as_ref();
         match expected.filter(|expected| compares && expected.status == response.status) {
             Some(expected) => compared(expected, &without(&content, &self.dynamic)),
-            None => Verdict::Right,
+            None => ContentVerdict::Right,
         }
     }
 
@@ -199,19 +199,19 @@ impl Judge {
 }
 
 /// Whether a content, without its dynamic parts, is the reference's or a new version of the page.
-fn compared(expected: &Arc<Expected>, content: &[u8]) -> Verdict {
+fn compared(expected: &Arc<Expected>, content: &[u8]) -> ContentVerdict {
     if content == expected.content {
-        return Verdict::Right;
+        return ContentVerdict::Right;
     }
     let is_as_long = content.len() == expected.content.len();
     let failure = if is_as_long { Failure::WrongContent } else { Failure::WrongLength };
     let (version, hash, review) = versions::look(expected, content);
     match version {
-        Version::Right => Verdict::Right,
-        Version::Wrong => Verdict::Wrong(failure),
+        Version::Right => ContentVerdict::Right,
+        Version::Wrong => ContentVerdict::Wrong(failure),
         Version::Unknown => {
             let expected = expected.clone();
-            Verdict::Unknown(Differing { expected, hash, failure, row: 0, count: 1 }, review)
+            ContentVerdict::Unknown(Differing { expected, hash, failure, row: 0, count: 1 }, review)
         }
     }
 }
@@ -282,10 +282,12 @@ mod tests {
     }
 
     /// What a content is if it is not a new version of its page.
-    fn verdict(verdict: Verdict) -> Option<Failure> {
+    fn verdict(verdict: ContentVerdict) -> Option<Failure> {
         match verdict {
-            Verdict::Right => None,
-            Verdict::Wrong(failure) | Verdict::Unknown(Differing { failure, .. }, _) => Some(failure),
+            ContentVerdict::Right => None,
+            ContentVerdict::Wrong(failure) | ContentVerdict::Unknown(Differing { failure, .. }, _) => {
+                Some(failure)
+            }
         }
     }
 

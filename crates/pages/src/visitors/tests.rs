@@ -565,5 +565,5 @@ fn the_right_to_edit_is_as_the_last_run_has_said() {
     assert_eq!(site.look(MEMBER), Standing::Known(Proof::LoggedIn));
     site.run(MEMBER, false, EDITS);
     site.run(MEMBER, true, &["forget user=7", "end"]);
-    assert_eq!(site.look(MEMBER), Standing::Unproven, "logged out");
+    assert_eq!(site.look(MEMBER), Standing::Visitor, "logged out: the run has judged nothing");
 }

@@ -11,8 +11,9 @@
 //! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the
 //! way. Each event loop has its own cache; compiled files are shared by all loops, and the log names each version's unusable
 //! lines once. Compiling takes long for some files, and so may reading
-//! passwords: requests wait for it, event loops do not.
+//! passwords: requests wait for it, event loops do not. Evaluating takes a loop's time: beside other sites, a site gets a tenth of it (`budget.rs`).
 
+mod budget;
 mod folders;
 mod leaving;
 pub mod page_key;
@@ -30,9 +31,10 @@ use std::sync::Arc;
 use millrace_htaccess::folder::Document;
 use millrace_htaccess::{Outcome, effort, evaluate, for_error};
 
+use budget::EvaluationTurn;
 pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
-pub use passwords::Waiter;
+pub use passwords::PasswordWaiter;
 
 use crate::context::Context;
 use crate::message::Request;
@@ -46,6 +48,7 @@ pub struct HtaccessThread {
     folders: RefCell<folders::Folders>,
     passwords: passwords::Passwords,
     user_files: user_files::UserFiles,
+    budget: budget::EvaluationBudget,
     shared: Arc<SharedFolders>,
     /// When the log may name a request again whose rules took too long, in ticks.
     exhausted_again: std::cell::Cell<u64>,
@@ -65,7 +68,7 @@ impl HtaccessThread {
         &self,
         hash: &str,
         (user, password): (&str, &[u8]),
-        waiter: Waiter,
+        waiter: PasswordWaiter,
     ) -> Result<Password, String> {
         Ok(match self.passwords.look(hash, user, password)? {
             Ok(true) => Password::Right,
@@ -110,6 +113,7 @@ pub fn rule(
     before: Option<&Arc<Ruling>>,
 ) -> Ruled {
     request.ruling = before.cloned();
+    thread.budget.see(site.index, context.clock.ticks());
     if !site.plan.htaccess {
         return Ruled::On;
     }
@@ -128,12 +132,24 @@ pub fn rule(
         request.ruling = Some(ruling.clone());
         return ruled(world, request, &ruling.verdict.outcome);
     }
+    let now = context.clock.ticks();
+    match thread.budget.turn(site.index, now) {
+        EvaluationTurn::Now => {}
+        EvaluationTurn::Wait(time, place) => {
+            return Ruled::Wait(Box::pin(async move {
+                tokio::time::sleep(time).await;
+                drop(place);
+            }));
+        }
+        EvaluationTurn::Busy => return Ruled::Reply(plain(503).with("Retry-After", "5")),
+    }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
     let evaluated = catch_unwind(AssertUnwindSafe(|| {
         view::with(context, site, request, path, query, |view| {
             evaluate(view, &world).map(|verdict| (verdict, view.reads()))
         })
     }));
+    thread.budget.pay(site.index, effort::steps(), now);
     // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
     if let Some(missing) = world.missing() {
         return Ruled::Wait(missing);

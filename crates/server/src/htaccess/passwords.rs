@@ -33,29 +33,29 @@ struct Inner {
     known: RefCell<HashMap<Vec<u8>, bool>>,
     /// One check at a time, so that guesses take at most one core, and the memory of one argon2id hash.
     turn: tokio::sync::Semaphore,
-    waiting: RefCell<Vec<Waiter>>,
+    waiting: RefCell<Vec<PasswordWaiter>>,
 }
 
 /// For whom a check waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiter {
+pub struct PasswordWaiter {
     site: usize,
     /// Of IPv6 the network: a client has all its addresses.
     client: Option<IpAddr>,
 }
 
-impl Waiter {
+impl PasswordWaiter {
     /// A client of the site with this position.
-    pub fn new(site: usize, client: Option<IpAddr>) -> Waiter {
+    pub fn new(site: usize, client: Option<IpAddr>) -> PasswordWaiter {
         let network = |ip| match ip {
             IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
             IpAddr::V4(_) => ip,
         };
-        Waiter { site, client: client.map(network) }
+        PasswordWaiter { site, client: client.map(network) }
     }
 
     /// Whether it may wait beside those that do.
-    fn has_room(&self, waiting: &[Waiter]) -> bool {
+    fn has_room(&self, waiting: &[PasswordWaiter]) -> bool {
         let of_site = waiting.iter().filter(|other| other.site == self.site).count();
         let of_client = waiting.iter().filter(|other| *other == self).count();
         waiting.len() < MOST_WAITING && of_site < MOST_OF_SITE && of_client < MOST_OF_CLIENT
@@ -103,7 +103,7 @@ impl Passwords {
     }
 
     /// Begins a check. `None`: too many are waiting.
-    pub fn begin(&self, check: Check, waiter: Waiter) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+    pub fn begin(&self, check: Check, waiter: PasswordWaiter) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
         let place = WaitingPlace::new(self.0.clone(), waiter)?;
         Some(Box::pin(async move {
             let inner = &place.inner;
@@ -126,12 +126,12 @@ impl Passwords {
 /// A place among the waiting checks.
 struct WaitingPlace {
     inner: Rc<Inner>,
-    waiter: Waiter,
+    waiter: PasswordWaiter,
 }
 
 impl WaitingPlace {
     /// `None`: there is no room.
-    fn new(inner: Rc<Inner>, waiter: Waiter) -> Option<WaitingPlace> {
+    fn new(inner: Rc<Inner>, waiter: PasswordWaiter) -> Option<WaitingPlace> {
         let has_room = waiter.has_room(&inner.waiting.borrow());
         has_room.then(|| {
             inner.waiting.borrow_mut().push(waiter);
@@ -164,7 +164,7 @@ mod tests {
             let Ok(Err(check)) = passwords.look(hash, "ann", guess.as_bytes()) else {
                 panic!("no slow check")
             };
-            let place = passwords.begin(check, Waiter::new(site, client.parse().ok()));
+            let place = passwords.begin(check, PasswordWaiter::new(site, client.parse().ok()));
             let has_begun = place.is_some();
             places.extend(place);
             has_begun

@@ -12,7 +12,7 @@ use millrace_htaccess::{Checked, Folder, Node, World};
 
 use super::HtaccessThread;
 use super::folders::{REVALIDATE, Uncompiled};
-use super::passwords::{Check, Waiter};
+use super::passwords::{Check, PasswordWaiter};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::request::Ruling;
@@ -49,7 +49,7 @@ impl<'a> SiteDisk<'a> {
 
     /// The slow check that the evaluation waits for. `None`: too many are waiting.
     pub fn into_check(self, request: &Request) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
-        let waiter = Waiter::new(self.site.index, request.ends.client_ip());
+        let waiter = PasswordWaiter::new(self.site.index, request.ends.client_ip());
         self.thread.passwords.begin(self.check.into_inner()?, waiter)
     }
 

@@ -67,7 +67,10 @@ impl Drop for PlaceFile {
 /// # Errors
 /// It can't be made, or another user could put files there.
 pub fn make_directory(dir: &Path) -> io::Result<()> {
-    millrace_sys::is_only_ours(dir)?;
+    millrace_sys::is_only_ours(dir).map_err(|error| {
+        let why = format!("{error}; set object_cache.dir to a directory of its own");
+        io::Error::new(error.kind(), why)
+    })?;
     if let Some(above) = dir.parent().filter(|above| !above.exists()) {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
     }

@@ -17,7 +17,7 @@ use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
 use crate::htaccess::page_key::{cookie, item};
-use crate::htaccess::{self, Origin, Password, Waiter};
+use crate::htaccess::{self, Origin, Password, PasswordWaiter};
 use crate::message::reply::{self, Body, Reply};
 use crate::message::request::{AuthState, Request, Ruling};
 use crate::site::Site;
@@ -244,7 +244,7 @@ impl Passage<'_> {
             Some((user, password, hash))
         });
         let Some((user, password, hash)) = known else { return self.challenge(auth) };
-        let waiter = Waiter::new(self.site, self.request.ends.client_ip());
+        let waiter = PasswordWaiter::new(self.site, self.request.ends.client_ip());
         match self.thread.htaccess.check_password(&hash.0, (&user, &password), waiter) {
             Ok(Password::Right) => {
                 self.is_allowed = true;

@@ -1,9 +1,9 @@
 //! The names of PHP 8.1 to 8.5 and of the extensions that distributions package, as `ini_get_all()` has them.
 
-use super::Kind::{self, Number, Size, Switch, Text};
+use super::IniKind::{self, Number, Size, Switch, Text};
 
 #[rustfmt::skip]
-pub(super) static NAMES: &[(&str, Kind)] = &[
+pub(super) static NAMES: &[(&str, IniKind)] = &[
     ("allow_url_fopen", Switch),
     ("allow_url_include", Switch),
     ("apc.coredump_unmap", Text),

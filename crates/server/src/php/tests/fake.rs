@@ -9,7 +9,6 @@
 //! | `head:404,X-A: b` | HEAD with this status and fields |
 //! | `body:TEXT`, `fill:N`, `noise:N` | BODY with the text; with N bytes; with N incompressible bytes |
 //! | `pid`, `input`, `vars` | BODY with the process ID; the request's content; the variables, one per line |
-//! | `nice` | BODY with the nice value of the process |
 //! | `ahead` | BODY with `true` if the request was sent ahead, otherwise `false` |
 //! | `log:TEXT` | LOG |
 //! | `end`, `end:exiting`, `end:background`, `end:failed`, `ready` | END, READY |
@@ -69,7 +68,7 @@ pub fn program(dir: &Path) -> PathBuf {
     let own = own.display();
     // Its arguments are not for the test program.
     let text = format!(
-        "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact php::tests::fake::play --nocapture <&3 3<&-\n"
+        "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact php::tests::fake::play --nocapture <&3 3<&- >/dev/null\n"
     );
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -314,10 +313,6 @@ impl Fake {
             "fill" => answer::body(out, &vec![b'x'; argument.parse().unwrap()]),
             "noise" => answer::body(out, &noise(argument.parse().unwrap())),
             "pid" => answer::body(out, std::process::id().to_string().as_bytes()),
-            "nice" => {
-                let nice = rustix::process::getpriority_process(None).unwrap();
-                answer::body(out, nice.to_string().as_bytes());
-            }
             "ahead" => answer::body(out, request.offered.to_string().as_bytes()),
             "input" => answer::body(out, &input(request, file)),
             "vars" => {
