@@ -100,10 +100,10 @@ impl Seen {
             return false;
         }
         self.stamp = stamp;
-        if let Some(names) = names {
-            if std::mem::replace(&mut self.names, names) == names {
-                return false;
-            }
+        if let Some(names) = names
+            && std::mem::replace(&mut self.names, names) == names
+        {
+            return false;
         }
         let quiet = now.saturating_sub(self.last);
         self.changes = if quiet > QUIET { 1 } else { self.changes + 1 };
