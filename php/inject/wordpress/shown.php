@@ -113,9 +113,15 @@ final class Shown
         return $value;
     }
 
+    /** Many products have the same text: that of the post in the loop is no other's. */
     public static function content($text)
     {
-        is_string($text) && self::$texts[$text] = true;
+        $post = $GLOBALS['post'] ?? null;
+        if ($text === ($post->post_content ?? null)) {
+            self::$fields[(int) $post->ID] = true;
+        } elseif (is_string($text)) {
+            self::$texts[$text] = true;
+        }
         return $text;
     }
 

@@ -209,7 +209,10 @@ fn what_is_read_without_a_query_is_shown_and_what_is_linked_to_is_not() {
             if (is_category('news')) foreach ($GLOBALS['wpdb']->get_results(\"SELECT post_title FROM {$GLOBALS['wpdb']->posts}\") as $row) echo $row->post_title;
         });",
     );
-    site.change("wp_update_post(['ID' => get_page_by_path('imprint')->ID, 'post_content' => 'old'])");
+    site.change(
+        "wp_update_post(['ID' => get_page_by_path('imprint')->ID, 'post_content' => 'old']);
+         foreach (['a', 'b', 'c'] as $name) wp_update_post(['ID' => get_page_by_path($name, 'OBJECT', 'post')->ID, 'post_content' => 'the same text'])",
+    );
     let kept = site.pages(&[]);
     let mut text = |what: &str, post: &str, purged: &[&str], others: &[&str]| {
         let purges = site.change(&format!("wp_update_post(['ID' => {post}, 'post_content' => 'new'])"));
