@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 44] = [
+const SOURCES: [&str; 45] = [
     "main.c",
     "host.c",
     "check.c",
@@ -27,6 +27,7 @@ const SOURCES: [&str; 44] = [
     "functions.c",
     "notes.c",
     "origin.c",
+    "code.c",
     "visitor.c",
     "noticed.c",
     "early.c",

@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 6u
+#define MR_PROTOCOL 7u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -91,6 +91,8 @@
 #define MR_NOTE_VISITOR 4u
 /* NOTE: which call of a script forbids to store its page: crates/pages/src/judge/grounds.rs. */
 #define MR_NOTE_ORIGIN 5u
+/* NOTE: which files scripts of the site consist of: crates/server/src/cache/code.rs. */
+#define MR_NOTE_CODE 6u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */

@@ -165,6 +165,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_cache_control, arginfo_cache_control)
 	ZEND_FE(millrace_tag, arginfo_tag)
 	ZEND_FE(millrace_purge, arginfo_purge)
+	ZEND_FE(millrace_announce_cache, arginfo_bool)
 	ZEND_FE(millrace_early_hints, arginfo_early_hints)
 	ZEND_FE(millrace_visitor, arginfo_visitor)
 	ZEND_FE(millrace_notice_reads, arginfo_notice_reads)

@@ -378,6 +378,7 @@ static void end_answer(void)
 	worker->last = CG(unclean_shutdown) || has_changed();
 	handler.running = false;
 	php_stream *body = SG(request_info).request_body;
+	code_say();
 	sapi_deactivate();
 	if (body) {
 		close_input(body);

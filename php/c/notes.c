@@ -99,6 +99,21 @@ PHP_FUNCTION(millrace_purge)
 	say_list(INTERNAL_FUNCTION_PARAM_PASSTHRU, MR_NOTE_PURGE);
 }
 
+/*
+ * WordPress's constant WP_CACHE, by which plugins know that pages come from a cache, becomes true. A define() before WordPress has looked at
+ * it would have it load the page cache of a plugin (php/inject/wordpress/others.php). False: there is none that a script has defined.
+ */
+PHP_FUNCTION(millrace_announce_cache)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	zend_constant *constant = zend_hash_str_find_ptr(EG(zend_constants), ZEND_STRL("WP_CACHE"));
+	if (!constant || ZEND_CONSTANT_MODULE_NUMBER(constant) != PHP_USER_CONSTANT || Z_REFCOUNTED(constant->value)) {
+		RETURN_FALSE;
+	}
+	ZVAL_TRUE(&constant->value);
+	RETURN_TRUE;
+}
+
 /* A directive that the server knows: crates/pages/src/control.rs. */
 #define FALLBACK ", fallback"
 

@@ -262,6 +262,7 @@ void taint_forks(void);
 PHP_FUNCTION(millrace_cache_control);
 PHP_FUNCTION(millrace_tag);
 PHP_FUNCTION(millrace_purge);
+PHP_FUNCTION(millrace_announce_cache);
 
 /* noticed.c: which code reads an object */
 PHP_FUNCTION(millrace_notice_reads);
@@ -295,6 +296,9 @@ bool wire_note(uint16_t what, const char *text, size_t length);
 void wire_unsay(void);
 void wire_log(int priority, const char *message, size_t length);
 void wire_handler(bool ready, const char *message, size_t length);
+
+/* code.c: says which files the script consists of. */
+void code_say(void);
 
 /* origin.c. For sapi_module: notes which call sets a field that forbids to store the page. */
 int origin_header(sapi_header_struct *field, sapi_header_op_enum operation, sapi_headers_struct *fields);

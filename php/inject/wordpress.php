@@ -11,6 +11,7 @@
  * - Hooks: puts the tables of the other classes into $wp_filter, and takes them out if LiteSpeed Cache does this work;
  * - Page: may this page be kept, and for how long; Rest: the same for answers of the REST API;
  * - Shown: what it shows, as tags; Tags: how tags are called;
+ * - Objects: posts, terms, users and comments that the request has read from the database; Tables: SQL that plugins run themselves;
  * - Kind: what a page is composed of; Cart: which pages visitors with a cart may have from the cache; Member: which ones members with the
  *   same rights may share;
  * - Location: pages that differ by the visitor's address;
@@ -30,6 +31,8 @@ require __DIR__ . '/wordpress/hooks.php';
 require __DIR__ . '/wordpress/tags.php';
 require __DIR__ . '/wordpress/page.php';
 require __DIR__ . '/wordpress/shown.php';
+require __DIR__ . '/wordpress/objects.php';
+require __DIR__ . '/wordpress/tables.php';
 require __DIR__ . '/wordpress/rest.php';
 require __DIR__ . '/wordpress/changes.php';
 require __DIR__ . '/wordpress/posts.php';

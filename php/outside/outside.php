@@ -14,7 +14,7 @@ namespace Millrace\WordPress;
  */
 final class Outside
 {
-    private const CLASSES = [Posts::class, People::class, Site::class, Options::class, Shop::class, Network::class, Written::class];
+    private const CLASSES = [Posts::class, People::class, Site::class, Options::class, Shop::class, Network::class, Tables::class, Written::class];
     /** Bytes of orders that are worth telling apart; beyond them the whole site is purged. */
     private const MOST = 262144;
     /** Seconds that a process waits for the server at its end. */

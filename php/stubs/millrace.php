@@ -53,6 +53,14 @@ function millrace_tag(string ...$tags): bool {}
 function millrace_purge(string ...$items): bool {}
 
 /**
+ * Makes WordPress's constant WP_CACHE true once WordPress has loaded: Millrace's own hooks call it, so that plugins know that pages come from
+ * a cache.
+ *
+ * @return bool false if the constant is missing
+ */
+function millrace_announce_cache(): bool {}
+
+/**
  * Tells the server what the script has found out about its visitor. Those who are proven go before others when there is not
  * enough PHP for all; and cookies that mean nothing keep nobody from the page cache, whatever they are called. For WordPress and for
  * PHP's own sessions this is done already; an application with log-ins of its own says it where it checks them.

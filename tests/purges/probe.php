@@ -7,6 +7,35 @@ $mark = fn () => print '<!-- made ' . uniqid() . ' -->';
 add_action('wp_footer', $mark);
 add_action('rss2_head', $mark);
 add_filter('wp_is_application_passwords_available', '__return_true');
+// What a page reads beside its queries: before `init`, by number, path, field and SQL; a plugin's own table.
+$read = strtok($_SERVER['REQUEST_URI'] ?? '', '?');
+if ($read === '/post-7/') {
+    $posts = get_posts(['name' => 'post-8', 'numberposts' => 1]);
+    add_action('wp_footer', fn () => print 'EARLY ' . ($posts[0]->post_content ?? ''));
+}
+add_action('wp_footer', function () use ($read) {
+    global $wpdb;
+    $number = (int) get_option('test_number');
+    switch ($number ? $read : '') {
+        case '/post-10/':
+            echo 'BY NUMBER ', get_post($number)->post_content;
+            break;
+        case '/post-11/':
+            echo 'BY FIELD ', get_post_meta($number, 'shade', true);
+            break;
+        case '/post-12/':
+            echo 'BY PATH ', get_page_by_path('contact')->post_content;
+            break;
+        case '/product/thing-2/':
+            echo 'BY SQL ', $wpdb->get_var("SELECT post_excerpt FROM $wpdb->posts WHERE ID = $number");
+            break;
+        case '/author/leaver/':
+            echo 'USER ', get_user_by('login', 'writer')->user_url, ' TERM ', get_term_meta((int) get_option('test_term'), 'hue', true);
+            break;
+        case '/post-8/':
+            echo 'SLIDES ', $wpdb->get_var('SELECT text FROM wp_test_slides');
+    }
+});
 add_action('init', function () {
     register_post_type('test_form', ['public' => false, 'show_ui' => true, 'label' => 'Forms']);
     register_post_type('shop_coupon', ['public' => false, 'show_ui' => true, 'label' => 'Coupons']);

@@ -40,5 +40,12 @@ update_option('test_plugin', 'start');
 add_option('test_quiet', 'start', '', 'no');
 add_option('test_count_last_run', 'start');
 wp_update_post(['ID' => get_page_by_path('post-9', OBJECT, 'post')->ID, 'post_title' => 'Title 9']);
+// Read by no query (probe.php).
+update_option('test_number', wp_insert_post(['post_type' => 'page', 'post_name' => 'far', 'post_title' => 'Far', 'post_content' => 'FAR-start', 'post_status' => 'publish']));
+update_option('test_term', wp_create_category('Far'));
+foreach (['slides', 'logs'] as $table) {
+    $wpdb->query("CREATE TABLE wp_test_$table (id INT PRIMARY KEY, text VARCHAR(99))");
+    $wpdb->insert("wp_test_$table", ['id' => 1, 'text' => 'SLIDE-start']);
+}
 flush_rewrite_rules();
 echo WP_Application_Passwords::create_new_application_password(1, ['name' => 'test'])[0];

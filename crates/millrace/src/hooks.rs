@@ -23,7 +23,7 @@ macro_rules! classes {
 }
 
 /// In the order in which the plugin has them.
-const CLASSES: &[&str] = classes!["hooks" "tags" "page" "shown" "changes" "posts" "people" "site" "options" "shop" "network" "written"];
+const CLASSES: &[&str] = classes!["hooks" "tags" "page" "shown" "changes" "posts" "people" "site" "options" "shop" "network" "tables" "written"];
 const OUTSIDE: &str = include_str!("../../../php/outside/outside.php");
 /// What each of the files begins with, up to its first comment or class.
 const OPENING: &str = "<?php\nnamespace Millrace\\WordPress;\n";

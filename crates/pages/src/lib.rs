@@ -51,6 +51,7 @@ pub mod place;
 pub mod places;
 pub mod purge;
 pub mod record;
+pub mod redirect;
 pub mod rules;
 pub mod status;
 pub mod store;

@@ -268,8 +268,6 @@ pub const STATISTICS_ARGUMENTS: &[&str] = &[
     "igsh",
     "rdt_cid",
     "ScCid",
-    "irclickid",
-    "zanpid",
 ];
 
 /// Session cookies of PHP and frameworks.
@@ -383,6 +381,8 @@ pub struct Patterns {
     first: [u64; 4],
     /// Patterns that begin with `*`.
     loose: Vec<Pattern>,
+    /// Names that match nothing.
+    except: Option<Box<Patterns>>,
 }
 
 #[derive(Clone, Debug)]
@@ -434,7 +434,13 @@ impl Patterns {
         }
         found
             .or_else(|| self.loose.iter().find(|pattern| pattern.is_in(name)))
+            .filter(|_| self.except.as_ref().is_none_or(|except| !except.matches(name)))
             .map(|pattern| &*pattern.written)
+    }
+
+    /// From now on names that match this pattern match nothing.
+    pub fn except(&mut self, written: &str) {
+        self.except.get_or_insert_default().extend([written]);
     }
 
     /// Whether a pattern matches.

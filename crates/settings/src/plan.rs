@@ -529,7 +529,7 @@ pub struct SiteCache {
     pub stale_if_error: Duration,
     /// Upper bound of both, whatever a response says.
     pub stale_max: Duration,
-    /// Arguments that don't change the page: names, `*` at either end for anything.
+    /// Arguments that don't change the page: names, `*` at either end for anything; with [`NOT`] in front, exceptions from all others.
     pub ignore_arguments: Vec<String>,
     /// Arguments that send a request to PHP; patterns as in `ignore_arguments`.
     pub bypass_arguments: Vec<String>,
@@ -559,7 +559,12 @@ pub struct SiteCache {
     pub member_time: Duration,
     /// How often to look for changes by plain SQL; zero: never.
     pub sql_interval: Duration,
+    /// How often to look whether files of scripts have changed; zero: never.
+    pub code_interval: Duration,
 }
+
+/// In front of a name of [`SiteCache::ignore_arguments`].
+pub const NOT: char = '!';
 
 /// What decides whether a page is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

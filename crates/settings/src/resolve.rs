@@ -216,6 +216,7 @@ fn site_cache(view: &View<'_>) -> SiteCache {
         },
         member_time: view.duration("cache.member_time"),
         sql_interval: view.duration("cache.sql_interval"),
+        code_interval: view.duration("cache.code_interval"),
     }
 }
 

@@ -163,6 +163,8 @@ pub(crate) enum Kind {
 pub(crate) enum Word {
     /// Query arguments, `*` at either end allowed.
     Argument,
+    /// The same, or one that is not ignored: `!gclid`.
+    IgnoredArgument,
     /// Cookies, `*` at either end allowed.
     Cookie,
     /// Paths, `*/` in front and `*` at the end allowed.

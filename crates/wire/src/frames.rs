@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 6;
+    PROTOCOL: u32 = 7;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -137,6 +137,8 @@ constants! {
     NOTE_VISITOR: u16 = 4;
     /// NOTE: which call of a script forbids to store its page: crates/pages/src/judge/grounds.rs.
     NOTE_ORIGIN: u16 = 5;
+    /// NOTE: which files scripts of the site consist of: crates/server/src/cache/code.rs.
+    NOTE_CODE: u16 = 6;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;

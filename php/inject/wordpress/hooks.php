@@ -7,6 +7,7 @@ final class Hooks
     /** Classes with a constant HOOKS: hook => [method, number of arguments, priority]. */
     private const OF = [
         Page::class, Rest::class, Posts::class, People::class, Site::class, Options::class, Shop::class, Kind::class, Cart::class, Location::class, Network::class, Bar::class,
+        Shown::class, Tables::class,
     ];
 
     /** Before WordPress is loaded: into $wp_filter. */
@@ -46,9 +47,14 @@ final class Hooks
             return;
         }
         foreach (self::OF as $class) {
-            foreach ($class::HOOKS as $hook => [$method, , $priority]) {
-                remove_filter($hook, "$class::$method", $priority);
-            }
+            self::remove($class, $class::HOOKS);
+        }
+    }
+
+    public static function remove(string $class, array $hooks): void
+    {
+        foreach ($hooks as $hook => [$method, , $priority]) {
+            remove_filter($hook, "$class::$method", $priority);
         }
     }
 }

@@ -24,6 +24,8 @@ namespace Millrace\WordPress;
  *    option that keeps changing writes it at most once a minute. The cost: a real setting that cron changes every few minutes
  *    appears only when the lifetime of the pages is over.
  *
+ * A table of a plugin that an administrator's request writes counts as an option under 4, at most `MOST_ASKED` times in a row (Tables).
+ *
  * A "coming soon" or "maintenance" option of another plugin follows the same rules, but purges hard.
  */
 final class Options
@@ -99,6 +101,14 @@ final class Options
         }
     }
 
+    /** An administrator's request has written this table of a plugin. */
+    public static function table(string $name): void
+    {
+        if (!self::is_noise($name) && !self::is_bookkeeping($name) && self::is_asked_for() && self::is_seldom("table $name", self::MOST_ASKED, \PHP_INT_MAX)) {
+            preg_match(self::HIDDEN, $name) ? Changes::gone() : Changes::all();
+        }
+    }
+
     private static function judge(string $name, callable $is_loaded): void
     {
         if ($name === 'sticky_posts') {
@@ -106,6 +116,8 @@ final class Options
         } elseif ($name === 'sidebars_widgets' || strncmp($name, 'widget_', 7) === 0) {
             Changes::soft('widgets');
         } elseif (self::purges($name, $is_loaded)) {
+            // The site has another address: an old redirect leads to where it was.
+            in_array($name, ['home', 'siteurl'], true) && Changes::hard('redirect');
             preg_match(self::TRADE, $name) || preg_match(self::HIDDEN, $name) ? Changes::gone() : Changes::all();
         }
     }

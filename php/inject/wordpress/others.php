@@ -9,7 +9,30 @@ final class Others
 {
     public const HOOKS = [
         'site_status_tests' => ['tests', 1, 10],
+        'muplugins_loaded' => ['announce', 0, \PHP_INT_MIN],
+        // Polylang sets a cookie on each page if no page cache is there.
+        'pll_is_cache_active' => ['is_active', 0, 10],
     ];
+
+    /** Whether WordPress itself was to load the page cache of a plugin. */
+    private static bool $has_own = false;
+
+    /**
+     * To plugins WP_CACHE means that pages come from a cache: they count views by a script, and set no cookies. WordPress has loaded
+     * advanced-cache.php by now, or not. In the administration the constant stays as it is: there plugins for page caches look at their settings.
+     */
+    public static function announce(): void
+    {
+        self::$has_own = defined('WP_CACHE') && WP_CACHE;
+        if (!self::$has_own && !is_admin() && function_exists('millrace_announce_cache')) {
+            millrace_announce_cache();
+        }
+    }
+
+    public static function is_active(): bool
+    {
+        return true;
+    }
 
     /** Name => [whether it is there, whether its page cache is on, what to do]. */
     private static function known(): array
@@ -69,7 +92,7 @@ final class Others
     /** A drop-in that WordPress loads, and none of the known plugins. */
     private static function unknown(): bool
     {
-        return defined('WP_CACHE') && WP_CACHE && !defined('LSCWP_V') && is_file(WP_CONTENT_DIR . '/advanced-cache.php');
+        return self::$has_own && !defined('LSCWP_V') && is_file(WP_CONTENT_DIR . '/advanced-cache.php');
     }
 
     /** A setting of W3 Total Cache; true if it cannot be asked. */

@@ -14,6 +14,9 @@ final class Page
         'init' => ['begin', 0, \PHP_INT_MIN],
         'template_redirect' => ['judge', 0, \PHP_INT_MIN],
         'template_include' => ['made', 1, \PHP_INT_MAX],
+        'redirect_canonical' => ['chosen', 1, \PHP_INT_MIN],
+        'old_slug_redirect_url' => ['chosen', 1, \PHP_INT_MIN],
+        'wp_redirect' => ['leads', 1, \PHP_INT_MAX],
         'wp_redirect_status' => ['redirected', 1, \PHP_INT_MAX],
         'nonce_life' => ['nonce', 2, \PHP_INT_MAX],
         'wp_is_mobile' => ['device', 1, \PHP_INT_MAX],
@@ -26,8 +29,8 @@ final class Page
     private const REST = 600;
     private const SEARCH = 120;
     private const MISSING = 60;
-    /** A page with a nonce in it: nonces are valid for 12 hours at least. */
-    private const NONCE = 36000;
+    /** A page with a nonce in it, as a part of the nonce's life: it is valid for half of that at least, and a browser keeps the page open for a while. */
+    private const NONCE = 5 / 12;
 
     /** It is a GET by an anonymous visitor, of what is no part of the administration. */
     public static bool $watched = false;
@@ -36,7 +39,13 @@ final class Page
     /** Seconds that it may be kept; null: nothing is known that could be kept. */
     private static ?int $seconds = null;
     private static bool $refused = false;
-    private static bool $nonce = false;
+    /** Addresses to which WordPress itself would lead, as keys; whether the redirect leads to one. */
+    private static array $chosen = [];
+    private static bool $is_chosen = false;
+    /** Life of the shortest nonce in the page, in seconds (`nonce_life`); null: it has none. */
+    private static ?int $nonce = null;
+    /** The same for scripts that are registered, and perhaps printed. */
+    private static ?int $script_nonce = null;
     /** The page is for visitors in this country; null: for all. */
     private static ?string $country = null;
     /** What the answer says to browsers doesn't count (Rest). */
@@ -48,20 +57,21 @@ final class Page
         $front = ($_SERVER['REQUEST_METHOD'] ?? '') === 'GET' && !is_admin() && !wp_doing_cron() && !wp_installing()
             && !defined('XMLRPC_REQUEST');
         if (!$front) {
+            Shown::stop();
             return;
         }
         $why = is_user_logged_in() ? 'logged in' : (wp_doing_ajax() ? 'AJAX' : (is_customize_preview() ? 'preview' : ''));
         if ($why !== '') {
             self::refuse($why);
             self::$for_member = is_user_logged_in() && class_exists(Member::class, false) && Member::is_watched();
-            self::$for_member && Hooks::add(Shown::class, Shown::HOOKS);
+            self::$for_member ? Objects::begin() : Shown::stop();
             return;
         }
         self::$watched = true;
+        Objects::begin();
         // The cache answers conditions itself. WordPress knows feeds by the last change of a post alone: it would say that
         // nothing has changed where a name or a comment has, and say no tags.
         unset($_SERVER['HTTP_IF_NONE_MATCH'], $_SERVER['HTTP_IF_MODIFIED_SINCE']);
-        Hooks::add(Shown::class, Shown::HOOKS);
     }
 
     /** The main query is done, nothing is printed yet. */
@@ -94,10 +104,38 @@ final class Page
         return $template;
     }
 
+    /** Where WordPress itself would lead to: the address of a page, or of one that had another. Before plugins have their say. */
+    public static function chosen($url)
+    {
+        is_string($url) && self::$chosen[$url] = true;
+        return $url;
+    }
+
+    public static function leads($location)
+    {
+        self::$is_chosen = is_string($location) && isset(self::$chosen[$location]);
+        return $location;
+    }
+
+    /** A plugin may choose a redirect by its own look at the visitor: user agent, language, address. Then the response has to say that it is for all. */
     public static function redirected($status)
     {
-        self::$seconds = $status === 301 || $status === 308 ? self::PAGE : null;
+        $is_permanent = $status === 301 || $status === 308;
+        self::$seconds = $is_permanent ? (self::$is_chosen ? self::PAGE : self::permitted()) : null;
+        self::$seconds === null || Shown::add(['redirect']);
         return $status;
+    }
+
+    /** Seconds for which the response itself says that everybody may have it; null: it doesn't. */
+    private static function permitted(): ?int
+    {
+        foreach (headers_list() as $header) {
+            if (preg_match('/^(?:Cache-Control|CDN-Cache-Control|Surrogate-Control):(?=.*\b(?:public|s-maxage|max-age)\b)(?!.*\b(?:private|no-store|no-cache)\b)(.*)/i', $header, $found)) {
+                $age = preg_match('/s-maxage\s*=\s*"?(\d+)/i', $found[1], $age) || preg_match('/max-age\s*=\s*"?(\d+)/i', $found[1], $age) ? (int) $age[1] : self::PAGE;
+                return $age ? min($age, self::PAGE) : null;
+            }
+        }
+        return null;
     }
 
     /** An answer of the REST API; `$overrules`: although the answer itself forbids to keep it. */
@@ -112,7 +150,12 @@ final class Page
      */
     public static function nonce($seconds, $action = -1)
     {
-        self::$nonce = self::$nonce || !($action === 'log-out' || doing_action('wp_default_scripts'));
+        $life = max(1, (int) $seconds);
+        if (doing_action('wp_default_scripts')) {
+            self::$script_nonce = min(self::$script_nonce ?? $life, $life);
+        } elseif ($action !== 'log-out') {
+            self::$nonce = min(self::$nonce ?? $life, $life);
+        }
         return $seconds;
     }
 
@@ -140,10 +183,13 @@ final class Page
             self::refuse($why ?: 'too many tags');
             return;
         }
-        self::$nonce = self::$nonce || wp_script_is('wp-api-fetch', 'done') || wp_script_is('wp-api-request', 'done');
+        if (wp_script_is('wp-api-fetch', 'done') || wp_script_is('wp-api-request', 'done')) {
+            $life = self::$script_nonce ?? DAY_IN_SECONDS;
+            self::$nonce = min(self::$nonce ?? $life, $life);
+        }
         // With is_404() also where WordPress guesses which page is meant, and redirects to it.
         $seconds = self::until_due($status >= 400 || is_404() ? min(self::$seconds, self::MISSING) : self::$seconds);
-        $control = 'public, max-age=' . (self::$nonce ? min($seconds, self::NONCE) . ', nonce' : $seconds);
+        $control = 'public, max-age=' . (self::$nonce === null ? $seconds : min($seconds, max(1, (int) (self::$nonce * self::NONCE))) . ', nonce');
         $control = apply_filters('millrace_cache_control', $control);
         $tags = apply_filters('millrace_tags', [...$tags, ...Cart::tags()]);
         if (is_string($control) && $control !== '' && is_array($tags)) {

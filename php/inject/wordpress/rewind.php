@@ -171,8 +171,10 @@ final class Rewind
             millrace_rewind_leave(true);
         }
         if (self::$options) {
-            wp_cache_init();
-            wp_start_object_cache();
+            Objects::renew(static function () {
+                wp_cache_init();
+                wp_start_object_cache();
+            });
             if (wp_load_alloptions() !== self::$options) {
                 millrace_rewind_leave();
             }

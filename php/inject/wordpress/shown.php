@@ -4,7 +4,7 @@ namespace Millrace\WordPress;
 /** What the page shows, as tags: noted while it is made. */
 final class Shown
 {
-    /** Added only for pages that may be kept. */
+    /** There before plugins load: some read posts at once. Page takes them out where no page may be kept. */
     public const HOOKS = [
         'pre_get_posts' => ['query', 1, \PHP_INT_MAX],
         'get_pages_query_args' => ['pages', 1, \PHP_INT_MAX],
@@ -22,12 +22,17 @@ final class Shown
         'get_calendar' => ['archives', 1, \PHP_INT_MAX],
         'pre_get_sites' => ['sites', 0, \PHP_INT_MAX],
         'switch_blog' => ['switched', 2, \PHP_INT_MIN],
+        'query' => ['sql', 1, \PHP_INT_MAX],
         // Posts that no query of this request has found: WooCommerce keeps the results of its shortcodes, and shows related products and
         // up-sells by their numbers.
         'the_post' => ['post_in_loop', 1, \PHP_INT_MAX],
         'woocommerce_shortcode_products_query_results' => ['kept_products', 1, \PHP_INT_MAX],
         'woocommerce_blocks_product_grid_item_html' => ['product_in_grid', 3, \PHP_INT_MAX],
         'woocommerce_get_price_html' => ['price', 2, \PHP_INT_MAX],
+        // What is shown of a post beside its title.
+        'get_post_metadata' => ['field', 2, \PHP_INT_MIN],
+        'the_content' => ['content', 1, \PHP_INT_MIN],
+        'get_the_excerpt' => ['excerpt', 2, \PHP_INT_MIN],
     ];
 
     /** Of these types all pages are made, or none: a change purges all (Site). */
@@ -47,6 +52,9 @@ final class Shown
     private static bool $links = false;
     /** Posts whose author and terms are noted. */
     private static array $read = [];
+    /** Numbers of posts of which a field or an excerpt was asked for, and texts that were shown; as keys. In a network those of all sites. */
+    private static array $fields = [];
+    private static array $texts = [];
     /** Taxonomies of types of posts. */
     private static array $taxonomies = [];
 
@@ -54,6 +62,7 @@ final class Shown
     public static function tags(): array
     {
         self::read(0);
+        self::objects();
         if (is_multisite()) {
             self::$tags['all'] = true;
         }
@@ -66,6 +75,69 @@ final class Shown
         }
         $rest = Tags::bound_others(array_map(static fn ($site) => $names($site[0]), $others), count($own));
         return $rest === null ? [] : array_merge($own, $rest);
+    }
+
+    /** Nothing is noted any more: no page can be kept. */
+    public static function stop(): void
+    {
+        Hooks::remove(self::class, self::HOOKS);
+        self::$tags = self::$sites = self::$queries = self::$read = self::$fields = self::$texts = [];
+    }
+
+    /** What the page has read, by whatever way: a theme fetches a post by its number, path or field. */
+    private static function objects(): void
+    {
+        $here = get_current_blog_id();
+        foreach (Objects::tags() as $site => $tags) {
+            $noted = $site === $here ? self::$tags : self::$sites[$site][0] ?? ['all' => true];
+            $links = $noted + $tags;
+            $is_shown = static fn ($post) => !is_object($post) || !isset($links["link-$post->ID"]) || self::is_more_than_a_link($post);
+            $noted += array_map(static fn () => true, array_filter($tags, $is_shown));
+            if ($site === $here) {
+                self::$tags = $noted;
+            } else {
+                self::$sites[$site] = [$noted, self::$sites[$site][1] ?? []];
+            }
+        }
+    }
+
+    /** WordPress reads a whole post for a link to it, in a menu, in a list of pages, or to a neighbour; a theme may show more of it. */
+    private static function is_more_than_a_link(object $post): bool
+    {
+        return isset(self::$fields[$post->ID]) || (($post->post_content ?? '') !== '' && isset(self::$texts[$post->post_content]));
+    }
+
+    public static function field($value, $id = 0)
+    {
+        self::$fields[(int) $id] = true;
+        return $value;
+    }
+
+    /** Many products have the same text: that of the post in the loop is no other's. */
+    public static function content($text)
+    {
+        $post = $GLOBALS['post'] ?? null;
+        if ($text === ($post->post_content ?? null)) {
+            self::$fields[(int) $post->ID] = true;
+        } elseif (is_string($text)) {
+            self::$texts[$text] = true;
+        }
+        return $text;
+    }
+
+    public static function excerpt($text, $post = null)
+    {
+        self::$fields[(int) ($post->ID ?? 0)] = true;
+        return $text;
+    }
+
+    /** A query that WordPress's own functions have not made: which rows it shows is unknown. */
+    public static function sql($query)
+    {
+        foreach (is_string($query) ? Tables::read($query) : [] as $tag) {
+            self::$tags[$tag] = true;
+        }
+        return $query;
     }
 
     /** What is shown from now on is of another site of the network: switch_to_blog(), restore_current_blog(). */

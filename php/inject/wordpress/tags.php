@@ -16,6 +16,7 @@ namespace Millrace\WordPress;
  * | comments-ID, comments | show comments of that post or their number; have a list of the latest comments |
  * | archives, widgets | have a list of months or a calendar; have a widget area |
  * | any-FAMILY | have more of a family than is worth telling apart: purged with each of them |
+ * | redirect | are a redirect: purged when the address of the site changes; in a network those of all sites |
  * | all | all of one site of a network |
  * | sites | have a list of the sites of a network |
  *
@@ -39,7 +40,7 @@ final class Tags
     public static function of(int $site, array $tags): array
     {
         return array_map(static fn ($tag) => preg_match('/^\d+\.\D/', $tag) ? $tag
-            : (preg_match('/^(by-\d+|any-by|users|sites)$/D', $tag) ? 0 : $site) . ".$tag", $tags);
+            : (preg_match('/^(by-\d+|any-by|users|sites|redirect)$/D', $tag) ? 0 : $site) . ".$tag", $tags);
     }
 
     /** No more tags than a page may have: whole families become one. */

@@ -72,6 +72,8 @@ pub struct Worker {
     decoder: FrameDecoder,
     input: Vec<u8>,
     sequence: u64,
+    /// What it has said about the files of its scripts.
+    pub code: Vec<String>,
 }
 
 /// One answer.
@@ -236,6 +238,7 @@ impl Host {
                         decoder: FrameDecoder::default(),
                         input: Vec::new(),
                         sequence: 0,
+                        code: Vec::new(),
                     };
                 }
                 Event::Log(text) => self.log.push(text),
@@ -548,7 +551,10 @@ impl Worker {
                 FrameStep::Frame(frame, used) => {
                     let sent = own(frame);
                     self.input.drain(..used);
-                    return sent;
+                    // Each worker says its files once, with the first answer that has them.
+                    let Sent::Note(NoteKind::Code, text) = sent else { return sent };
+                    self.code.push(text);
+                    continue;
                 }
                 FrameStep::Partial(_) => {}
             }

@@ -195,6 +195,47 @@ fn pages_and_what_links_to_them() {
     kept.assert_some("the page in front", &purges, &["/"], &["/a/", "/b/"]);
 }
 
+/// A theme reads posts by their numbers and paths. WordPress reads whole posts, too, where it only links to them: in a list of pages, and to neighbours.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn what_is_read_without_a_query_is_shown_and_what_is_linked_to_is_not() {
+    let mut site = Site::start(
+        "add_action('wp_footer', function () {
+            $imprint = get_page_by_path('imprint');
+            if (is_page('about')) echo apply_filters('the_content', $imprint->post_content);
+            if (is_single('a')) echo get_post_meta($imprint->ID, 'shade', true);
+            if (is_single('b')) echo get_the_excerpt(get_next_post());
+            if (is_category('music')) echo get_page_by_path('a', 'OBJECT', 'post')->post_content;
+            if (is_category('news')) foreach ($GLOBALS['wpdb']->get_results(\"SELECT post_title FROM {$GLOBALS['wpdb']->posts}\") as $row) echo $row->post_title;
+        });",
+    );
+    site.change(
+        "wp_update_post(['ID' => get_page_by_path('imprint')->ID, 'post_content' => 'old']);
+         foreach (['a', 'b', 'c'] as $name) wp_update_post(['ID' => get_page_by_path($name, 'OBJECT', 'post')->ID, 'post_content' => 'the same text'])",
+    );
+    let kept = site.pages(&[]);
+    let mut text = |what: &str, post: &str, purged: &[&str], others: &[&str]| {
+        let purges = site.change(&format!("wp_update_post(['ID' => {post}, 'post_content' => 'new'])"));
+        kept.assert_some(what, &purges, purged, others);
+    };
+    let imprint = "get_page_by_path('imprint')->ID";
+    text(
+        "a page that all link to",
+        imprint,
+        &["/about/", "/a/", "/category/news/"],
+        &["/b/", "/c/", "/category/music/"],
+    );
+    text(
+        "a post that an archive reads",
+        A,
+        &["/a/", "/category/music/", "/category/news/"],
+        &["/b/", "/c/", "/about/"],
+    );
+    text("a neighbour", B, &["/b/", "/category/news/"], &["/a/", "/c/", "/about/"]);
+    let c = "get_page_by_path('c', 'OBJECT', 'post')->ID";
+    text("a neighbour with its excerpt", c, &["/c/", "/b/"], &["/a/", "/about/", "/category/music/"]);
+}
+
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn pictures() {

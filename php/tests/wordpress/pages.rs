@@ -100,6 +100,7 @@ fn what_is_for_one_visitor_is_not_kept() {
          if (isset($_GET['earlier'])) add_action('init', function () { echo 'of my own'; exit; });
          if (isset($_GET['away'])) add_action('template_redirect', function () { wp_redirect('/elsewhere'); exit; });
          if (isset($_GET['moved'])) add_action('template_redirect', function () { wp_redirect('/elsewhere', 301); exit; });
+         if (isset($_GET['forall'])) add_action('template_redirect', function () { header('Cache-Control: public, max-age=600'); wp_redirect('/elsewhere', 301); exit; });
          if (isset($_GET['down'])) add_action('template_redirect', function () { wp_die('x', 'x', 503); });
          if (isset($_GET['cart'])) { function is_cart() { return true; } }
          if (isset($_GET['function'])) add_action('wp_head', fn() => millrace_cache_control('private'));
@@ -120,7 +121,10 @@ fn what_is_for_one_visitor_is_not_kept() {
         ("/a/?printed=1", "no-store", "not made by a template of WordPress"),
         ("/a/?earlier=1", "no-store", ""),
         ("/a/?away=1", "no-store", ""),
-        ("/a/?moved=1", "public, max-age=86400", ""),
+        // A plugin may have chosen it by its own look at the visitor; its own word that it is for all counts.
+        ("/a/?moved=1", "no-store", ""),
+        ("/a/?forall=1", "public, max-age=600", ""),
+        ("/a", "public, max-age=86400", ""),
         ("/a/?down=1", "no-store", ""),
         ("/a/?cart=1", "no-store", "cart"),
         ("/a/?unapproved=1&moderation-hash=x", "no-store", "a comment that waits for approval"),

@@ -26,7 +26,7 @@ fn a_log_in_is_known_wherever_it_comes() {
     let cookie = site.cookie(1);
     let (logged_in, auth) = cookie.split_once("; ").unwrap();
     let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
-    let known = |cookie: &str| vec![format!("login by={} user=1 profile", name(cookie))];
+    let known = |cookie: &str| vec![format!("login by={} user=1 rights=edit profile", name(cookie))];
     for (script, uri) in [
         ("index.php", "/"),
         ("index.php", "/index.php?rest_route=/wp/v2/posts"),
@@ -36,7 +36,7 @@ fn a_log_in_is_known_wherever_it_comes() {
     }
     let again = ask(&mut site, "wp-login.php", "/wp-login.php", &cookie).pop().unwrap();
     let issued = format!("login by={} issued=admin%7C", name(logged_in));
-    assert!(again.starts_with(&issued) && again.ends_with(" user=1 profile"), "{again}");
+    assert!(again.starts_with(&issued) && again.ends_with(" user=1 rights=edit profile"), "{again}");
     // The page of the site's front knows nobody by that one; it is genuine all the same.
     assert_eq!(ask(&mut site, "index.php", "/", auth), known(auth));
     let torn = logged_in.replace(char::is_numeric, "1");

@@ -16,7 +16,7 @@ use super::cache_status::{self, CacheStatus};
 use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
-use super::{CacheThread, PageMaker, cart, member, settle};
+use super::{CacheThread, PageMaker, cart, member, redirected, settle};
 use crate::context::stats::{Counter, UNCACHEABLE};
 use crate::message::Request;
 use crate::message::reply::{Reply, plain};
@@ -116,8 +116,10 @@ fn consult_by(
             CachePermit::None => {}
         }
     }
-    result
-        .unwrap_or_else(|bypass| ruled_out(thread, site, rules, &settle::asked(site, request, path), &bypass))
+    let consulted = result.unwrap_or_else(|bypass| {
+        ruled_out(thread, site, rules, &settle::asked(site, request, path), &bypass)
+    });
+    redirected::keep_arguments(rules, site, request, thread.passes_on, consulted)
 }
 
 /// The cache is bypassed by a request.

@@ -24,6 +24,7 @@
 
 mod cache_status;
 mod cart;
+mod code;
 mod compressor;
 mod consult;
 mod disk;
@@ -37,6 +38,7 @@ mod passed;
 mod preview;
 pub mod purge;
 mod recheck;
+mod redirected;
 mod serve;
 mod settle;
 #[cfg(test)]
@@ -55,12 +57,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use cache_status::CacheStatus;
+pub use code::FileStamp;
 pub use consult::{Consulted, Waited, consult, consult_proxied};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use lately::NotedResponse;
 pub use preview::{Decision, Preview, preview};
 pub use settle::{settle, settle_proxied};
 
+use code::Code;
 use compressor::Compressor;
 use fill::Fill;
 use lately::Lately;
@@ -116,6 +120,8 @@ pub struct PageCache {
     outliving: Outliving,
     /// What PHP said lately.
     lately: Lately,
+    /// Which files have run.
+    pub code: Code,
     /// What PHP has written to databases.
     pub written: Written,
     wished: Wished,
@@ -165,6 +171,7 @@ impl PageCache {
             sites,
             outliving,
             lately,
+            code: Code::default(),
             written,
             wished: Wished::default(),
             purges,

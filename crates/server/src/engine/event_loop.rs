@@ -15,7 +15,7 @@ use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
 use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
 use crate::context::Swapped;
-use crate::serve::{self, Service, explain, sql};
+use crate::serve::{self, Service, code, explain, sql};
 use crate::tls::Terms;
 use crate::warm;
 
@@ -205,6 +205,7 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
         spawn_local(warm::refill(thread.serve().clone()));
         if thread.index == 0 {
             spawn_local(sql::watch(thread.serve().clone()));
+            spawn_local(code::watch(thread.serve().clone()));
             spawn_local(serve::watch_applications(thread.serve().proxy.clone()));
         }
     }

@@ -122,7 +122,7 @@ impl FrameSink for Unheard<'_> {
                 let script = String::from_utf8_lossy(&task.script);
                 self.log.php(&task.site, &script, priority.min(7) as u8, message);
             }
-            Frame::Note { kind: NoteKind::Purge, text } => {
+            Frame::Note { kind: NoteKind::Purge | NoteKind::Code, text } => {
                 let (site, host) = {
                     let task = self.handle.task();
                     (task.site.clone(), task.host.clone())
@@ -277,7 +277,7 @@ fn add_links<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, lines: &mut
 
 /// Stores what a script reports about its page. Pages that it purges are gone before its response is sent.
 pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKind, text: &[u8]) {
-    if matches!(kind, NoteKind::Purge | NoteKind::Visitor) {
+    if matches!(kind, NoteKind::Purge | NoteKind::Visitor | NoteKind::Code) {
         let mut unheard = *unheard;
         return unheard.take(Frame::Note { kind, text });
     }

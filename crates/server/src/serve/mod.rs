@@ -18,6 +18,7 @@
 
 mod application_rules;
 mod auth_script;
+pub mod code;
 mod exchange;
 pub mod explain;
 mod handover;

@@ -65,7 +65,7 @@ fn on_purge(process: &Process, cache: &Arc<PageCache>) -> OnPurge {
     let (log, stats) = (process.log.clone(), process.stats.clone());
     let orders = cache.orders();
     let by_script = Arc::new(move |site: &str, host: &str, what: &[u8]| {
-        if cache.hear_written(site, what) {
+        if cache.code.hear(site, what) || cache.hear_written(site, what) {
             return;
         }
         let pages = cache.purge_as_told(site, host, what);

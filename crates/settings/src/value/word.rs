@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Raw, Read, list};
+use crate::plan::NOT;
 use crate::problem::{What, shown};
 use crate::table::Word;
 
@@ -17,6 +18,10 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
             Word::Path => path(text),
             Word::Field => field(text),
             Word::Argument => name(text, b"&=#?", "not an argument name"),
+            Word::IgnoredArgument => {
+                let name = name(text.strip_prefix(NOT).unwrap_or(text), b"&=#?!", "not an argument name");
+                name.map(|_| text.to_owned())
+            }
             Word::Cookie => name(text, b"=;,\"", "not a cookie name"),
             Word::ArgumentValue => name(text, b"&#?", "not an argument"),
             Word::Method => method(text),
@@ -205,6 +210,9 @@ impl Word {
     pub(super) fn bounds(self) -> &'static str {
         match self {
             Self::Argument => "names of arguments, `*` at either end for anything: \"ref\", \"utm_*\"",
+            Self::IgnoredArgument => {
+                "names of arguments, `*` at either end for anything, `!` in front for all but these: \"ref\", \"mc_*\", \"!gclid\""
+            }
             Self::Cookie => "names of cookies, `*` at either end for anything: \"member\", \"sess_*\"",
             Self::Path => {
                 "paths: \"/api\" and everything below it, \"/feed*\" as a prefix, \"*/cart\" at any depth, \"*.pdf\" as a suffix"
@@ -224,7 +232,7 @@ impl Word {
     /// The type in one word.
     pub(super) fn noun(self) -> &'static str {
         match self {
-            Self::Argument => "arguments",
+            Self::Argument | Self::IgnoredArgument => "arguments",
             Self::Cookie => "cookies",
             Self::Path => "paths",
             Self::Field => "fields",
@@ -237,7 +245,7 @@ impl Word {
 
     fn article(self) -> &'static str {
         match self {
-            Self::Argument => "an argument name",
+            Self::Argument | Self::IgnoredArgument => "an argument name",
             Self::Cookie => "a cookie name",
             Self::Path => "a path",
             Self::Field => "a field name",
@@ -250,7 +258,7 @@ impl Word {
 
     fn example(self) -> &'static str {
         match self {
-            Self::Argument => "\"utm_*\"",
+            Self::Argument | Self::IgnoredArgument => "\"utm_*\"",
             Self::Cookie => "\"member_*\"",
             Self::Path => "\"/account\" or \"*/cart\"",
             Self::Field => "\"Accept-Language\"",
@@ -276,6 +284,9 @@ mod tests {
         for (word, good) in [
             (Word::Argument, "utm_*"),
             (Word::Argument, "filter[colour]"),
+            (Word::IgnoredArgument, "ref"),
+            (Word::IgnoredArgument, "!utm_*"),
+            (Word::IgnoredArgument, "!*_id"),
             (Word::Cookie, "wordpress_logged_in_*"),
             (Word::Cookie, "SESS*"),
             (Word::Cookie, "*_session"),
@@ -305,6 +316,9 @@ mod tests {
             (Word::Argument, "?a"),
             (Word::Argument, "a*b"),
             (Word::Argument, "a b"),
+            (Word::IgnoredArgument, "!"),
+            (Word::IgnoredArgument, "!!a"),
+            (Word::IgnoredArgument, "!*"),
             (Word::Cookie, "*"),
             (Word::Cookie, "a;b"),
             (Word::Cookie, "a=1"),

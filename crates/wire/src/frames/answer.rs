@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use super::{
     BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_DECLINED, FLAG_EXITING, FLAG_FAILED, FLAG_MISFIT, FLAG_READY,
     FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY,
-    KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CONTROL,
-    NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
+    KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CODE,
+    NOTE_CONTROL, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -55,6 +55,8 @@ pub enum NoteKind {
     Visitor,
     /// Which call of a script forbids to store its page, for people.
     Origin,
+    /// Which files scripts of the site consist of.
+    Code,
 }
 
 /// Status and fields of a response.
@@ -292,6 +294,7 @@ impl NoteKind {
             NOTE_CONTROL => Some(NoteKind::Control),
             NOTE_VISITOR => Some(NoteKind::Visitor),
             NOTE_ORIGIN => Some(NoteKind::Origin),
+            NOTE_CODE => Some(NoteKind::Code),
             _ => None,
         }
     }
@@ -303,6 +306,7 @@ impl NoteKind {
             NoteKind::Control => NOTE_CONTROL,
             NoteKind::Visitor => NOTE_VISITOR,
             NoteKind::Origin => NOTE_ORIGIN,
+            NoteKind::Code => NOTE_CODE,
         }
     }
 }

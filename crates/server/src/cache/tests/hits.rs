@@ -206,3 +206,76 @@ fn an_application_that_nobody_knows_sees_requests_as_they_came() {
         },
     );
 }
+
+const PERMANENT: (&str, &str) = ("Cache-Control", "public, max-age=600");
+
+fn moved(location: &str) -> Reply {
+    Reply { status: 301, ..page(&[PERMANENT, ("Location", location)], "") }
+}
+
+/// What a campaign's links get: `script` is what PHP answers without and with the arguments.
+#[test]
+fn redirects_keep_the_arguments_that_keys_leave_out() {
+    play(
+        Profile::WordPress,
+        |_| (),
+        async |scene: Scene| {
+            for _ in 0..2 {
+                answers(moved("/new/"));
+            }
+            let first = scene.get("/old?utm_source=mail&gclid=1").await;
+            assert_eq!(
+                (first.status, first.field("Location")),
+                (301, "/new/?utm_source=mail&gclid=1"),
+                "made for it"
+            );
+            assert_eq!(scene.get("/old").await.field("Location"), "/new/");
+            let stored = runs();
+            let hit = scene.get("/old?utm_source=news").await;
+            assert_eq!(
+                (hit.field("Location"), runs()),
+                ("/new/?utm_source=news", stored),
+                "from the cache: {}",
+                hit.cache()
+            );
+            assert_eq!(scene.get("/old").await.field("Location"), "/new/", "and no other request has them");
+        },
+    );
+}
+
+#[test]
+fn a_redirect_to_another_site_is_made_by_the_script_for_the_whole_request() {
+    play(
+        Profile::WordPress,
+        |_| (),
+        async |scene: Scene| {
+            answers(moved("https://partner.test/?aff=1"));
+            answers(page(&[], "alone"));
+            let plain = scene.get("/go").await;
+            assert_eq!((plain.field("Location"), runs()), ("https://partner.test/?aff=1", 1));
+            let campaign = scene.get("/go?gclid=1").await;
+            assert_eq!(
+                (campaign.text.as_str(), runs()),
+                ("alone", 2),
+                "the script runs for it alone: {}",
+                campaign.cache()
+            );
+            assert_eq!(scene.get("/go").await.field("Location"), "https://partner.test/?aff=1");
+        },
+    );
+}
+
+#[test]
+fn an_unknown_application_decides_about_them_itself() {
+    play(
+        Profile::Generic,
+        |_| (),
+        async |scene: Scene| {
+            answers(moved("/new/"));
+            answers(page(&[], "alone"));
+            scene.get("/old").await;
+            assert_eq!(scene.get("/old").await.field("Location"), "/new/");
+            assert_eq!((scene.get("/old?gclid=1").await.text.as_str(), runs()), ("alone", 2));
+        },
+    );
+}

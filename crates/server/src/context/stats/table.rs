@@ -132,6 +132,7 @@ table! {
     ShieldFalseCrawlers Counter "shield_false_crawlers_total" "Requests for PHP of clients that claimed to be a crawler, from another address."
     SqlLooks            Counter "sql_looks_total"            "Looks at the databases of WordPress sites for changes by plain SQL."
     SqlChanges          Counter "sql_changes_total"          "Rows that plain SQL has changed, and that have purged pages."
+    CodeChanges         Counter "code_changes_total"         "Looks at the PHP files of sites that have found changes, for which pages were purged."
     CacheRefills        Counter "cache_refills_total"        "Popular pages refreshed before a visitor requested them."
     CacheWaitTimeouts   Counter "cache_wait_timeouts_total"  "Requests that timed out while they waited for a page to be generated."
     ProxyRequests       Counter "proxy_requests_total"       "Requests passed to applications: `[[site.proxy]]`."

@@ -93,7 +93,12 @@ impl Caching {
 
 /// Adds what the settings say to the rules.
 fn apply(plan: &plan::SiteCache, rules: &mut Rules) {
-    rules.dropped_arguments.extend(&plan.ignore_arguments);
+    for name in &plan.ignore_arguments {
+        match name.strip_prefix(plan::NOT) {
+            Some(name) => rules.dropped_arguments.except(name),
+            None => rules.dropped_arguments.extend([name]),
+        }
+    }
     rules.bypass_arguments.extend(&plan.bypass_arguments);
     rules.bypass_cookies.extend(&plan.bypass_cookies);
     rules.bypass_paths.extend(&plan.bypass_paths);
@@ -271,7 +276,7 @@ mod tests {
                 "cache.stale_while_revalidate=2s",
                 "cache.stale_if_error=3s",
                 "cache.stale_max=1d",
-                "cache.ignore_arguments=ref",
+                "cache.ignore_arguments=ref,!gclid,!utm_id*,!*_cid",
                 "cache.bypass_arguments=token",
                 "cache.bypass_cookies=member_*",
                 "cache.bypass_paths=/api",
@@ -290,6 +295,9 @@ mod tests {
         let grace = Bounds { while_revalidating: 2000, on_error: 3000, most: 86_400_000 };
         assert_eq!(rules.grace, grace);
         assert!(rules.dropped_arguments.matches(b"ref") && rules.dropped_arguments.matches(b"utm_x"));
+        for argument in ["gclid", "utm_id", "utm_idea", "mc_cid", "pk_cid"] {
+            assert!(!rules.dropped_arguments.matches(argument.as_bytes()), "{argument}");
+        }
         assert!(rules.bypass_arguments.matches(b"token") && rules.bypass_arguments.matches(b"preview"));
         assert!(rules.bypass_cookies.matches(b"member_1") && rules.bypass_cookies.matches(b"wp-postpass_1"));
         assert!(

@@ -200,6 +200,7 @@ pub(super) static PROFILE: Profile = Profile {
         TagWords { tag: "widgets", words: "a change of a widget" },
         TagWords { tag: "any-*", words: "any purge of a tag {}-…: it has too many of them" },
         TagWords { tag: "sites", words: "a change of the list of sites of the network" },
+        TagWords { tag: "redirect", words: "a new address of the site" },
         TagWords { tag: "all", words: "a change of an option, a menu, the theme or a plugin" },
         TagWords {
             tag: "cart-kind-*",

@@ -45,11 +45,13 @@ static ROWS: &[Setting] = &[
     },
     Setting {
         key: "cache.ignore_arguments",
-        kind: Kind::Words(Word::Argument),
+        kind: Kind::Words(Word::IgnoredArgument),
         default: Default::Unset("only the profile's, like `utm_*` and `fbclid`"),
-        line: "Query arguments that don't change the page, in addition to the profile's: `ref`, `mc_*`.",
-        reason: "Otherwise every link in a newsletter would be a page of its own in the cache.",
-        example: "[\"ref\", \"partner_*\"]",
+        line: "Query arguments that don't change the page, in addition to the profile's: `ref`, `mc_*`. `!gclid` takes a name out of \
+               the profile's.",
+        reason: "Otherwise every link in a newsletter would be a page of its own in the cache. PHP doesn't see these arguments when it \
+                 makes a page for all: take out what a plugin stores, such as the name of a partner.",
+        example: "[\"ref\", \"mc_*\", \"!gclid\"]",
         elsewhere: &[
             "cachekeymodify",
             "cacheignorequerystring",

@@ -1,0 +1,209 @@
+//! Purges the pages of a site whose code has changed: a theme edited by hand, a plugin's folder renamed, a deploy. Cached pages show
+//! what the old code has made, and nothing but their lifetime would end that.
+//!
+//! ```text
+//!  PHP worker ──> cache::Code: which files have run, each once ──> Files: a stat of each, while the site has visitors
+//!                                                                   │ changed
+//!      PHP still runs the old code for opcache.revalidate_freq <────┘──> later: all pages of the site become stale
+//! ```
+//!
+//! It runs on one event loop; files are looked at on a thread of its own.
+
+mod files;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_pages::{Hardness, Purge, Tag};
+use millrace_settings::plan::{CacheMode, Level, Profile};
+use tokio::time::sleep;
+
+use self::files::{Files, Millis};
+use crate::cache::purge;
+use crate::context::ProcessStage;
+use crate::context::stats::Counter;
+use crate::php::SiteWorkers;
+use crate::serve::{ServeThread, SharedSetup};
+
+/// How often it is decided which sites are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// A site without requests for so long, in seconds, is not looked at.
+const IDLE: u64 = 60;
+/// Pause after a look, as a multiple of its duration: looks use a tenth of a core at most.
+const SHARE: Millis = 9;
+/// Added to the time for which PHP may run old code: it counts whole seconds of its requests' beginnings.
+const LATER: Millis = 1000;
+/// After a reload, how long old workers may finish their requests until pages are purged.
+const RELOADED: Millis = 5000;
+/// Tags of WordPress's redirects (`php/inject/wordpress/tags.php`): of a single site, and of a network.
+const REDIRECTS: [&[u8]; 2] = [b"redirect", b"0.redirect"];
+/// Files that the log names.
+const SHOWN: usize = 3;
+
+/// A site whose code is looked at.
+struct WatchedSite {
+    site: Arc<SiteWorkers>,
+    state: Rc<RefCell<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Away while a look is in progress.
+    files: Option<Files>,
+    is_busy: bool,
+    /// When the next look may begin.
+    next: Millis,
+    /// Seconds for which PHP may run old code; `None`: until the next reload.
+    pause: Option<u64>,
+    /// When pages are purged: once PHP runs the new code.
+    due: Option<Millis>,
+    /// PHP runs old code until the next reload.
+    waits: bool,
+    /// wp-config.php is among the changed files: the site may have another address now.
+    is_config: bool,
+}
+
+/// Looks at all sites until the server shuts down.
+pub async fn watch(thread: Rc<ServeThread>) {
+    let mut setup = thread.setup();
+    let mut sites = watched(&setup, Vec::new());
+    while thread.process.stage() == ProcessStage::Running {
+        sleep(TICK).await;
+        thread.clock.read();
+        let (ticks, second) = (thread.clock.ticks(), thread.clock.unix_time().as_secs());
+        let now = thread.setup();
+        if !Rc::ptr_eq(&now, &setup) {
+            setup = now;
+            sites = watched(&setup, sites);
+            sites.iter().for_each(|site| site.state.borrow_mut().reloaded(ticks));
+        }
+        for site in &sites {
+            site.purge_if_due(&thread, ticks);
+            if site.is_due(ticks, second) {
+                tokio::task::spawn_local(site.clone().look(thread.clone()));
+            }
+        }
+    }
+}
+
+/// The sites of a setup that are looked at; what is known of those in an older one is kept.
+fn watched(setup: &SharedSetup, older: Vec<Rc<WatchedSite>>) -> Vec<Rc<WatchedSite>> {
+    let is_watched = |site: &&Arc<SiteWorkers>| {
+        let cache = &site.plan.cache;
+        cache.mode != CacheMode::Off && !cache.code_interval.is_zero() && site.runs_own_workers()
+    };
+    let state = |site: &Arc<SiteWorkers>| {
+        let same =
+            |old: &&Rc<WatchedSite>| old.site.name() == site.name() && old.site.plan.root == site.plan.root;
+        older.iter().find(same).map(|old| old.state.clone()).unwrap_or_default()
+    };
+    setup
+        .workers
+        .iter()
+        .filter(is_watched)
+        .map(|site| Rc::new(WatchedSite { state: state(site), site: site.clone() }))
+        .collect()
+}
+
+impl State {
+    /// New workers run the code as it is now.
+    fn reloaded(&mut self, now: Millis) {
+        if std::mem::take(&mut self.waits) {
+            self.due = Some(now + RELOADED);
+        }
+    }
+
+    fn has_changed(&mut self, paths: &[PathBuf], now: Millis) {
+        self.is_config |= paths.iter().any(|path| path.ends_with("wp-config.php"));
+        match self.pause {
+            Some(pause) => self.due = Some(now + pause * 1000 + LATER),
+            None => self.waits = true,
+        }
+    }
+}
+
+impl WatchedSite {
+    /// At this time of the clock, and in this second since 1970.
+    fn is_due(&self, now: Millis, second: u64) -> bool {
+        let state = self.state.borrow();
+        !state.is_busy && now >= state.next && self.site.was_asked_since(second.saturating_sub(IDLE))
+    }
+
+    async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>) {
+        let began = thread.clock.ticks();
+        let mut files = {
+            let mut state = self.state.borrow_mut();
+            state.is_busy = true;
+            state.files.take().unwrap_or_default()
+        };
+        let said = thread.service.cache.code.take(self.name());
+        if let Some(said) = &said {
+            self.state.borrow_mut().pause = said.pause;
+        }
+        let (root, is_all) = (self.site.plan.root.clone(), self.site.plan.profile == Profile::WordPress);
+        let looked = tokio::task::spawn_blocking(move || {
+            if let Some(said) = said {
+                files.add(&root, said.files, is_all);
+            }
+            let changed = files.look(began);
+            (files, changed)
+        });
+        // A look that panics loses what it knew.
+        let (files, changed) = looked.await.unwrap_or_default();
+        thread.clock.read();
+        let now = thread.clock.ticks();
+        let mut state = self.state.borrow_mut();
+        (state.files, state.is_busy) = (Some(files), false);
+        let interval = self.site.plan.cache.code_interval.as_millis() as Millis;
+        state.next = (began + interval).max(now + SHARE * (now - began));
+        if !changed.is_empty() {
+            thread.stats.add(Counter::CodeChanges, 1);
+            self.note(&thread, &changed, state.pause);
+            state.has_changed(&changed, now);
+        }
+    }
+
+    fn purge_if_due(&self, thread: &ServeThread, now: Millis) {
+        let mut state = self.state.borrow_mut();
+        if state.due.take_if(|due| *due <= now).is_none() {
+            return;
+        }
+        let mut purges = vec![(Purge::Tag(Tag::site(self.name())), Hardness::Soft)];
+        if std::mem::take(&mut state.is_config) {
+            let redirects = REDIRECTS.map(|tag| (Purge::Tag(Tag::named(self.name(), tag)), Hardness::Hard));
+            purges.extend(redirects);
+        }
+        let pages = thread.service.cache.purge(&purges);
+        let (stats, log) = (&thread.process.stats, &thread.process.log);
+        purge::note(stats, log, &"a change of code", &format_args!("all of {}", self.shown()), pages);
+    }
+
+    fn note(&self, thread: &ServeThread, changed: &[PathBuf], pause: Option<u64>) {
+        let shown: Vec<_> = changed.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
+        let more = if changed.len() > SHOWN { ", ..." } else { "" };
+        let then = match pause {
+            Some(pause) => format!("pages become stale in {} s, when PHP runs the new code", pause + LATER / 1000),
+            None => "PHP runs it after `millrace reload`, because opcache.validate_timestamps is off; then pages become stale".to_owned(),
+        };
+        thread.process.log.message(
+            Level::Info,
+            format_args!(
+                "code of {} has changed: {}{more} ({} in all): {then}",
+                self.shown(),
+                shown.join(", "),
+                changed.len()
+            ),
+        );
+    }
+
+    fn name(&self) -> &str {
+        self.site.name().unwrap_or("")
+    }
+
+    fn shown(&self) -> &str {
+        self.site.name().unwrap_or("any host")
+    }
+}
