@@ -19,13 +19,13 @@ const MOST: usize = 50_000;
 pub struct Code(Mutex<HashMap<Box<str>, SaidFiles>>);
 
 /// Size, modified: seconds, nanoseconds. PHP looks at the latter. Rights and inodes are no code.
-pub type FileStamp = (u64, i64, i64);
+pub type CodeStamp = (u64, i64, i64);
 
 /// Files of one site.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SaidFiles {
     /// Each with its state when it had run; paths are without symbolic links.
-    pub files: Vec<(PathBuf, FileStamp)>,
+    pub files: Vec<(PathBuf, CodeStamp)>,
     /// Seconds until PHP looks at a file again; `None`: it doesn't, until the next reload.
     pub pause: Option<u64>,
 }
@@ -55,7 +55,7 @@ impl Code {
 }
 
 /// `MODIFIED NANOSECONDS SIZE PATH`
-fn file(item: &[u8]) -> Option<(PathBuf, FileStamp)> {
+fn file(item: &[u8]) -> Option<(PathBuf, CodeStamp)> {
     let mut parts = item.splitn(4, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<i64>().ok();
     let (seconds, nanoseconds, size) = (number()?, number()?, number()?);

@@ -57,7 +57,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use cache_status::CacheStatus;
-pub use code::FileStamp;
+pub use code::CodeStamp;
 pub use consult::{Consulted, Waited, consult, consult_proxied};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use lately::NotedResponse;

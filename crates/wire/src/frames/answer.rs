@@ -565,13 +565,15 @@ mod tests {
                 end(out, EndFrame { ready, ..EndFrame::default() });
             }
         };
-        for (extra, kind) in [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor"), (5, "Origin")] {
+        for (extra, kind) in
+            [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor"), (5, "Origin"), (6, "Code")]
+        {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 6, b"a"), Err(FrameError::Note(6)));
+        assert_eq!(one(&nothing, 7, b"a"), Err(FrameError::Note(7)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }

@@ -9,21 +9,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::cache::FileStamp;
+use crate::cache::CodeStamp;
 
 /// Milliseconds.
-pub type Millis = u64;
+pub type CodeMillis = u64;
 
-/// Files and folders of a site, at most; further ones are not looked at.
+/// CodeFiles and folders of a site, at most; further ones are not looked at.
 const MOST: usize = 50_000;
 /// Changes of one path that count at once; after them, one in [`SELDOM`]. A path that has been quiet for [`QUIET`] is a new one.
 const AT_ONCE: u32 = 5;
-const SELDOM: Millis = 60_000;
-const QUIET: Millis = 20 * 60_000;
+const SELDOM: CodeMillis = 60_000;
+const QUIET: CodeMillis = 20 * 60_000;
 
 /// What is known of a site's code.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct CodeFiles {
     files: HashMap<PathBuf, Seen>,
     /// Folders on the way to them: new and removed scripts, folders and links in them count.
     folders: HashMap<PathBuf, Seen>,
@@ -34,16 +34,16 @@ pub struct Files {
 /// A file's state, or a folder's; `None`: it is gone.
 #[derive(Debug)]
 struct Seen {
-    stamp: Option<FileStamp>,
+    stamp: Option<CodeStamp>,
     /// Of a folder: its scripts, folders and links.
     names: u64,
     changes: u32,
-    last: Millis,
+    last: CodeMillis,
 }
 
-impl Files {
+impl CodeFiles {
     /// Adds files that have run; `is_all`: folders count as well.
-    pub fn add(&mut self, root: &Path, said: Vec<(PathBuf, FileStamp)>, is_all: bool) {
+    pub fn add(&mut self, root: &Path, said: Vec<(PathBuf, CodeStamp)>, is_all: bool) {
         self.root.get_or_insert_with(|| (root.to_owned(), fs::canonicalize(root).ok()));
         let below = self.root.as_ref().and_then(|(_, real)| real.clone());
         for (path, stamp) in said {
@@ -63,7 +63,7 @@ impl Files {
     }
 
     /// What has changed since the last look, and is worth a purge.
-    pub fn look(&mut self, now: Millis) -> Vec<PathBuf> {
+    pub fn look(&mut self, now: CodeMillis) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         if let Some((root, real)) = &mut self.root {
             let is = fs::canonicalize(&*root).ok();
@@ -95,7 +95,7 @@ impl Seen {
     }
 
     /// Notes the state; whether it is another one, and counts. `names`: of a folder only they count.
-    fn differs(&mut self, stamp: Option<FileStamp>, names: Option<u64>, now: Millis) -> bool {
+    fn differs(&mut self, stamp: Option<CodeStamp>, names: Option<u64>, now: CodeMillis) -> bool {
         if stamp == self.stamp {
             return false;
         }
@@ -116,7 +116,7 @@ impl Seen {
 }
 
 /// `None`: there is no such file. One that can't be looked at is not watched.
-fn stamp(path: &Path) -> Option<FileStamp> {
+fn stamp(path: &Path) -> Option<CodeStamp> {
     let of = |data: Metadata| (data.size(), data.mtime(), data.mtime_nsec());
     fs::metadata(path).ok().map(of)
 }
@@ -174,8 +174,8 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn files(&self) -> Files {
-            let mut files = Files::default();
+        fn files(&self) -> CodeFiles {
+            let mut files = CodeFiles::default();
             let said = ["index.php", "theme/page.php", "plugins/a/a.php"]
                 .map(|name| self.0.join("releases/1").join(name));
             let said = said.map(|path| (path.clone(), stamp(&path).unwrap()));
@@ -280,7 +280,7 @@ mod tests {
         let mut counted = Vec::new();
         for second in 1..=130 {
             tree.write("releases/1/theme/page.php", &"x".repeat(second + 1));
-            if !files.look(second as Millis * 1000).is_empty() {
+            if !files.look(second as CodeMillis * 1000).is_empty() {
                 counted.push(second);
             }
         }

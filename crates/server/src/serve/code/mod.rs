@@ -2,7 +2,7 @@
 //! what the old code has made, and nothing but their lifetime would end that.
 //!
 //! ```text
-//!  PHP worker ──> cache::Code: which files have run, each once ──> Files: a stat of each, while the site has visitors
+//!  PHP worker ──> cache::Code: which files have run, each once ──> CodeFiles: a stat of each, while the site has visitors
 //!                                                                   │ changed
 //!      PHP still runs the old code for opcache.revalidate_freq <────┘──> later: all pages of the site become stale
 //! ```
@@ -21,7 +21,7 @@ use millrace_pages::{Hardness, Purge, Tag};
 use millrace_settings::plan::{CacheMode, Level, Profile};
 use tokio::time::sleep;
 
-use self::files::{Files, Millis};
+use self::files::{CodeFiles, CodeMillis};
 use crate::cache::purge;
 use crate::context::ProcessStage;
 use crate::context::stats::Counter;
@@ -33,33 +33,33 @@ const TICK: Duration = Duration::from_millis(50);
 /// A site without requests for so long, in seconds, is not looked at.
 const IDLE: u64 = 60;
 /// Pause after a look, as a multiple of its duration: looks use a tenth of a core at most.
-const SHARE: Millis = 9;
+const SHARE: CodeMillis = 9;
 /// Added to the time for which PHP may run old code: it counts whole seconds of its requests' beginnings.
-const LATER: Millis = 1000;
+const LATER: CodeMillis = 1000;
 /// After a reload, how long old workers may finish their requests until pages are purged.
-const RELOADED: Millis = 5000;
+const RELOADED: CodeMillis = 5000;
 /// Tags of WordPress's redirects (`php/inject/wordpress/tags.php`): of a single site, and of a network.
 const REDIRECTS: [&[u8]; 2] = [b"redirect", b"0.redirect"];
-/// Files that the log names.
+/// CodeFiles that the log names.
 const SHOWN: usize = 3;
 
 /// A site whose code is looked at.
-struct WatchedSite {
+struct CodeSite {
     site: Arc<SiteWorkers>,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<CodeState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct CodeState {
     /// Away while a look is in progress.
-    files: Option<Files>,
+    files: Option<CodeFiles>,
     is_busy: bool,
     /// When the next look may begin.
-    next: Millis,
+    next: CodeMillis,
     /// Seconds for which PHP may run old code; `None`: until the next reload.
     pause: Option<u64>,
     /// When pages are purged: once PHP runs the new code.
-    due: Option<Millis>,
+    due: Option<CodeMillis>,
     /// PHP runs old code until the next reload.
     waits: bool,
     /// wp-config.php is among the changed files: the site may have another address now.
@@ -90,33 +90,33 @@ pub async fn watch(thread: Rc<ServeThread>) {
 }
 
 /// The sites of a setup that are looked at; what is known of those in an older one is kept.
-fn watched(setup: &SharedSetup, older: Vec<Rc<WatchedSite>>) -> Vec<Rc<WatchedSite>> {
+fn watched(setup: &SharedSetup, older: Vec<Rc<CodeSite>>) -> Vec<Rc<CodeSite>> {
     let is_watched = |site: &&Arc<SiteWorkers>| {
         let cache = &site.plan.cache;
         cache.mode != CacheMode::Off && !cache.code_interval.is_zero() && site.runs_own_workers()
     };
     let state = |site: &Arc<SiteWorkers>| {
         let same =
-            |old: &&Rc<WatchedSite>| old.site.name() == site.name() && old.site.plan.root == site.plan.root;
+            |old: &&Rc<CodeSite>| old.site.name() == site.name() && old.site.plan.root == site.plan.root;
         older.iter().find(same).map(|old| old.state.clone()).unwrap_or_default()
     };
     setup
         .workers
         .iter()
         .filter(is_watched)
-        .map(|site| Rc::new(WatchedSite { state: state(site), site: site.clone() }))
+        .map(|site| Rc::new(CodeSite { state: state(site), site: site.clone() }))
         .collect()
 }
 
-impl State {
+impl CodeState {
     /// New workers run the code as it is now.
-    fn reloaded(&mut self, now: Millis) {
+    fn reloaded(&mut self, now: CodeMillis) {
         if std::mem::take(&mut self.waits) {
             self.due = Some(now + RELOADED);
         }
     }
 
-    fn has_changed(&mut self, paths: &[PathBuf], now: Millis) {
+    fn has_changed(&mut self, paths: &[PathBuf], now: CodeMillis) {
         self.is_config |= paths.iter().any(|path| path.ends_with("wp-config.php"));
         match self.pause {
             Some(pause) => self.due = Some(now + pause * 1000 + LATER),
@@ -125,14 +125,14 @@ impl State {
     }
 }
 
-impl WatchedSite {
+impl CodeSite {
     /// At this time of the clock, and in this second since 1970.
-    fn is_due(&self, now: Millis, second: u64) -> bool {
+    fn is_due(&self, now: CodeMillis, second: u64) -> bool {
         let state = self.state.borrow();
         !state.is_busy && now >= state.next && self.site.was_asked_since(second.saturating_sub(IDLE))
     }
 
-    async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>) {
+    async fn look(self: Rc<CodeSite>, thread: Rc<ServeThread>) {
         let began = thread.clock.ticks();
         let mut files = {
             let mut state = self.state.borrow_mut();
@@ -157,7 +157,7 @@ impl WatchedSite {
         let now = thread.clock.ticks();
         let mut state = self.state.borrow_mut();
         (state.files, state.is_busy) = (Some(files), false);
-        let interval = self.site.plan.cache.code_interval.as_millis() as Millis;
+        let interval = self.site.plan.cache.code_interval.as_millis() as CodeMillis;
         state.next = (began + interval).max(now + SHARE * (now - began));
         if !changed.is_empty() {
             thread.stats.add(Counter::CodeChanges, 1);
@@ -166,7 +166,7 @@ impl WatchedSite {
         }
     }
 
-    fn purge_if_due(&self, thread: &ServeThread, now: Millis) {
+    fn purge_if_due(&self, thread: &ServeThread, now: CodeMillis) {
         let mut state = self.state.borrow_mut();
         if state.due.take_if(|due| *due <= now).is_none() {
             return;
