@@ -49,7 +49,6 @@ LOOPS = [
     Evil("sleep", "sleep(3600);", (504,), times=3),
     Evil("sleep behind the answer", "echo 'said'; fastcgi_finish_request(); sleep(3600);", (200,), times=3),
     Evil("sleep in C", FFI + "while (true) $c->pause();", (504,)),
-    Evil("an answer that never ends", "set_time_limit(0); ob_end_flush(); while (true) { echo '.'; flush(); usleep(10000); }", (CUT, 200)),
 ]  # fmt: skip
 
 # Memory, its own and what PHP doesn't count; output; descriptors.

@@ -21,6 +21,9 @@ threads = 2
 spool_dir = "FOLDER/spool"
 [admin]
 listen = "unix:FOLDER/admin.sock"
+[http]
+# A client that reads nothing holds its script up for so long.
+send_timeout = "2s"
 [cache]
 dir = "off"
 mode = "off"
@@ -29,6 +32,7 @@ workers = WORKERS
 workers_start = WORKERS
 workers_spare = WORKERS
 request_timeout = "1s"
+background_timeout = "1s"
 terminate_grace = "300ms"
 # All workers at once show that all are there.
 adaptive = false
