@@ -110,13 +110,13 @@ def signals_for_the_server(stage):
 
 
 def output_without_end(stage):
-    """More than anybody keeps, to a client that reads as fast as it can."""
+    """More than anybody keeps, to a client that reads as fast as it can until it leaves: a script that goes on sending has no other end."""
     put(stage, "pour.php", "set_time_limit(0); while (ob_get_level()) ob_end_clean(); while (true) echo str_repeat('x', 1 << 20);")
     before = most = memory(stage)
     with socket.create_connection(("127.0.0.1", stage.port), 10) as sock:
         sock.sendall(head("GET", "evil.test", "/pour.php", "Connection: close"))
         buffer, seen = bytearray(1 << 20), 0
-        while got := sock.recv_into(buffer):
+        while seen < 400 << 20 and (got := sock.recv_into(buffer)):
             seen += got
             most = max(most, memory(stage))
     check(seen > 20 << 20, f"only {seen} bytes")
