@@ -82,7 +82,7 @@ static size_t item(char *text, size_t room, const zend_string *name)
 	return (size_t)length;
 }
 
-/* Before the response ends. The same host may run scripts of several sites. */
+/* Before the response ends, when no more PHP code runs. The same host may run scripts of several sites. */
 void code_say(void)
 {
 	if (!worker || worker->answer == ANSWER_NONE || worker->answer == ANSWER_VOID || !begin()) {

@@ -223,6 +223,7 @@ static PHP_RSHUTDOWN_FUNCTION(millrace)
 {
 	(void)type, (void)module_number;
 	visitor_look();
+	code_say();
 	noticed_end();
 	return SUCCESS;
 }

@@ -487,7 +487,6 @@ static void shut_down_quietly(void)
  */
 void loop_end_request(void)
 {
-	code_say();
 	bool words = has_last_words();
 	if (words) {
 		go_to_root();

@@ -421,14 +421,16 @@ static void keep_purge(const struct frame *frame, const char *text)
 /*
  * Sends what the script says to the page cache; false if the response can't take it any more, or the server has closed the
  * socket. Tags and control go with the next write. A purge goes at once, and again when the response ends
- * (say_purges_again).
+ * (say_purges_again). Names of files go at once: they can be many, and must not have the head sent before hooks have judged the page.
  */
 bool wire_note(uint16_t what, const char *text, size_t length)
 {
 	struct frame frame = { (uint32_t)length, MR_KIND_NOTE, 0, what };
-	if (what == MR_NOTE_PURGE) {
-		keep_purge(&frame, text);
-		rewind_changed();
+	if (what == MR_NOTE_PURGE || what == MR_NOTE_CODE) {
+		if (what == MR_NOTE_PURGE) {
+			keep_purge(&frame, text);
+			rewind_changed();
+		}
 		struct iovec parts[2] = { { &frame, sizeof frame }, { (void *)(uintptr_t)text, length } };
 		return write_all(parts, 2);
 	}

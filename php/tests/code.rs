@@ -70,3 +70,22 @@ fn thousands_of_files_take_several_notes() {
     let files: usize = worker.code.iter().map(|text| text.matches('\u{1f}').count()).sum();
     assert_eq!(files, count + 1);
 }
+
+#[test]
+fn files_never_have_the_head_sent_before_hooks_have_judged_the_page() {
+    let mut host = Host::start("", &[]);
+    let mut worker = host.worker(0);
+    // The last file is included by a shutdown function, as is the word about the page.
+    let script = host.script(
+        "page.php",
+        "<?php for ($i = 0; $i < 1000; $i++) { $f = __DIR__ . \"/generated-file-number-$i.php\"; file_put_contents($f, '<?php return 1;'); $i < 999 && include $f; }
+        register_shutdown_function(function () use ($f) { include $f; millrace_cache_control('public, max-age=60'); });
+        echo 'page';",
+    );
+    worker.send(&Ask::get(&script));
+    let first = worker.next();
+    assert!(matches!(first, driver::Sent::Head(..)), "{first:?}");
+    let files: usize = worker.code.iter().map(|text| text.matches('\u{1f}').count()).sum();
+    assert_eq!(files, 1001);
+    assert_eq!(worker.answer().notes.len(), 1);
+}

@@ -35,11 +35,13 @@ python3 /server.py 2>/server.log & server=$!
 trap 'kill $server' EXIT
 until [ -e /ready ]; do readlink /proc/$server/exe >/dev/null || { cat /server.log >&2; exit 3; }; sleep 0.05; done
 value() { cat /proc/sys/net/ipv4/tcp_fin_timeout; }
+# The folder of the journal goes with its last file.
+left() { find /var/lib /etc -path '*/millrace/*journal.json' -o -name '60-millrace*'; }
 load() { "$1" load http://127.0.0.1:8080/ --rounds auto -u 8 --time 2s --tune --quiet --json "$2"; }
 value
 load "$1" /first.json
 value
-find /var/lib/millrace /etc -name 'journal.json' -o -name '60-millrace*'
+left
 echo ==
 "$1" load http://127.0.0.1:8080/ --rounds auto -u 8 --time 2s --tune >/said 2>&1 & run=$!
 until [ "$(value)" = 15 ]; do readlink /proc/$run/exe >/dev/null || { cat /said; exit 3; }; sleep 0.02; done
@@ -47,7 +49,7 @@ kill -9 $run
 "$1" load http://127.0.0.1:8080/ --rounds auto --time 2s --tune --quiet 2>&1 || true
 "$1" tune --undo >/dev/null
 value
-find /var/lib/millrace /etc -name 'journal.json' -o -name '60-millrace*'
+left
 echo ==
 cat /first.json
 """

@@ -126,6 +126,12 @@ final class Member
         return self::$user !== 0;
     }
 
+    /** His number. */
+    public static function user(): int
+    {
+        return self::$user;
+    }
+
     /** WordPress is about to make the page. */
     public static function begin(): void
     {

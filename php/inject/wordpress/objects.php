@@ -60,7 +60,7 @@ final class Objects
         foreach (self::GROUPS as $group => $family) {
             foreach ($groups[$group] ?? [] as $key => $value) {
                 // In a network keys begin with the number of the site, but for what all its sites have in common.
-                if (preg_match('/^(?:(\d+):)?(\d+)$/D', (string) $key, $parts) && $parts[2] !== '0') {
+                if (preg_match('/^(?:(\d+):)?(\d+)$/D', (string) $key, $parts) && $parts[2] !== '0' && !self::is_reader($family, $parts[2])) {
                     $post = $groups['posts'][$key] ?? null;
                     $tag = self::tag($family, $parts[2], $value, $post);
                     $tag === null || $tags[(int) ($parts[1] ?: $here)][$tag] ??= $family === 'post' && is_object($post) ? $post : true;
@@ -79,6 +79,12 @@ final class Objects
                 }
             }
         }
+    }
+
+    /** WordPress reads the row of who is logged in for each page; what a page shows of it is a value that is filled in (Member). */
+    private static function is_reader(string $family, string $id): bool
+    {
+        return $family === 'by' && Page::$for_member && (int) $id === Member::user();
     }
 
     /** `$post`: the post of this number, if it was read. */

@@ -35,7 +35,7 @@ final class Page
     /** It is a GET by an anonymous visitor, of what is no part of the administration. */
     public static bool $watched = false;
     /** It is a GET by a member, for whose page others may be of use (Member). */
-    private static bool $for_member = false;
+    public static bool $for_member = false;
     /** Seconds that it may be kept; null: nothing is known that could be kept. */
     private static ?int $seconds = null;
     private static bool $refused = false;
