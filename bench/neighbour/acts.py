@@ -117,8 +117,9 @@ with_htaccess("include-of-itself", "ErrorDocument 404 /h/none\n", path="/h/none"
 @act
 def wrong_passwords(stage):
     folder = stage.folder("h")
-    (folder / "passwords").write_text(BCRYPT)
-    (folder / ".htaccess").write_text(f"AuthType Basic\nAuthName x\nAuthUserFile {folder}/passwords\nRequire valid-user\n")
+    # Beside those of other acts, which are no files.
+    (folder / "own-passwords").write_text(BCRYPT)
+    (folder / ".htaccess").write_text(f"AuthType Basic\nAuthName x\nAuthUserFile {folder}/own-passwords\nRequire valid-user\n")
     stage.crowd(30, "/h/page.txt", fields="Authorization: Basic YTpi\r\n")
     (folder / ".htaccess").unlink()
 
