@@ -17,7 +17,8 @@ static const char *const questions[] = {
 	"json_encode(['settings' => array_filter(array_combine($n = ['opcache.enable', 'opcache.memory_consumption',"
 	" 'opcache.max_accelerated_files', 'opcache.interned_strings_buffer', 'opcache.validate_timestamps', 'opcache.jit',"
 	" 'opcache.jit_buffer_size', 'realpath_cache_size', 'realpath_cache_ttl', 'memory_limit', 'max_execution_time',"
-	" 'display_errors', 'session.save_handler', 'session.save_path', 'session.gc_probability', 'default_socket_timeout'],"
+	" 'display_errors', 'session.save_handler', 'session.save_path', 'session.gc_probability', 'default_socket_timeout',"
+	" 'post_max_size', 'upload_max_filesize', 'file_uploads'],"
 	" array_map('ini_get', $n)), fn($v) => $v !== false)])",
 	"json_encode(['opcache' => ($s = opcache_get_status(false)) ? array_diff_key($s, ['preload_statistics' => 1])"
 	" : ['opcache_enabled' => false]])",

@@ -3,7 +3,10 @@ well, or nothing."""
 
 import concurrent.futures
 import contextlib
+import http.client
 import json
+import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -17,7 +20,7 @@ HEALTHY_RUNS = 3
 # What the stories make: a healthy site has none of it.
 MADE = {
     "fd-server", "net-accept", "net-ports", "net-conntrack", "cgroup-cpu", "cgroup-memory", "disk-full", "opcache-full", "db-connections",
-    "db-missing-index", "wp-autoload", "script-sleeps", "script-remote", "db-down", "swap", "oom",
+    "db-missing-index", "wp-autoload", "script-sleeps", "script-remote", "db-down", "swap", "oom", "uploads-closed", "uploads-large",
 }
 
 
@@ -115,6 +118,28 @@ def connections(shop):
         # The cure.
         shop.database.sql(f"SET GLOBAL max_connections = {before}")
         return why or doctor.is_gone(doctor.examine(server, shop.root, seconds=1), "db-connections")
+
+
+def uploads(shop):
+    """The folder for uploads belongs to another user than PHP is, and a file is larger than the server takes."""
+    folder = shop.root / "wp-content" / "uploads"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    try:
+        with shop.serve("uploads", **{**NO_CACHE, "site.body_bytes": "1MB", "php.user": "www-data"}) as server:
+            for target, body in [("/", b""), ("/wp-login.php", b"x" * (2 << 20))]:
+                connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+                with contextlib.suppress(ConnectionError):
+                    connection.request("POST" if body else "GET", target, body)
+                    connection.getresponse().read()
+                connection.close()
+            report = doctor.examine(server, shop.root, seconds=1)
+            large = [found for found in report["findings"] if found["id"] == "uploads-large" and "body_bytes" in found["cure"]]
+            why = doctor.first_is(report, "uploads-closed", f"{folder}", "chown -R www-data:") or ("" if large else f"no uploads-large: {doctor.short(report)}")
+            shutil.chown(folder, "www-data")
+            return why or doctor.is_gone(doctor.examine(server, shop.root, seconds=1), "uploads-closed")
+    finally:
+        shutil.chown(folder, os.getuid())
 
 
 def index(shop):
@@ -256,6 +281,7 @@ def watch(site, admin):
 STORIES = {
     "healthy": healthy,
     "connections": connections,
+    "uploads": uploads,
     "index": index,
     "autoload": autoload,
     "sleeping": sleeping,

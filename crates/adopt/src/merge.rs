@@ -1,6 +1,6 @@
 //! Sites of one name become one site: other servers have one for each port, Millrace has one for each name.
 
-use crate::value::{Adopted, Block, Php, Site, Source, Toml};
+use crate::value::{Adopted, Block, Php, Site, Source, Toml, is_challenges};
 
 /// Merges the sites of each name, and what only redirects to another site.
 pub fn merge(adopted: &mut Adopted) {
@@ -32,29 +32,37 @@ pub fn merge(adopted: &mut Adopted) {
     adopted.sites = merged;
 }
 
-/// The rule and the target of a site that does nothing but redirect.
+/// The rule and the target of a site that does nothing but redirect, and answer certificate authorities.
 fn redirect_of(site: &Site) -> Option<(Option<&Block>, String)> {
-    let is_bare =
-        site.proxies.is_empty() && site.php == Php::Off && site.settings.get("front_controller").is_none();
-    if !is_bare {
+    if !site.proxies.iter().all(Block::is_challenge) {
         return None;
     }
-    let to_https = site.settings.get("redirect.https").is_some();
-    let to_same = || "https://$host$0".to_owned();
-    let mut acting = site.rules.iter().filter(|rule| !rule.keys.iter().all(|(key, _)| EFFECTS.contains(key)));
+    let acts =
+        |rule: &&Block| !rule.is_challenge() && !rule.keys.iter().all(|(key, _)| EFFECTS.contains(key));
+    let mut acting = site.rules.iter().filter(acts);
     let (first, more) = (acting.next(), acting.next());
-    match first {
-        Some(rule) if more.is_none() => match (rule.get("redirect"), rule.get("return")) {
-            (Some(Toml::Text(to)), _)
-                if rule.keys.iter().all(|(key, _)| matches!(*key, "redirect" | "status")) =>
-            {
-                Some((Some(rule), to.clone()))
-            }
-            (None, Some(Toml::Number(404))) if to_https && rule.keys.len() == 1 => Some((None, to_same())),
-            _ => None,
-        },
-        None if to_https && site.root.is_none() => Some((None, to_same())),
-        _ => None,
+    if let Some(rule) = first
+        && let Some(Toml::Text(to)) = rule.get("redirect")
+        && rule.keys.iter().all(is_for_all)
+    {
+        // Nothing behind it is reached: no other rule, no script, no file.
+        return Some((Some(rule), to.clone()));
+    }
+    let is_bare = site.php == Php::Off && site.settings.get("front_controller").is_none();
+    let is_404 = |rule: &Block| rule.get("return") == Some(&Toml::Number(404)) && rule.keys.len() == 1;
+    let answers = match first {
+        Some(rule) => more.is_some() || !is_404(rule),
+        None => site.root.is_some(),
+    };
+    let to_https = site.settings.get("redirect.https").is_some();
+    (is_bare && to_https && !answers).then(|| (None, "https://$host$0".to_owned()))
+}
+
+/// Whether a key of a redirect leaves it for all requests but those of certificate authorities.
+fn is_for_all((key, value): &(&str, Toml)) -> bool {
+    match *key {
+        "unless_path" => is_challenges(value),
+        key => matches!(key, "redirect" | "status"),
     }
 }
 
@@ -85,11 +93,15 @@ fn join(known: &mut Site, other: Site) {
     let is_same =
         known.root == other.root && same(&known.rules, &other.rules) && same(&known.proxies, &other.proxies);
     other.names.iter().for_each(|name| known.name(name));
+    let only_redirects = known.secure && !other.secure && other.settings.get("redirect.https").is_some();
     known.default |= other.default;
     known.secure |= other.secure;
     known.plain |= other.plain;
     known.notes.append(other.notes);
-    if is_same {
+    if is_same || only_redirects {
+        if only_redirects {
+            known.settings.set("redirect.https", Toml::Switch(true));
+        }
         known.notes.needless(&other.source, "a site is the same over HTTP and HTTPS");
     } else if other.root.is_none() && other.proxies.is_empty() && other.rules.is_empty() {
         known.notes.needless(&other.source, "it has no content of its own");
@@ -104,7 +116,7 @@ fn join(known: &mut Site, other: Site) {
 }
 
 /// Puts a site that only redirects into the site that it leads to, or into the first.
-fn redirect(sites: &mut Vec<Site>, site: Site) {
+fn redirect(sites: &mut Vec<Site>, mut site: Site) {
     let Some((rule, to)) = redirect_of(&site) else { return };
     let rule = rule.cloned();
     let (scheme, rest) = to.split_once("://").unwrap_or(("", ""));
@@ -124,6 +136,7 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
         return catch_all(sites, site);
     }
     let target_secure = target.secure;
+    move_challenges(&mut site, target);
     let own: Vec<String> =
         site.names.iter().filter(|name| host != "$host" && *name != host).cloned().collect();
     target.notes.append(site.notes);
@@ -156,6 +169,33 @@ fn redirect(sites: &mut Vec<Site>, site: Site) {
             target.rules.iter().position(|rule| rule.get("host").is_none()).unwrap_or(target.rules.len());
         target.rules.insert(first, Block { source, keys, caveat: None });
     }
+}
+
+/// Moves what answers certificate authorities: it stays open, whatever rules of the other site close or redirect.
+fn move_challenges(site: &mut Site, target: &mut Site) {
+    let (challenges, others): (Vec<Block>, Vec<Block>) =
+        std::mem::take(&mut site.rules).into_iter().partition(Block::is_challenge);
+    site.rules = others;
+    let new = |rule: &Block| !target.rules.iter().any(|known| known.keys == rule.keys);
+    let challenges: Vec<Block> = challenges.into_iter().filter(new).collect();
+    open_challenges(challenges, &mut target.rules);
+    for block in std::mem::take(&mut site.proxies) {
+        target.proxy(block);
+    }
+}
+
+/// Puts rules for certificate authorities before all others, and exempts them from what these refuse.
+pub fn open_challenges(challenges: Vec<Block>, rules: &mut Vec<Block>) {
+    let refuses = |rule: &Block| ["deny", "auth", "limit"].iter().any(|key| rule.get(key).is_some());
+    let is_refused = rules.iter().any(refuses);
+    let pass = |rule: &Block| {
+        let path = rule.keys.iter().take(1).cloned();
+        let keys = path.chain([("allow", Toml::Switch(true))]).collect();
+        Block { source: rule.source.clone(), keys, caveat: None }
+    };
+    let passes: Vec<Block> =
+        challenges.iter().filter(|rule| is_refused && rule.get("allow").is_none()).map(pass).collect();
+    rules.splice(0..0, passes.into_iter().chain(challenges));
 }
 
 /// A site for unknown names that only redirects: it needs a folder, although it sends no file.

@@ -13,6 +13,9 @@ pub struct Options {
 /// Why files of another folder are not carried over.
 pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules.md), or link the folder into the site's (ln -s, as root)";
 
+/// Where certificate authorities ask (RFC 8555 section 8.3).
+pub const CHALLENGES: &str = "/.well-known/acme-challenge";
+
 /// The names of `files.index`.
 pub const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];
 
@@ -113,6 +116,7 @@ impl Notes {
     pub fn append(&mut self, mut other: Notes) {
         self.carried.append(&mut other.carried);
         self.needless.append(&mut other.needless);
+        other.lost.retain(|note| !self.lost.contains(note));
         self.lost.append(&mut other.lost);
     }
 }
@@ -205,6 +209,22 @@ impl Block {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Toml> {
         self.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// Whether it is only for certificate authorities.
+    #[must_use]
+    pub fn is_challenge(&self) -> bool {
+        self.get("path").is_some_and(is_challenges)
+    }
+}
+
+/// Whether paths are those of certificate authorities only.
+#[must_use]
+pub fn is_challenges(paths: &Toml) -> bool {
+    match paths {
+        Toml::Text(path) => path.starts_with(CHALLENGES),
+        Toml::List(paths) => paths.iter().all(|path| path.starts_with(CHALLENGES)),
+        _ => false,
     }
 }
 

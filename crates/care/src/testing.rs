@@ -221,7 +221,8 @@ fn server() -> serde_json::Value {
         "php": [{"name": "blog", "workers_most": 16, "each": workers, "fastcgi": [],
             "pools": [{"name": "front", "running": 1, "limit": 14, "waiting": 0, "wait_mean_seconds": 0, "wait_most_seconds": 0, "waited_last_minute": 0}]}],
         "certificates": [{"names": ["a.example"], "missing": [], "ends": 1_799_000_000, "problem": null}],
-        "sites": [{"root": "/srv/www", "profile": "wordpress", "php": true, "cache": "profile"}],
+        "sites": [{"names": ["a.example", "www.a.example"], "root": "/srv/www", "profile": "wordpress", "php": true, "php_service": "blog",
+            "cache": "profile", "content": {"limit_bytes": 64_000_000, "refused": 0, "largest_refused_bytes": 0, "largest_php_bytes": 1_000_000}}],
     })
 }
 
@@ -230,7 +231,8 @@ fn php() -> serde_json::Value {
         "name": "blog", "php_version": "8.4.1", "extensions": "Core,date,mysqli,zip",
         "settings": {"opcache.enable": "1", "opcache.memory_consumption": "128", "opcache.max_accelerated_files": "10000",
             "opcache.interned_strings_buffer": "8", "realpath_cache_size": "4096K", "memory_limit": "128M", "display_errors": "0",
-            "session.save_handler": "files", "session.save_path": "/var/lib/php/sessions", "session.gc_probability": "0"},
+            "session.save_handler": "files", "session.save_path": "/var/lib/php/sessions", "session.gc_probability": "0",
+            "post_max_size": "8M", "upload_max_filesize": "2M"},
         "opcache": {"opcache_enabled": true, "cache_full": false,
             "memory_usage": {"used_memory": 40e6, "free_memory": 94e6, "wasted_memory": 0},
             "interned_strings_usage": {"buffer_size": 8.4e6, "used_memory": 5e6},
@@ -276,6 +278,7 @@ fn site() -> serde_json::Value {
     json!({
         "root": "/srv/www",
         "files": {"secrets": [], "object_cache": 0, "advanced_cache": 0, "debug_log_bytes": 0, "redis": 0, "maintenance_seconds": 0},
+        "uploads": {"closed": [], "looked": 1, "user": "www-data"},
         "config": {"WP_DEBUG": false, "WP_DEBUG_DISPLAY": true, "SAVEQUERIES": false, "SCRIPT_DEBUG": false, "WP_CACHE": false, "DISABLE_WP_CRON": false},
         "wordpress": {"autoload_bytes": 90_000, "autoload_options": 300, "autoload_largest": [{"name": "rewrite_rules", "bytes": 20_000}],
             "transients_expired": 3, "cron_late_seconds": 0, "cron_late": 0, "updates_core": 0, "updates_plugins": 1, "updates_themes": 0, "plugins": 12},

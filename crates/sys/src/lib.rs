@@ -1,6 +1,6 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
 //! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching. Besides,
-//! how files at paths that others can choose are opened.
+//! how files at paths that others can choose are opened, and which programs serve sites.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; the public functions of this crate are safe to
 //! call.
@@ -18,6 +18,7 @@ mod option;
 mod orphans;
 mod prefetch;
 mod process;
+mod programs;
 mod regular;
 mod rights;
 mod schedule;
@@ -34,6 +35,7 @@ pub use option::unread;
 pub use orphans::Orphans;
 pub use prefetch::{prefetch, prefetch_shared};
 pub use process::{Process, Signal};
+pub use programs::{is_backend, serves_sites};
 pub use regular::{LARGEST_CONFIGURATION, check_storage, open_regular, read_regular, read_regular_text};
 pub use rights::{Entered, Rights, is_only_ours, open_socket_to, open_to_append, rights_in};
 pub use schedule::run_when_idle;

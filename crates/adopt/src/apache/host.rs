@@ -5,8 +5,9 @@ use super::rewrite::RewritePlace;
 use super::section::{self, Access};
 use super::{MainServer, rewrite, table};
 use crate::listen;
+use crate::merge;
 use crate::pattern;
-use crate::value::{Adopted, Block, INDEX, OPEN, Php, Site, Source, Toml, When};
+use crate::value::{Adopted, Block, CHALLENGES, INDEX, OPEN, Php, Site, Source, Toml, When};
 
 /// What is collected of a host before its rules have an order.
 pub struct Host<'a> {
@@ -17,6 +18,8 @@ pub struct Host<'a> {
     /// `BalancerMember`s by the name of their balancer.
     balancers: Vec<(String, Vec<String>)>,
     effects: Vec<Block>,
+    /// Folders for certificate authorities.
+    challenges: Vec<Block>,
     /// Of rewrite rules, which Apache applies before `Redirect`.
     pub actions: Vec<Block>,
     redirects: Vec<Block>,
@@ -68,6 +71,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
         preserves_host,
         balancers: Vec::new(),
         effects: Vec::new(),
+        challenges: Vec::new(),
         actions: Vec::new(),
         redirects: Vec::new(),
         access: Vec::new(),
@@ -85,7 +89,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
         // With mod_php nothing in a virtual host says that PHP runs.
         host.site.php = Php::Own;
     }
-    let Host { mut site, effects, actions, redirects, mut access, .. } = host;
+    let Host { mut site, effects, challenges, actions, redirects, mut access, .. } = host;
     // In Apache the last section decides about access; here the first rule.
     access.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
     // Of those for the whole site only the last counts.
@@ -97,6 +101,7 @@ pub fn of_items(site: Site, items: &[Item], server: &MainServer, adopted: &mut A
     });
     let access = access.into_iter().flat_map(|(.., rules)| rules);
     site.rules = effects.into_iter().chain(actions).chain(redirects).chain(access).collect();
+    merge::open_challenges(challenges, &mut site.rules);
     adopted.sites.push(site);
 }
 
@@ -472,11 +477,11 @@ impl Host<'_> {
                 .notes
                 .needless(&item.source, "Millrace lists no folders, and has error pages of its own");
         }
-        if path.starts_with("/.well-known/acme-challenge") {
-            return self
-                .site
-                .notes
-                .needless(&item.source, "`https.acme` answers certificate authorities by itself");
+        if path.starts_with(CHALLENGES) && item.name == "alias" {
+            // The folder of certbot or its like: renewals go on until `https.acme` is set.
+            let keys = vec![("path", format!("{path}/*").into()), ("alias", folder.into())];
+            self.challenges.push(Block { source: item.source.clone(), keys, caveat: None });
+            return self.site.notes.carried(&item.source);
         }
         let why = format!(
             "write a rule: path = \"{path}/*\", alias = \"{folder}\"; with what the folder's own sections refuse as `deny` or `auth` before it"

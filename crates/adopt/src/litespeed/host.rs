@@ -1,8 +1,9 @@
 //! A virtual host of OpenLiteSpeed.
 
 use super::lex::Entry;
+use crate::merge;
 use crate::pattern;
-use crate::value::{Adopted, Block, INDEX, ONE_FOLDER, Options, Php, Site, Toml};
+use crate::value::{Adopted, Block, CHALLENGES, INDEX, ONE_FOLDER, Options, Php, Site, Toml};
 
 /// What the variables of a configuration stand for.
 #[derive(Clone, Debug, Default)]
@@ -193,8 +194,16 @@ fn context(site: &mut Site, node: &Entry, nodes: &[Entry], names: &Names) {
     let is_own = location.is_empty()
         || location.trim_end_matches('/') == format!("{root}{uri}").trim_end_matches('/')
         || !location.starts_with('/');
-    if uri.starts_with("/.well-known/acme-challenge") {
+    if uri.starts_with(CHALLENGES) && is_own {
         return site.notes.needless(&node.whole(), "`https.acme` answers certificate authorities by itself");
+    }
+    if uri.starts_with(CHALLENGES) {
+        // The folder of certbot or its like: renewals go on until `https.acme` is set.
+        let path = format!("{}/*", uri.trim_end_matches('/'));
+        let keys = vec![("path", path.into()), ("alias", location.trim_end_matches('/').into())];
+        let source = node.source.clone();
+        merge::open_challenges(vec![Block { source, keys, caveat: None }], &mut site.rules);
+        return site.notes.carried(&node.whole());
     }
     if !is_own {
         return site.notes.lost(&node.whole(), ONE_FOLDER);

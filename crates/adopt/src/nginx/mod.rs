@@ -5,6 +5,7 @@
 //! then actions, the most specific ones first; then what the server refuses.
 
 mod auth;
+mod challenge;
 mod lex;
 mod limit;
 mod location;

@@ -4,7 +4,7 @@ use super::lex::Directive;
 use super::location::{self, Kind, Location, Precedence};
 use super::rewrite::{self, Done};
 use super::scope::{self, Scope};
-use super::{Http, auth, limit, php, proxy};
+use super::{Http, auth, challenge, limit, php, proxy};
 use crate::value::{Adopted, Block, OPEN, Php, Site, Toml, When};
 use crate::{listen, pattern};
 
@@ -13,7 +13,7 @@ pub struct Server<'a> {
     pub site: Site,
     pub http: &'a Http,
     /// Its directives, and those that it inherits.
-    own: Vec<&'a Directive>,
+    pub own: Vec<&'a Directive>,
     /// Values of `set $name value`.
     pub variables: Vec<(String, String)>,
     pub locations: Vec<Location<'a>>,
@@ -363,8 +363,7 @@ impl<'a> Server<'a> {
         let directive = location.directive;
         self.site.notes.carried(&directive.source);
         if self.is_needless_challenge(location) {
-            let why = "`https.acme` answers certificate authorities by itself; files below /.well-known/ are served";
-            return self.site.notes.needless(&directive.whole(), why);
+            return self.site.notes.needless(&directive.whole(), challenge::NEEDLESS);
         }
         let (when, mut scope) = (location.when(), Scope::default());
         let mut rules = Vec::new();
@@ -398,6 +397,7 @@ impl<'a> Server<'a> {
         rules.extend(self.access(&mut scope, location));
         rules.extend(self.internal(location));
         rules.extend(folders);
+        rules.extend(self.challenge_of_redirects(location));
         self.spare(location, &mut rules);
         self.actions.extend(rules.into_iter().map(|block| (place.clone(), block)));
     }
@@ -557,28 +557,8 @@ impl<'a> Server<'a> {
         first.collect()
     }
 
-    /// Whether certificate authorities get what they ask for without this location: its files are in the root, and no other location
-    /// refuses them.
-    fn is_needless_challenge(&self, location: &Location<'a>) -> bool {
-        let is_elsewhere = |inner: &Directive| {
-            matches!(inner.name.as_str(), "root" | "alias" | "rewrite" | "return")
-                || inner.name.ends_with("_pass")
-        };
-        // A server that only redirects leaves them out anyway.
-        let redirects = self.locations.iter().any(|other| {
-            other.kind == Kind::Whole && other.directive.inner().iter().any(|inner| inner.name == "return")
-        });
-        if redirects || self.own.iter().any(|own| own.name == "return") {
-            return is_challenge(location);
-        }
-        is_challenge(location)
-            && !location.directive.inner().iter().any(is_elsewhere)
-            && !self.is_spared(location)
-            && !self.has_refusing_regex(location)
-    }
-
     /// Whether an expression that a location keeps from its requests answers them with a status.
-    fn has_refusing_regex(&self, location: &Location<'a>) -> bool {
+    pub fn has_refusing_regex(&self, location: &Location<'a>) -> bool {
         let is_first = matches!(location.kind, Kind::Exact(_) | Kind::First(_));
         let path = location.prefix().unwrap_or_default();
         is_first
@@ -593,7 +573,7 @@ impl<'a> Server<'a> {
     }
 
     /// Whether a location that refuses nothing has requests that a less specific one refuses: in nginx only one counts.
-    fn is_spared(&self, location: &Location<'a>) -> bool {
+    pub fn is_spared(&self, location: &Location<'a>) -> bool {
         let refuses = |inner: &&Directive| REFUSING.contains(&inner.name.as_str());
         // What the server refuses holds for its locations, too, and what a location refuses for those in it.
         if !self.inherited(REFUSING, Some(location)).is_empty() {
@@ -806,11 +786,6 @@ fn except(rule: &mut Block, paths: &[String]) {
         Some((_, Toml::List(known))) => known.extend(paths.iter().cloned()),
         _ => rule.keys.insert(rule.keys.len().min(1), ("unless_path", Toml::List(paths.to_vec()))),
     }
-}
-
-/// Whether certificate authorities ask there.
-fn is_challenge(location: &Location<'_>) -> bool {
-    location.prefix().is_some_and(|prefix| prefix.starts_with("/.well-known/acme-challenge"))
 }
 
 /// `return 404` as a refusal, which an earlier `allow` spares.

@@ -190,26 +190,6 @@ fn busy(span: &Span<'_>) -> Measured {
     )
 }
 
-/// Programs that serve sites, by the beginnings of their names.
-const SERVING: [&str; 16] = [
-    "millrace",
-    "php",
-    "lsphp",
-    "nginx",
-    "apache",
-    "httpd",
-    "openlitespeed",
-    "litespeed",
-    "caddy",
-    "varnish",
-    "mariadb",
-    "mysql",
-    "postgres",
-    "redis",
-    "valkey",
-    "memcached",
-];
-
 /// The program that used more processor time than any other, and its share in percent, if it does not serve sites.
 fn foreign(span: &Span<'_>) -> Result<Option<(String, f64)>, Blind> {
     let (before, now) = (span.before.list("programs.each")?, span.now.list("programs.each")?);
@@ -229,7 +209,7 @@ fn foreign(span: &Span<'_>) -> Result<Option<(String, f64)>, Blind> {
     let used: Vec<(String, f64)> = now.iter().map(used).collect();
     let all: f64 = used.iter().map(|(_, ticks)| ticks).sum();
     let most = used.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-    let foreign = most.filter(|(name, _)| !SERVING.iter().any(|known| name.starts_with(known)));
+    let foreign = most.filter(|(name, _)| !millrace_sys::serves_sites(name));
     Ok(foreign.map(|(name, ticks)| (name, percent(ticks, all))))
 }
 

@@ -34,6 +34,7 @@ mod php;
 mod scripts;
 mod server;
 mod storage;
+mod uploads;
 mod web;
 mod wordpress;
 
@@ -259,7 +260,7 @@ pub struct Examination {
 
 /// All checks.
 pub fn table() -> impl Iterator<Item = &'static Check> {
-    let families: [&'static [Check]; 13] = [
+    let families: [&'static [Check]; 14] = [
         limits::CHECKS,
         web::CHECKS,
         disks::CHECKS,
@@ -273,6 +274,7 @@ pub fn table() -> impl Iterator<Item = &'static Check> {
         kernel_log::CHECKS,
         server::CHECKS,
         pages::CHECKS,
+        uploads::CHECKS,
     ];
     families.into_iter().flatten()
 }

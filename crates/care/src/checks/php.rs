@@ -171,7 +171,7 @@ fn each(span: &Span<'_>, of: impl Fn(&Span<'_>) -> Result<Measure, Blind>) -> Me
 }
 
 /// A setting of php.ini as a size in bytes: `128M`. -1 is no limit.
-fn size(text: &str) -> Option<f64> {
+pub(super) fn size(text: &str) -> Option<f64> {
     let text = text.trim();
     let (digits, factor) = match text.chars().last()?.to_ascii_uppercase() {
         'K' => (&text[..text.len() - 1], 1_024.0),

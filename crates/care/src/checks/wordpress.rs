@@ -1,6 +1,6 @@
-//! WordPress: options, cron, debugging, caches, files in the document root.
+//! WordPress: options, cron, debugging, caches; files and folders in the document root.
 
-use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, note, one, warning};
+use super::{Certainty, Check, Measured, Rank, Scope, both, bytes, error, note, one, warning};
 use crate::facts::Span;
 
 /// What the rows are about.
@@ -150,6 +150,18 @@ pub(super) const CHECKS: &[Check] = &[
         Medium,
         Symptom,
         maintenance
+    ),
+    row!(
+        "uploads-closed",
+        "folders for uploads",
+        "rights of the folders for uploads, and the user of a worker in /proc/PID/status",
+        error(1.0, "folders that PHP can't write"),
+        "the application's installation guide: the folder belongs to the user of PHP",
+        "chown of the folder to the user of PHP",
+        "Uploads fail; WordPress says that the folder is not writable.",
+        High,
+        Outage,
+        uploads_closed
     ),
     row!(
         "site-secrets",
@@ -316,6 +328,19 @@ fn maintenance(span: &Span<'_>) -> Measured {
     )
 }
 
+fn uploads_closed(span: &Span<'_>) -> Measured {
+    let (closed, user) = (span.now.list("uploads.closed")?, span.now.text("uploads.user"));
+    let Some(first) = closed.first() else {
+        return one(0.0, "PHP can't write its folder for uploads", "", "");
+    };
+    let (path, why) = (first.text("path"), first.text("why"));
+    let cure = match why.contains(" has mode ") {
+        true => format!("chown -R {user}: {path}; if a folder above it is closed, chmod o+x for that one"),
+        false => format!("make {path} a folder that {user} can write: {why}"),
+    };
+    one(closed.len() as f64, format!("PHP, which runs as {user}, can't write {path}"), why, cure)
+}
+
 /// Names in the document root: secrets, or tools.
 fn names(span: &Span<'_>, want_tools: bool) -> Result<Vec<String>, crate::facts::Blind> {
     let is_tool =
@@ -406,6 +431,13 @@ mod tests {
                 p.site().put("files.secrets", vec![one]);
             }
         };
+        let closed = |p: &mut Pair| {
+            let mut folder = Facts::default();
+            folder.say("path", "/srv/www/wp-content/uploads");
+            folder.say("why", "/srv/www/wp-content/uploads has mode 755 and owner 0:0");
+            p.site().put("uploads.closed", vec![folder]);
+        };
+        case("uploads-closed", closed, set("uploads.looked", 3.0));
         case("site-secrets", file("dump.sql"), file("phpinfo.php"));
         case("site-tools", file("phpinfo.php"), file("dump.sql"));
     }

@@ -12,6 +12,7 @@ mod process;
 mod programs;
 mod site;
 mod stamped;
+mod uploads;
 mod web;
 mod words;
 
@@ -61,11 +62,15 @@ pub fn look(sources: &Sources<'_>) -> Facts {
         let folders = disks::folders(root, &sources.sites, status.as_ref().ok());
         disks::add(&mut facts, root, &folders);
     }
+    let sites = sources.sites.iter().map(|folder| {
+        let mut facts = site::look(folder, sources.probe.as_ref());
+        facts.add("uploads", uploads::look(root, folder, status.as_ref().ok()));
+        facts
+    });
+    facts.put("sites", sites.collect());
     facts.add("server", status.map(|status| Facts::from_json(&status)).map_err(Blind::CouldNotLook));
     let php = (sources.ask)("/php.json");
     facts.add("php", php.map(|php| Facts::from_json(&php)).map_err(Blind::CouldNotLook));
-    let sites = sources.sites.iter().map(|folder| site::look(folder, sources.probe.as_ref())).collect();
-    facts.put("sites", sites);
     facts
 }
 

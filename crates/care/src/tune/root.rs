@@ -160,14 +160,22 @@ impl Root {
 
     /// Names in a folder, sorted; none if it can't be read.
     pub fn names(&self, folder: &str) -> Vec<String> {
-        let Ok(open) = self.open(folder, OFlags::RDONLY | OFlags::DIRECTORY) else { return Vec::new() };
-        let Ok(entries) = rustix::fs::Dir::read_from(open) else { return Vec::new() };
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| !name.starts_with('.'))
-            .collect();
+        self.entries(folder).unwrap_or_default()
+    }
+
+    /// Names in a folder, sorted, without those that begin with a dot.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn entries(&self, folder: &str) -> io::Result<Vec<String>> {
+        let open = self.open(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(open)? {
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
+        }
+        names.retain(|name| !name.starts_with('.'));
         names.sort();
-        names
+        Ok(names)
     }
 
     /// Files of a path that may have a `*` in its last part, sorted.

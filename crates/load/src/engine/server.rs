@@ -11,19 +11,6 @@ use super::metrics::Metrics;
 use super::run::Control;
 use crate::record::{Program, ServerSample};
 
-/// Programs that work for a web server without being its children, by the beginnings of their names: PHP, databases, caches, applications' servers.
-const BACKENDS: [&str; 10] = [
-    "php-fpm",
-    "php-cgi",
-    "lsphp",
-    "mariadbd",
-    "mysqld",
-    "postgres",
-    "redis-server",
-    "valkey-server",
-    "memcached",
-    "varnishd",
-];
 /// Ticks of processor time that a service uses without having anything to do.
 const IDLE_TICKS: u64 = 2;
 /// Seconds until back ends are looked for again: services may be restarted.
@@ -134,11 +121,11 @@ impl Backends {
     }
 }
 
-/// The processes on this machine that run a program of [`BACKENDS`].
+/// The processes on this machine that work for web servers.
 fn backends() -> Vec<u32> {
     let is_backend = |pid: &u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        BACKENDS.iter().any(|known| name.starts_with(known))
+        millrace_sys::is_backend(&name)
     };
     processes().filter(is_backend).collect()
 }

@@ -180,8 +180,26 @@ impl Status {
             "applications": self.applications.iter().map(applications::json).collect::<Value>(),
             "certificates": certificates::json(&self.certificates),
             "shield": shield::json(&self.shield, &self.setup.plan.shield, &|counter| self.value(counter)),
-            "sites": self.setup.plan.sites.iter().zip(&self.sites).map(site_json).collect::<Value>(),
+            "sites": self.sites_json(),
         })
+    }
+
+    fn sites_json(&self) -> Value {
+        let services = self.setup.service_names();
+        let sites = self.setup.workers.iter().zip(&self.sites).zip(services);
+        let mut all = Vec::new();
+        for ((workers, traffic), service) in sites {
+            let site = &workers.site;
+            let content = &site.content;
+            let content = json!({
+                "limit_bytes": site.plan.body_bytes,
+                "refused": content.refused(),
+                "largest_refused_bytes": content.largest_refused(),
+                "largest_php_bytes": content.largest(),
+            });
+            all.push(site_json(&site.plan, content, service, traffic));
+        }
+        Value::Array(all)
     }
 
     /// The status as text.
@@ -399,14 +417,16 @@ fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-fn site_json((site, traffic): (&plan::Site, &SiteTraffic)) -> Value {
+fn site_json(plan: &plan::Site, content: Value, service: Option<String>, traffic: &SiteTraffic) -> Value {
     json!({
-        "names": site.names,
-        "default": site.default,
-        "root": site.root.display().to_string(),
-        "profile": site.profile.word(),
-        "php": site.php.is_some(),
-        "cache": cache_mode(site),
+        "names": plan.names,
+        "default": plan.default,
+        "root": plan.root.display().to_string(),
+        "profile": plan.profile.word(),
+        "php": plan.php.is_some(),
+        "php_service": service,
+        "cache": cache_mode(plan),
+        "content": content,
         "traffic": sites::json(traffic),
     })
 }

@@ -34,10 +34,13 @@ pub fn redirect(site: &Site, request: &Request, path: &[u8]) -> Option<(u16, Str
     if !rules.https && rules.www == Www::Keep {
         return None;
     }
+    if request.ends.scheme == Scheme::Http && path.starts_with(ACME) {
+        return None;
+    }
     // An authority that the site does not know must not appear in a Location.
     let authority = request.authority();
     let host = host_of(authority);
-    let to_https = rules.https && request.ends.scheme == Scheme::Http && !path.starts_with(ACME);
+    let to_https = rules.https && request.ends.scheme == Scheme::Http;
     let other_host = match (rules.www, host.strip_prefix("www.")) {
         (Www::Remove, Some(bare)) => Some(bare.to_string()),
         (Www::Add, None) if !host.is_empty() && host.parse::<std::net::IpAddr>().is_err() => {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use millrace_settings::Plan;
+use millrace_wire::head::Framing;
 
 use super::auth_script::{self, Asked};
 use super::site_rules;
@@ -306,8 +307,8 @@ impl Exchange {
         script: &Script,
         cache_status: CacheStatus,
     ) -> Result<Reply, ExchangeTrouble> {
-        let most = self.site.plan.body_bytes;
-        client.read_content(thread, &mut self.request, &self.setup.plan, most).await?;
+        self.content(thread, client, false).await?;
+        self.site.content.note(self.request.content.length());
         let seen = thread.shield.look(thread, &self.site, &self.request, script);
         let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
         let _pass = match pass {
@@ -340,6 +341,30 @@ impl Exchange {
         Ok(reply)
     }
 
+    /// Reads the content, or begins to pass it on; at most as much as the site accepts.
+    async fn content(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+        streams: bool,
+    ) -> Result<(), ExchangeTrouble> {
+        let (most, plan) = (self.site.plan.body_bytes, &self.setup.plan);
+        let read = match streams {
+            true => client.stream_content(thread, &mut self.request, plan, most).await,
+            false => client.read_content(thread, &mut self.request, plan, most).await,
+        };
+        if let Err(ExchangeTrouble::Answer(reply)) = &read
+            && reply.status == 413
+        {
+            let announced = match self.request.head.framing() {
+                Framing::Length(length) => length,
+                _ => most.saturating_add(1),
+            };
+            self.site.content.note_refused(announced);
+        }
+        read
+    }
+
     /// Passes the request to an application.
     async fn proxy(
         &mut self,
@@ -350,11 +375,8 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         // What follows a switch of protocols is no content.
         if self.request.protocol.is_none() {
-            let (most, plan) = (self.site.plan.body_bytes, &self.setup.plan);
-            match self.site.plan.proxies[number].stream_request {
-                true => client.stream_content(thread, &mut self.request, plan, most).await?,
-                false => client.read_content(thread, &mut self.request, plan, most).await?,
-            }
+            let streams = self.site.plan.proxies[number].stream_request;
+            self.content(thread, client, streams).await?;
         }
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let running = Box::pin(proxy::run(&thread.proxy, &self.site.plan.proxies[number], &mut self.request));

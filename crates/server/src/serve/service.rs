@@ -64,6 +64,17 @@ impl Setup {
         pools
     }
 
+    /// The name of the PHP service of each site; `None`: it has no PHP.
+    pub fn service_names(&self) -> Vec<Option<String>> {
+        let pools = self.pools();
+        let of = |site: &Arc<SiteWorkers>| {
+            let own = site.service.as_ref().or(site.persistent.as_ref())?;
+            let (service, first) = pools.iter().find(|(known, _)| Arc::ptr_eq(known, own))?;
+            Some(name_of(service, first))
+        };
+        self.workers.iter().map(of).collect()
+    }
+
     /// The status of its PHP services.
     pub fn pool_status(&self) -> Vec<PhpStatus> {
         self.pools().into_iter().map(|(service, site)| service.status(&name_of(service, site))).collect()

@@ -380,7 +380,9 @@ fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: O
                 FieldChange::Unset(name) => reply.fields.remove(name),
             }
         }
-        if let Some(lifetime) = effects.expires.filter(|_| origin != Origin::Server && !has_own) {
+        // What is missing today may be there tomorrow: an error has a lifetime only by a rule that names its status.
+        let may_expire = origin != Origin::Server && (reply.status < 400 || !effects.statuses.is_empty());
+        if let Some(lifetime) = effects.expires.filter(|_| may_expire && !has_own) {
             expire(thread.clock.unix_time().as_secs(), lifetime.as_secs(), reply);
         }
     }

@@ -1,6 +1,7 @@
 //! A site as it runs: its part of the plan, what is known about its application, its visitors, and the PHP pool of a
 //! request. Values for the rooms behind the pipeline; nothing here responds to a request.
 
+mod content;
 mod hosts;
 mod network;
 mod origin;

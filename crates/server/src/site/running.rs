@@ -8,6 +8,7 @@ use millrace_pages::Rules;
 use millrace_pages::rules::Paths;
 use millrace_settings::plan;
 
+use super::content::ContentFigures;
 use super::network::Network;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
@@ -65,6 +66,8 @@ pub struct Site {
     pub origin: u64,
     /// With whose rights its files are opened, and where links may lead.
     pub reach: Reach,
+    /// How much content its requests bring.
+    pub content: ContentFigures,
     /// When the last request arrived, in seconds since 1970.
     asked: AtomicU64,
 }
@@ -127,6 +130,7 @@ impl Site {
             overload_page,
             waiting_page,
             origin,
+            content: ContentFigures::default(),
             asked: AtomicU64::new(0),
             reach: Reach::of(&plan),
             plan,

@@ -217,7 +217,7 @@ pub(crate) static KEYS: &[RuleKey] = &[
         Ok(())
     })
     .or(&["remove_header", "header_unset", "fastcgi_hide_header", "more_clear_headers"]),
-    key("expires", Effect, "\"30d\"", "How long browsers keep the response: sets `Expires` and `Cache-Control: max-age`. 0: they ask each time.", |rule, raw, _| {
+    key("expires", Effect, "\"30d\"", "How long browsers keep the response: sets `Expires` and `Cache-Control: max-age`. 0: they ask each time. Of errors only those get it that `on_status` names.", |rule, raw, _| {
         rule.rule.effects.expires = Some(duration(raw, Some("no-cache"))?);
         Ok(())
     })

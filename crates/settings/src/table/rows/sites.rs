@@ -193,7 +193,8 @@ static ROWS: &[Setting] = &[
         ]),
         default: Default::Fixed("keep"),
         line: "How to treat a leading `www.` in the host name.",
-        reason: "A page needs one address: search engines and caches count two addresses as two pages.",
+        reason: "A page needs one address: search engines and caches count two addresses as two pages. Over `http`, paths below \
+               `/.well-known/acme-challenge/` are not redirected: certificate authorities check both names.",
         example: "\"remove\"",
         elsewhere: &["www_redirect"],
         ..SITE
