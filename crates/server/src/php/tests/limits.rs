@@ -111,6 +111,45 @@ fn background_work_has_a_limit_of_its_own() {
     });
 }
 
+/// `set_time_limit()` gives a script more time, up to `php.time_limit_max`, before its response and behind it; never less.
+#[test]
+fn a_script_may_ask_for_more_time() {
+    let rig = Rig::logging(|php| {
+        (php.request_timeout, php.background_timeout) =
+            (Duration::from_millis(300), Duration::from_millis(300));
+        php.time_limit_max = Duration::from_millis(1500);
+    });
+    rig.play(async |scene| {
+        for ask in ["ask", "ask:1400"] {
+            assert_eq!(scene.get(&format!("{ask};sleep:700;{HELLO}")).await.text, "hello", "{ask}");
+        }
+        let pid = scene.get("head:200;pid;end").await.text;
+        assert_eq!(scene.get("ask;head:200;body:x;end:background;flush;sleep:700;ready").await.text, "x");
+        assert_eq!(scene.get("head:200;pid;end").await.text, pid, "nor was it ended behind its response");
+        assert_eq!(scene.count(Counter::PhpTimeouts), 0);
+        // The next request of the same worker has asked for nothing; one that asks for less than it has gets what it has.
+        for late in ["sleep:90000", "ask:10;sleep:90000"] {
+            assert_eq!(scene.get(late).await.status, 504);
+        }
+        let began = Instant::now();
+        assert_eq!(scene.get("ask;sleep:90000").await.status, 504);
+        assert!(began.elapsed() >= Duration::from_millis(1500), "{:?}", began.elapsed());
+        scene.logged("see php.time_limit_max").await;
+    });
+    let unlimited = |php: &mut plan::Php| {
+        (php.request_timeout, php.time_limit_max) = (Duration::from_millis(300), Duration::ZERO);
+    };
+    Rig::new(unlimited).play(async |scene| {
+        assert_eq!(scene.get(&format!("ask;sleep:1200;{HELLO}")).await.text, "hello");
+        assert_eq!(scene.get("ask:400;sleep:90000").await.status, 504);
+    });
+    // Not above `request_timeout`: not heard.
+    let deaf = |php: &mut plan::Php| {
+        (php.request_timeout, php.time_limit_max) = (Duration::from_millis(300), Duration::from_millis(100));
+    };
+    Rig::new(deaf).play(async |scene| assert_eq!(scene.get("ask;sleep:90000").await.status, 504));
+}
+
 /// Neither a client that takes its time nor a stream that goes on for long uses up the time of the script.
 #[test]
 fn only_the_time_of_the_script_counts() {
