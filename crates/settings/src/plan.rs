@@ -328,8 +328,10 @@ pub struct Files {
 /// Which hosts that trusted proxies name in fields count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedHost {
-    /// Other names of the site that the proxy asks for.
+    /// Other names of the site that the proxy asks for, with a port at which the server can be reached.
     SameSite,
+    /// Such names, with any port.
+    AnyPort,
     /// All.
     Any,
 }

@@ -68,6 +68,7 @@ fn server(view: &View<'_>, sites: &[Site]) -> Server {
         trusted_proxies: NetworkSet::new(&view.networks("server.trusted_proxies")),
         forwarded_host: match view.choice("server.forwarded_host") {
             "any" => ForwardedHost::Any,
+            "any-port" => ForwardedHost::AnyPort,
             _ => ForwardedHost::SameSite,
         },
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
