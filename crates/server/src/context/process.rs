@@ -26,6 +26,8 @@ pub struct Process {
     pub pulses: Pulses,
     stage: AtomicU8,
     scripts: AtomicU64,
+    /// What a reload is doing.
+    reloading: Mutex<Option<String>>,
 }
 
 /// The stage of the process's life.
@@ -48,6 +50,7 @@ impl Process {
             pulses: Pulses::default(),
             stage: AtomicU8::new(ProcessStage::Running as u8),
             scripts: AtomicU64::new(0),
+            reloading: Mutex::new(None),
         })
     }
 
@@ -59,6 +62,16 @@ impl Process {
     /// Number of scripts' activities.
     pub fn scripts_spoken(&self) -> u64 {
         self.scripts.load(Ordering::Acquire)
+    }
+
+    /// What a reload is doing; `None`: there is no reload.
+    pub fn reloading(&self) -> Option<String> {
+        self.reloading.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says what a reload is doing.
+    pub fn set_reloading(&self, what: Option<String>) {
+        *self.reloading.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
     /// The stage of the process's life.

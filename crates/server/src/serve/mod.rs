@@ -43,7 +43,7 @@ pub use exchange::{
 pub use page_url::PageUrl;
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
-pub use setup::build;
+pub use setup::{Built, build};
 
 use handover::hand_over;
 
