@@ -69,6 +69,19 @@ impl Setup {
         pools
     }
 
+    /// The IDs of the users as which PHP scripts run, without those of php-fpm.
+    pub fn php_users(&self) -> Vec<u32> {
+        let has_php = |site: &&Arc<SiteWorkers>| {
+            let mut all = site.plan.php.iter().chain(&site.plan.persistent);
+            all.any(|php| php.fastcgi.is_empty())
+        };
+        let mut users: Vec<u32> =
+            self.workers.iter().filter(has_php).map(|site| site.site.reach.user()).collect();
+        users.sort_unstable();
+        users.dedup();
+        users
+    }
+
     /// The status of its PHP services.
     pub fn pool_status(&self) -> Vec<PhpStatus> {
         self.pools().into_iter().map(|(service, site)| service.status(&name_of(service, site))).collect()
