@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_settings::Plan;
+use tokio::sync::Notify;
 
 use super::budget::Budget;
 use super::clock::Clock;
@@ -140,6 +141,8 @@ pub struct Context {
     pub access: AccessBuffer,
     /// Whether it goes on.
     pub pulse: Arc<Pulse>,
+    /// Wakes what waits for the loop's next round: it comes round a few times a second.
+    pub rounds: Notify,
     plan: RefCell<SharedPlan>,
 }
 
@@ -153,6 +156,7 @@ impl Context {
             stats: process.stats.slot(index),
             access: AccessBuffer::default(),
             pulse: process.pulses.join(),
+            rounds: Notify::new(),
             plan: RefCell::new(Rc::new(plan)),
             process,
         })

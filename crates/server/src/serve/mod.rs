@@ -25,6 +25,7 @@ mod handover;
 mod page_url;
 mod php_services;
 mod respond;
+mod rest;
 mod rules;
 mod service;
 mod setup;
