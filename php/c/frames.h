@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 7u
+#define MR_PROTOCOL 8u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -136,7 +136,7 @@
 /* In SCOREBOARD_OFF: images of any class are not to be used. */
 #define MR_SCOREBOARD_OFF_ALL 18446744073709551615u
 /* Bytes of a slot. */
-#define MR_SLOT_BYTES 128u
+#define MR_SLOT_BYTES 192u
 /* u32: process id of the worker. */
 #define MR_SLOT_PID 0u
 /* u32: one of STATE_*. */
@@ -167,6 +167,8 @@
 #define MR_SLOT_DATABASE_REUSED 112u
 /* u64: connections that are kept now. */
 #define MR_SLOT_DATABASE_KEPT 120u
+/* u64: age in milliseconds to which the script of the running request has extended its time (`set_time_limit()`); 0: it has not; u64::MAX: no limit. The server decides how much of it is allowed. */
+#define MR_SLOT_ASKED_MS 128u
 /* Bytes of a slot's figures. The next worker in the slot counts on; it begins without images. */
 #define MR_FIGURES_BYTES 9344u
 /* u64: images that the worker has now. */

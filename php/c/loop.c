@@ -160,6 +160,7 @@ void loop_received(void)
 {
 	worker->time_is_up = worker->ended = false;
 	visitor_begin();
+	board_set64(worker->board, MR_SLOT_ASKED_MS, 0);
 	board_set64(worker->board, MR_SLOT_STARTED_MS, clock_ms(CLOCK_MONOTONIC_COARSE));
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
 	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);
@@ -430,6 +431,7 @@ static void go_to_root(void)
 static bool begin_request(void)
 {
 	loop_request_info(true);
+	limits_begin();
 	if (php_request_startup() == SUCCESS) {
 		/* If that folder can't be entered, the process must not count as being in the last request's folder. */
 		in_its_folder = SG(request_info).path_translated && VCWD_CHDIR_FILE(SG(request_info).path_translated) == 0;

@@ -116,6 +116,8 @@ ZEND_ATTRIBUTE_FORMAT(printf, 1, 2) void main_fail(const char *format, ...);
 /* limits.c: the end of a request whose time is up */
 void limits_watch(void);
 void limits_check(void);
+void limits_begin(void);
+void limits_ask(void);
 
 /* crash.c: where a crashing worker was */
 #define CRASH_BYTES (sizeof(uint32_t) + MR_TRACE_MAX)

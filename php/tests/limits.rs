@@ -195,6 +195,35 @@ fn work_after_the_answer_is_ended_too() {
     assert!(matches!(worker.next(), Sent::Ready(end) if end.failed));
 }
 
+/// Milliseconds that the scoreboard has while the script runs: at least, at most.
+#[test]
+fn the_scoreboard_has_the_time_that_a_script_asks_for() {
+    let (host, mut worker) = start("max_execution_time=30\n");
+    for (number, (code, least, most)) in [
+        ("", 0, 0),
+        ("set_time_limit(0);", u64::MAX, u64::MAX),
+        ("", 0, 0),
+        ("ini_set('max_execution_time', 600);", 600_000, 660_000),
+        // It is counted from the call on, as PHP counts it, and the last one holds.
+        ("set_time_limit(0); usleep(50000); set_time_limit(100);", 100_040, 160_000),
+        ("ini_set('max_execution_time', '-1');", u64::MAX, u64::MAX),
+        ("ini_set('memory_limit', '1G');", 0, 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let waits =
+            "error_log('begun'); while (!file_exists(__FILE__ . '.go')) { usleep(1000); clearstatcache(); }";
+        let script = host.script(&format!("{number}.php"), &format!("<?php {code} {waits}"));
+        worker.send(&Ask::get(&script));
+        assert_eq!(worker.next(), Sent::Log("begun".into()));
+        let asked = host.board64(0, frames::SLOT_ASKED_MS);
+        host.script(&format!("{number}.php.go"), "");
+        assert_eq!(worker.answer().status, 200, "{code}");
+        assert!((least..=most).contains(&asked), "{code}: {asked}");
+    }
+}
+
 #[test]
 fn a_signal_about_another_request_changes_nothing() {
     let (host, mut worker) = start("");

@@ -33,6 +33,7 @@ workers_start = WORKERS
 workers_spare = WORKERS
 request_timeout = "1s"
 background_timeout = "1s"
+time_limit_max = "1s"
 terminate_grace = "300ms"
 # All workers at once show that all are there.
 adaptive = false

@@ -157,7 +157,7 @@ def recycling(stage):
 
 def endless_script(stage):
     """504 at the limit, and its worker is replaced."""
-    with stage.serve({"php.request_timeout": "1s"}) as server:
+    with stage.serve({"php.request_timeout": "1s", "php.time_limit_max": "1s"}) as server:
         struck = Later(server.port, "/endless.php")
         check(struck.result() == 504, f"{struck.outcome}")
         check(struck.seconds < 3, f"after {struck.seconds:.1f} s")

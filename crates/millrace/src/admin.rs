@@ -12,11 +12,11 @@ use std::time::Duration;
 
 /// The variable that has `admin.token` where no configuration does.
 const TOKEN: &str = "MILLRACE_ADMIN_TOKEN";
-/// A reload that another command has ordered may be in progress.
+/// Time limit of a response.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A reload starts new PHP hosts before the server responds: with many sites that takes long.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(600);
-/// After this time, a reload says what it waits for.
+/// Interval at which a reload says what it waits for.
 const NOTICE: Duration = Duration::from_secs(3);
 
 /// Prints the server's status.
@@ -37,13 +37,18 @@ pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
 /// When no server responds, or the configuration is invalid: then the old one stays in force.
 pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
     let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let asked = args.clone();
     // Ends with the answer, which drops the other end.
     std::thread::spawn(move || {
-        if let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(NOTICE) {
-            eprintln!(
-                "millrace: still reloading: the server reads the configuration and starts PHP anew for its sites; the old \
-                 configuration serves meanwhile"
-            );
+        let mut said = String::new();
+        while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(NOTICE) {
+            match reloading(&asked) {
+                Some(what) if what != said => {
+                    eprintln!("millrace: still reloading: {what}; the old configuration serves meanwhile");
+                    said = what;
+                }
+                _ => {}
+            }
         }
     });
     let answer = ask_within(args, "POST", "/reload", b"", RELOAD_PATIENCE);
@@ -53,6 +58,13 @@ pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
         return Err(refused("reload", &answer));
     }
     say(answer.text().trim_end())
+}
+
+/// What the server's reload is doing; `None`: there is none, or no server responds.
+fn reloading(args: &AdminArgs) -> Option<String> {
+    let answer = ask_within(args, "GET", "/status.json", b"", NOTICE).ok()?;
+    let status: serde_json::Value = serde_json::from_str(&answer.text()).ok()?;
+    status["reloading"].as_str().map(str::to_owned)
 }
 
 /// Sends a request to the selected server.
@@ -71,8 +83,6 @@ fn ask_within(
     patience: Duration,
 ) -> Result<Response, Failure> {
     let AdminServer { address, token } = server(args)?;
-    // Through a socket file, that it can be opened is proof enough; what only reads needs none.
-    let token = token.filter(|_| method == "POST" && matches!(address, Address::Tcp(_)));
     let fields: Vec<(&str, String)> =
         token.map(|token| ("Authorization", format!("Bearer {token}"))).into_iter().collect();
     let ask = HttpRequest { method, target, fields: &fields, body };
@@ -82,8 +92,8 @@ fn ask_within(
             ErrorKind::PermissionDenied => failure.next("the server runs as another user: run this command as that user, or as root"),
             // Somebody accepts connections there.
             ErrorKind::TimedOut | ErrorKind::WouldBlock => failure.next(format!(
-                "it runs, but has not answered within {} s: it may be busy with a reload, which goes on; its error log says what \
-                 came of it, and `millrace status` answers when it is done",
+                "it runs, but has not answered within {} s; a reload goes on: `millrace status` says what it does, and the error log \
+                 what came of it",
                 patience.as_secs()
             )),
             _ => failure.next(
@@ -176,7 +186,10 @@ mod tests {
         let short = Duration::from_millis(20);
         let text = ask_within(&args, "GET", "/status", b"", short).expect_err("silence").to_string();
         std::fs::remove_file(&path).expect("the socket");
-        assert!(text.contains("it may be busy with a reload") && !text.contains("is it running?"), "{text}");
+        assert!(
+            text.contains("`millrace status` says what it does") && !text.contains("is it running?"),
+            "{text}"
+        );
     }
 
     #[test]

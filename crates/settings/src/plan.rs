@@ -328,8 +328,10 @@ pub struct Files {
 /// Which hosts that trusted proxies name in fields count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedHost {
-    /// Other names of the site that the proxy asks for.
+    /// Other names of the site that the proxy asks for, with a port at which the server can be reached.
     SameSite,
+    /// Such names, with any port.
+    AnyPort,
     /// All.
     Any,
 }
@@ -843,6 +845,8 @@ pub struct Php {
     /// Maximum wall-clock time that a script takes until its next content; beyond it the script is ended and the client
     /// gets 504. 0: no limit.
     pub request_timeout: Duration,
+    /// Maximum wall-clock time that a script may give itself by `set_time_limit()`. 0: no limit.
+    pub time_limit_max: Duration,
     /// Maximum wall-clock time that a script goes on behind its response. 0: no limit.
     pub background_timeout: Duration,
     /// How long a script that has exceeded its time may take to end before its worker is killed. 0: kill at once.
@@ -970,6 +974,8 @@ pub struct PhpPool {
     pub adaptive: bool,
     /// Maximum wall-clock time of a request. 0: no limit.
     pub request_timeout: Duration,
+    /// Maximum wall-clock time that a script may give itself by `set_time_limit()`. 0: no limit.
+    pub time_limit_max: Duration,
     /// How much its workers yield to other processes, 0 to 19, on top of the server's own nice value.
     pub nice: u8,
     /// Paths of its requests, written as the page cache's `bypass_paths`. A request belongs to a pool if it matches one of

@@ -68,6 +68,7 @@ fn server(view: &View<'_>, sites: &[Site]) -> Server {
         trusted_proxies: NetworkSet::new(&view.networks("server.trusted_proxies")),
         forwarded_host: match view.choice("server.forwarded_host") {
             "any" => ForwardedHost::Any,
+            "any-port" => ForwardedHost::AnyPort,
             _ => ForwardedHost::SameSite,
         },
         spool_dir: view.path("server.spool_dir").unwrap_or_default(),
@@ -376,6 +377,7 @@ fn php(view: &View<'_>) -> Php {
         idle_timeout: view.duration("php.idle_timeout"),
         max_requests: view.number("php.max_requests"),
         request_timeout: view.duration("php.request_timeout"),
+        time_limit_max: view.duration("php.time_limit_max"),
         background_timeout: view.duration("php.background_timeout"),
         terminate_grace: view.duration("php.terminate_grace"),
         slow_log: view.duration("php.slow_log"),
@@ -443,6 +445,7 @@ fn pool(view: &View<'_>, name: &str) -> PhpPool {
         queue_wait: Some(view.duration("php.pool.NAME.queue_wait")).filter(|wait| !wait.is_zero()),
         adaptive: view.switch("php.adaptive"),
         request_timeout: view.duration("php.pool.NAME.request_timeout"),
+        time_limit_max: view.duration("php.pool.NAME.time_limit_max"),
         nice: u8::try_from(view.number("php.pool.NAME.nice")).unwrap_or(19),
         paths: words(view, "php.pool.NAME.paths"),
         methods: words(view, "php.pool.NAME.methods"),

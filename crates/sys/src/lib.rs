@@ -24,6 +24,7 @@ mod rights;
 mod schedule;
 mod shared;
 mod signals;
+mod socket_user;
 mod thread;
 mod users;
 
@@ -41,5 +42,6 @@ pub use rights::{Entered, Rights, is_only_ours, open_socket_to, open_to_append, 
 pub use schedule::run_when_idle;
 pub use shared::SharedWords;
 pub use signals::block_signals;
+pub use socket_user::{is_unconfined, user_of_peer};
 pub use thread::{ThreadTimes, thread_id, thread_report, thread_times};
 pub use users::{Account, group_id, user};

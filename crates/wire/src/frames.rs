@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 7;
+    PROTOCOL: u32 = 8;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -189,7 +189,7 @@ constants! {
     /// In SCOREBOARD_OFF: images of any class are not to be used.
     SCOREBOARD_OFF_ALL: u64 = u64::MAX;
     /// Bytes of a slot.
-    SLOT_BYTES: usize = 128;
+    SLOT_BYTES: usize = 192;
     /// u32: process id of the worker.
     SLOT_PID: usize = 0;
     /// u32: one of STATE_*.
@@ -224,6 +224,9 @@ constants! {
     SLOT_DATABASE_REUSED: usize = 112;
     /// u64: connections that are kept now.
     SLOT_DATABASE_KEPT: usize = 120;
+    /// u64: age in milliseconds to which the script of the running request has extended its time (`set_time_limit()`);
+    /// 0: it has not; u64::MAX: no limit. The server decides how much of it is allowed.
+    SLOT_ASKED_MS: usize = 128;
 
     /// Bytes of a slot's figures. The next worker in the slot counts on; it begins without images.
     FIGURES_BYTES: usize = 9344;
@@ -481,6 +484,7 @@ mod tests {
             (SLOT_DATABASE_OPENED, 8),
             (SLOT_DATABASE_REUSED, 8),
             (SLOT_DATABASE_KEPT, 8),
+            (SLOT_ASKED_MS, 8),
         ];
         let mut end = 0;
         for (at, size) in fields {

@@ -129,6 +129,7 @@ void renew_request(void)
 	worker->request.head = strcmp(SG(request_info).request_method, "HEAD") == 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;
 	zend_set_timeout(EG(timeout_seconds), 0);
+	limits_ask();
 	renew_superglobals();
 	renew_random();
 	php_clear_stat_cache(0, NULL, 0);

@@ -68,9 +68,13 @@ static int told(int result, const char *path, bool writing)
 		to = private_path(to, other); \
 		return told(REAL(name)(from, to), to, true); \
 	}
-/* int NAME(path, flags, mode), with the mode only if the flags say so. */
-#define CALL_OPEN(name) \
-	int name(const char *path, int flags, ...) \
+/* int NAME(path, flags, mode), with the mode only if the flags say so. `before`: AT if a folder comes before the path. */
+#define PARAMETER_NONE
+#define PARAMETER_AT int at,
+#define ARGUMENT_NONE
+#define ARGUMENT_AT at,
+#define CALL_OPEN(name, before) \
+	int name(PARAMETER_##before const char *path, int flags, ...) \
 	{ \
 		char room[PATH_MAX]; \
 		va_list rest; \
@@ -78,18 +82,7 @@ static int told(int result, const char *path, bool writing)
 		mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; \
 		va_end(rest); \
 		path = private_path(path, room); \
-		return told(REAL(name)(path, flags, mode), path, (flags & O_ACCMODE) != O_RDONLY); \
-	}
-#define CALL_OPENAT(name) \
-	int name(int at, const char *path, int flags, ...) \
-	{ \
-		char room[PATH_MAX]; \
-		va_list rest; \
-		va_start(rest, flags); \
-		mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; \
-		va_end(rest); \
-		path = private_path(path, room); \
-		return told(REAL(name)(at, path, flags, mode), path, (flags & O_ACCMODE) != O_RDONLY); \
+		return told(REAL(name)(ARGUMENT_##before path, flags, mode), path, (flags & O_ACCMODE) != O_RDONLY); \
 	}
 #define CALL_FOPEN(name) \
 	FILE *name(const char *path, const char *mode) \
@@ -140,10 +133,10 @@ CALL_2(chown, true, uid_t, gid_t)
 CALL_2(lchown, true, uid_t, gid_t)
 CALL_PATHS(rename)
 CALL_PATHS(link)
-CALL_OPEN(open)
-CALL_OPEN(open64)
-CALL_OPENAT(openat)
-CALL_OPENAT(openat64)
+CALL_OPEN(open, NONE)
+CALL_OPEN(open64, NONE)
+CALL_OPEN(openat, AT)
+CALL_OPEN(openat64, AT)
 CALL_FOPEN(fopen)
 CALL_FOPEN(fopen64)
 CALL_SCANDIR(scandir, dirent)

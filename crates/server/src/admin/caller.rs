@@ -20,17 +20,32 @@ use crate::cache::purge::bearer;
 pub enum Caller {
     /// A program, through the socket file, which only its owner can open.
     Owner,
-    /// A program of any user of this machine, through a loopback address.
-    Program,
+    /// A program of this user through the socket file, which may be a PHP script if PHP runs as that user: it is confined as scripts are, or
+    /// has ended.
+    Confined(Option<u32>),
+    /// A program of this user, through a loopback address; `None`: the user can't be found out.
+    Program(Option<u32>),
     /// The dashboard, in a browser: a request that may change something.
     Dashboard,
+}
+
+/// How a request has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Door {
+    /// Through the socket file.
+    Socket,
+    /// Through the socket file, from a program of this user that has more filters of system calls than the server, or has ended.
+    Confined(Option<u32>),
+    /// Through a loopback address, from a program of this user.
+    Tcp(Option<u32>),
 }
 
 /// Who sends this request.
 ///
 /// # Errors
 /// Nobody whom the admin address serves: the response.
-pub fn of(head: &Head, over_tcp: bool) -> Result<Caller, AdminResponse> {
+pub fn of(head: &Head, door: Door) -> Result<Caller, AdminResponse> {
+    let over_tcp = matches!(door, Door::Tcp(_));
     let host = host_of(head.authority());
     if !(is_loopback(host) || !over_tcp && is_local(host)) {
         return Err(AdminResponse::text(
@@ -47,10 +62,11 @@ pub fn of(head: &Head, over_tcp: bool) -> Result<Caller, AdminResponse> {
     }
     let by_dashboard =
         head.method() != "GET" && head.method() != "HEAD" && (origin.is_some() || site.is_some());
-    Ok(match (by_dashboard, over_tcp) {
+    Ok(match (by_dashboard, door) {
         (true, _) => Caller::Dashboard,
-        (false, true) => Caller::Program,
-        (false, false) => Caller::Owner,
+        (false, Door::Tcp(user)) => Caller::Program(user),
+        (false, Door::Socket) => Caller::Owner,
+        (false, Door::Confined(user)) => Caller::Confined(user),
     })
 }
 
@@ -99,7 +115,9 @@ mod tests {
     }
 
     fn caller(method: &str, host: &str, fields: &str, over_tcp: bool) -> String {
-        match of(&head(&format!("{method} /purge HTTP/1.1\r\nHost: {host}{fields}")), over_tcp) {
+        let door = if over_tcp { Door::Tcp(None) } else { Door::Socket };
+        match of(&head(&format!("{method} /purge HTTP/1.1\r\nHost: {host}{fields}")), door) {
+            Ok(Caller::Program(None)) => "Program".to_owned(),
             Ok(caller) => format!("{caller:?}"),
             Err(refusal) => refusal.status().to_string(),
         }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
-use super::caller::{self, Caller};
+use super::caller::{self, Caller, Door};
 use super::room::Step;
 use crate::message::reply::reason_phrase;
 
@@ -40,6 +40,25 @@ pub enum AdminClient {
     Tcp(TcpStream),
     /// Through the socket file.
     Unix(UnixStream),
+}
+
+impl AdminClient {
+    fn door(&self) -> Door {
+        match self {
+            AdminClient::Unix(stream) => {
+                let peer = stream.peer_cred().ok();
+                let process = peer.and_then(|peer| u32::try_from(peer.pid()?).ok());
+                match process.is_some_and(millrace_sys::is_unconfined) {
+                    true => Door::Socket,
+                    false => Door::Confined(peer.map(|peer| peer.uid())),
+                }
+            }
+            AdminClient::Tcp(stream) => Door::Tcp(match (stream.peer_addr(), stream.local_addr()) {
+                (Ok(peer), Ok(own)) => millrace_sys::user_of_peer(peer, own),
+                _ => None,
+            }),
+        }
+    }
 }
 
 /// A request of a client.
@@ -185,7 +204,8 @@ pub async fn exchange(
     step: &Cell<Step>,
     answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse,
 ) {
-    let over_tcp = matches!(connection, AdminClient::Tcp(_));
+    // Before anything is read: a client that closes its socket has no user any more.
+    let door = connection.door();
     let (head, content) = match tokio::time::timeout(PATIENCE, read(&mut connection)).await {
         Ok(Ok(AdminRead::Whole(head, content))) => (head, content),
         Ok(Ok(AdminRead::Refused(status, why))) => {
@@ -196,7 +216,7 @@ pub async fn exchange(
         Ok(Err(_)) | Err(_) => return,
     };
     step.set(Step::Answering);
-    let response = match caller::of(&head, over_tcp) {
+    let response = match caller::of(&head, door) {
         Err(refusal) => refusal,
         Ok(caller) => answer(&asked(&head, content, caller)).await,
     };

@@ -73,7 +73,7 @@ use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
 use room::{Room, SharedStep, Step};
 use status::{Rates, Status};
-use token::{TokenGuard, TokenRefusal};
+use token::{AdminUsers, TokenGuard, TokenRefusal};
 
 /// How often the counters are noted, for the rates of the last minute.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
@@ -167,14 +167,16 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
                 let step = SharedStep::new(Cell::new(Step::Reading));
                 let its_step = step.clone();
                 let task = tokio::task::spawn_local(async move {
-                    let answer =
-                        async |asked: &AdminRequest| match (asked.method.as_str(), asked.path.as_str()) {
+                    let answer = async |asked: &AdminRequest| match admit(&state, &memory, asked) {
+                        Err(refusal) => refusal,
+                        Ok(()) => match (asked.method.as_str(), asked.path.as_str()) {
                             ("GET", "/events") => watch(&state, &memory, &events, &doctor),
                             ("GET", "/doctor.json") => {
                                 AdminResponse::json(format!("{:#}\n", doctor.json(Instant::now())))
                             }
                             _ => answer(&state, &memory, asked).await,
-                        };
+                        },
+                    };
                     http::exchange(connection, &its_step, answer).await;
                 });
                 room.add(step, task.abort_handle());
@@ -219,15 +221,18 @@ impl Memory {
     }
 }
 
-async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
+/// Whether the request may be carried out; the error is the response.
+fn admit(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> Result<(), AdminResponse> {
     let admitted = memory.borrow_mut().tokens.admit(
         asked,
         state.process.plan.get().admin.token.as_ref(),
+        &AdminUsers { server: rustix::process::geteuid().as_raw(), php: state.process.setup().php_users() },
         Instant::now(),
     );
-    if let Err(refusal) = admitted {
-        return refuse(state, asked, &refusal);
-    }
+    admitted.map_err(|refusal| refuse(state, asked, &refusal))
+}
+
+async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> AdminResponse {
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/") if asked.wants_page => AdminResponse::see_other("/dashboard"),
         ("GET", "/") => AdminResponse::text(200, INDEX),
@@ -271,6 +276,12 @@ fn refuse(state: &AdminState, asked: &AdminRequest, refusal: &TokenRefusal) -> A
         TokenRefusal::TooMany(_) => log.warn(format_args!(
             "too many wrong tokens: {path} of the admin address refuses all of them for up to a minute"
         )),
+        TokenRefusal::NotOfUser(user) => {
+            let user = user.map_or("an unknown user".to_owned(), |user| format!("user {user}"));
+            log.warn(format_args!(
+                "a program of {user} may not use {path} of the admin address: see admin.token"
+            ));
+        }
         TokenRefusal::NotOfDashboard | TokenRefusal::NoneSet | TokenRefusal::Missing => {}
     }
     refusal.response()

@@ -80,6 +80,7 @@ pub struct Status {
     started: SystemTime,
     uptime: Duration,
     stage: ProcessStage,
+    reloading: Option<String>,
     hung: Vec<HungLoop>,
     machine: Machine,
     connections: Connections,
@@ -112,6 +113,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
         stage: state.process.stage(),
+        reloading: state.process.reloading(),
         hung: state.process.pulses.hung(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
@@ -144,6 +146,7 @@ impl Status {
             "version": VERSION,
             "pid": std::process::id(),
             "stage": self.stage_name(),
+            "reloading": self.reloading,
             "php_last_fatal": self.fatal.as_ref().map(|fatal| json!({ "at": since(fatal.at), "text": fatal.text })),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),
@@ -261,6 +264,9 @@ impl Status {
             duration(self.uptime),
             plan.server.threads
         )?;
+        if let Some(what) = &self.reloading {
+            writeln!(text, "{:<14}{what}", "Reloading")?;
+        }
         for hung in &self.hung {
             writeln!(text, "{:<14}{}", "STUCK", hung.text())?;
         }

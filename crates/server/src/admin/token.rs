@@ -1,11 +1,21 @@
-//! `admin.token`: who may change something through the admin address.
+//! `admin.token`: who may read and change something through the admin address.
 //!
 //! ```text
-//!                                   no admin.token     admin.token
-//!  program, through the socket      all                all: only its owner can open the file
-//!  program, through a loopback      all                with the token
-//!  dashboard, through either        nothing            purges, with the token
+//!                                       no admin.token     admin.token
+//!  program, through the socket [0]      all                all: only its owner can open the file
+//!  program, through a loopback, of
+//!    root or the server's user [1]      all                reads; changes with the token
+//!    a user as which only PHP runs [2]  probes             probes; all with the token
+//!    another user                       reads              reads; changes with the token
+//!  dashboard, through either            nothing            purges, with the token
+//!
+//!  [0] unless PHP runs as its user and it is confined as scripts are (or has ended): then as through a loopback
+//!  [1] if no PHP scripts run as that user; otherwise it counts as another user
+//!  [2] or an unknown one
 //! ```
+//!
+//! So no script can change anything, whatever it connects to. What a script can read if PHP runs as the server's own user, that user's
+//! browser and monitoring read, too, and nothing tells them apart.
 //!
 //! Wrong tokens are logged and counted. After [`WRONG_MOST`] in [`WRONG_PERIOD`], none is compared any more until some time has passed: right
 //! ones neither, or guessing could go on.
@@ -20,6 +30,8 @@ use super::http::{AdminRequest, AdminResponse};
 
 /// What changes something: the paths of POST requests.
 const CHANGES: [&str; 4] = ["/reload", "/purge", "/warm", "/shield"];
+/// What everyone may read.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 /// What the dashboard may change.
 const OF_DASHBOARD: &str = "/purge";
 
@@ -35,9 +47,40 @@ pub struct TokenGuard {
     wrong: VecDeque<Instant>,
 }
 
-/// Why a request may not change anything.
+/// Users of this machine, by their IDs.
+#[derive(Debug)]
+pub struct AdminUsers {
+    /// The server's.
+    pub server: u32,
+    /// Those as which PHP scripts run.
+    pub php: Vec<u32>,
+}
+
+/// What a user's programs may do without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    All,
+    Reads,
+    Probes,
+}
+
+impl AdminUsers {
+    fn trust(&self, user: Option<u32>) -> Trust {
+        let Some(user) = user else { return Trust::Probes };
+        match (self.php.contains(&user), user == self.server) {
+            (true, true) => Trust::Reads,
+            (true, false) => Trust::Probes,
+            (false, is_server) if is_server || user == 0 => Trust::All,
+            (false, _) => Trust::Reads,
+        }
+    }
+}
+
+/// Why a request is not carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TokenRefusal {
+    /// A program of this user needs a token for this, and none is set.
+    NotOfUser(Option<u32>),
     /// The dashboard may not do this, whatever its token.
     NotOfDashboard,
     /// The dashboard has nothing to prove itself with.
@@ -59,22 +102,28 @@ impl TokenGuard {
         &mut self,
         asked: &AdminRequest,
         token: Option<&Secret>,
+        users: &AdminUsers,
         now: Instant,
     ) -> Result<(), TokenRefusal> {
         let is_change = asked.method == "POST" && CHANGES.contains(&&*asked.path);
-        match asked.caller {
+        let without_token = match asked.caller {
             Caller::Owner => return Ok(()),
-            Caller::Program if !is_change => return Ok(()),
+            Caller::Confined(user) if !user.is_none_or(|user| users.php.contains(&user)) => return Ok(()),
             // It gets the 405 or 404 that everyone gets.
             Caller::Dashboard if asked.method != "POST" => return Ok(()),
             Caller::Dashboard if asked.path != OF_DASHBOARD => return Err(TokenRefusal::NotOfDashboard),
-            Caller::Program | Caller::Dashboard => {}
-        }
-        match (asked.caller, token) {
-            (Caller::Dashboard, None) => Err(TokenRefusal::NoneSet),
-            (_, None) => Ok(()),
-            (_, Some(_)) if asked.token.is_empty() => Err(TokenRefusal::Missing),
-            (_, Some(token)) => self.compare(token, &asked.token, now),
+            Caller::Dashboard => Err(TokenRefusal::NoneSet),
+            Caller::Program(_) | Caller::Confined(_) if PROBES.contains(&&*asked.path) => return Ok(()),
+            Caller::Program(user) | Caller::Confined(user) => match users.trust(user) {
+                Trust::All | Trust::Reads if !is_change => return Ok(()),
+                Trust::All => Ok(()),
+                Trust::Reads | Trust::Probes => Err(TokenRefusal::NotOfUser(user)),
+            },
+        };
+        match token {
+            None => without_token,
+            Some(_) if asked.token.is_empty() => Err(TokenRefusal::Missing),
+            Some(token) => self.compare(token, &asked.token, now),
         }
     }
 
@@ -97,6 +146,7 @@ impl TokenRefusal {
     /// The response: what is wrong, and what to do.
     pub fn response(&self) -> AdminResponse {
         match self {
+            TokenRefusal::NotOfUser(user) => AdminResponse::text(403, refused(*user)),
             TokenRefusal::NotOfDashboard => AdminResponse::text(
                 403,
                 "The dashboard can only purge pages. The command `millrace` does everything else: see `millrace help`.\n",
@@ -121,6 +171,19 @@ impl TokenRefusal {
     }
 }
 
+/// What a program of this user is told.
+fn refused(user: Option<u32>) -> String {
+    let who = match user {
+        Some(user) => format!("This request comes from a program of user {user}"),
+        None => "It can't be found out which user sends this request".to_owned(),
+    };
+    format!(
+        "{who}, which may be a PHP script. Its changes need the setting admin.token, and what a program of PHP's own user reads \
+         through a TCP address needs it, too. Set admin.token and reload the server by SIGHUP, or let PHP run as another user than the \
+         server (php.user), and admin.listen be a Unix socket.\n"
+    )
+}
+
 fn challenge(field: &str, what: &str) -> AdminResponse {
     let text = format!(
         "{what} of the setting admin.token. Send it as `Authorization: Bearer TOKEN`; the commands read it from the server's configuration, or \
@@ -132,6 +195,10 @@ fn challenge(field: &str, what: &str) -> AdminResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn users() -> AdminUsers {
+        AdminUsers { server: 5, php: vec![33] }
+    }
 
     fn asked(caller: Caller, method: &str, path: &str, token: &str) -> AdminRequest {
         AdminRequest {
@@ -152,17 +219,17 @@ mod tests {
         let now = Instant::now();
         let said = |caller, path: &str, token: &str, set: bool| {
             let asked = asked(caller, "POST", path, token);
-            TokenGuard::default().admit(&asked, Some(&secret).filter(|_| set), now)
+            TokenGuard::default().admit(&asked, Some(&secret).filter(|_| set), &users(), now)
         };
         let right = "0123456789abcdef";
         for path in CHANGES {
             assert_eq!(said(Caller::Owner, path, "", true), Ok(()));
-            assert_eq!(said(Caller::Program, path, "", false), Ok(()));
-            assert_eq!(said(Caller::Program, path, "", true), Err(Missing));
-            assert_eq!(said(Caller::Program, path, "x", true), Err(Wrong));
-            assert_eq!(said(Caller::Program, path, right, true), Ok(()));
+            assert_eq!(said(Caller::Program(Some(0)), path, "", false), Ok(()));
+            assert_eq!(said(Caller::Program(Some(0)), path, "", true), Err(Missing));
+            assert_eq!(said(Caller::Program(Some(0)), path, "x", true), Err(Wrong));
+            assert_eq!(said(Caller::Program(Some(0)), path, right, true), Ok(()));
         }
-        assert_eq!(said(Caller::Program, "/explain", "", true), Ok(()));
+        assert_eq!(said(Caller::Program(Some(0)), "/explain", "", true), Ok(()));
         assert_eq!(said(Caller::Dashboard, "/purge", right, true), Ok(()));
         assert_eq!(said(Caller::Dashboard, "/purge", "", true), Err(Missing));
         assert_eq!(said(Caller::Dashboard, "/purge", "0123456789abcdeg", true), Err(Wrong));
@@ -171,7 +238,45 @@ mod tests {
             assert_eq!(said(Caller::Dashboard, path, right, true), Err(NotOfDashboard), "{path}");
         }
         let put = asked(Caller::Dashboard, "PUT", "/purge", "");
-        assert_eq!(TokenGuard::default().admit(&put, Some(&secret), now), Ok(()));
+        assert_eq!(TokenGuard::default().admit(&put, Some(&secret), &users(), now), Ok(()));
+    }
+
+    /// The rows of the table above, for a server of its own user, of root, and one as whose user PHP runs.
+    #[test]
+    fn users_of_the_machine() {
+        let (www, alice) = (Some(33), Some(1000));
+        let (usual, own) = (users(), AdminUsers { server: 1000, php: vec![1000] });
+        let rows = [
+            (&usual, Some(0), Trust::All),
+            (&usual, Some(5), Trust::All),
+            (&usual, alice, Trust::Reads),
+            (&usual, www, Trust::Probes),
+            (&usual, None, Trust::Probes),
+            (&own, alice, Trust::Reads),
+            (&own, Some(0), Trust::All),
+            (&own, www, Trust::Reads),
+        ];
+        for (users, user, trust) in rows {
+            assert_eq!(users.trust(user), trust, "{users:?} {user:?}");
+            let allowed = |method, path, token, set| {
+                let secret = Secret("0123456789abcdef".to_owned());
+                let asked = asked(Caller::Program(user), method, path, token);
+                let set = Some(&secret).filter(|_| set);
+                TokenGuard::default().admit(&asked, set, users, Instant::now())
+            };
+            // A script of the server's own user reaches the socket file, too.
+            let asked = asked(Caller::Confined(user), "POST", "/reload", "");
+            let through_file = TokenGuard::default().admit(&asked, None, users, Instant::now());
+            assert_eq!(through_file.is_ok(), user.is_some_and(|user| !users.php.contains(&user)));
+            assert_eq!(allowed("GET", "/healthz", "", true), Ok(()));
+            assert_eq!(allowed("GET", "/status.json", "", false).is_ok(), trust != Trust::Probes);
+            assert_eq!(allowed("GET", "/status.json", "", true).is_ok(), trust != Trust::Probes);
+            let reload = allowed("POST", "/reload", "", false);
+            assert_eq!(reload, if trust == Trust::All { Ok(()) } else { Err(TokenRefusal::NotOfUser(user)) });
+            for (method, path) in [("POST", "/reload"), ("GET", "/status.json"), ("POST", "/explain")] {
+                assert_eq!(allowed(method, path, "0123456789abcdef", true), Ok(()));
+            }
+        }
     }
 
     #[test]
@@ -180,7 +285,7 @@ mod tests {
         let (mut guard, began) = (TokenGuard::default(), Instant::now());
         let mut said = |token: &str, after: u64| {
             let asked = asked(Caller::Dashboard, "POST", "/purge", token);
-            guard.admit(&asked, Some(&secret), began + Duration::from_secs(after))
+            guard.admit(&asked, Some(&secret), &users(), began + Duration::from_secs(after))
         };
         for second in 0..10 {
             assert_eq!(said("guess", second), Err(TokenRefusal::Wrong));
@@ -199,6 +304,8 @@ mod tests {
     fn refusals_say_what_to_do() {
         for (refusal, status, words) in [
             (TokenRefusal::NoneSet, 403, "set admin.token"),
+            (TokenRefusal::NotOfUser(None), 403, "It can't be found out which user"),
+            (TokenRefusal::NotOfUser(Some(33)), 403, "a program of user 33"),
             (TokenRefusal::NotOfDashboard, 403, "millrace help"),
             (TokenRefusal::Missing, 401, "Authorization: Bearer TOKEN"),
             (TokenRefusal::Wrong, 401, "The token is wrong"),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_settings::Plan;
+use tokio::sync::Notify;
 
 use super::budget::Budget;
 use super::clock::Clock;
@@ -26,6 +27,8 @@ pub struct Process {
     pub pulses: Pulses,
     stage: AtomicU8,
     scripts: AtomicU64,
+    /// What a reload is doing.
+    reloading: Mutex<Option<String>>,
 }
 
 /// The stage of the process's life.
@@ -48,6 +51,7 @@ impl Process {
             pulses: Pulses::default(),
             stage: AtomicU8::new(ProcessStage::Running as u8),
             scripts: AtomicU64::new(0),
+            reloading: Mutex::new(None),
         })
     }
 
@@ -59,6 +63,16 @@ impl Process {
     /// Number of scripts' activities.
     pub fn scripts_spoken(&self) -> u64 {
         self.scripts.load(Ordering::Acquire)
+    }
+
+    /// What a reload is doing; `None`: there is no reload.
+    pub fn reloading(&self) -> Option<String> {
+        self.reloading.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says what a reload is doing.
+    pub fn set_reloading(&self, what: Option<String>) {
+        *self.reloading.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
     /// The stage of the process's life.
@@ -127,6 +141,8 @@ pub struct Context {
     pub access: AccessBuffer,
     /// Whether it goes on.
     pub pulse: Arc<Pulse>,
+    /// Wakes what waits for the loop's next round: it comes round a few times a second.
+    pub rounds: Notify,
     plan: RefCell<SharedPlan>,
 }
 
@@ -140,6 +156,7 @@ impl Context {
             stats: process.stats.slot(index),
             access: AccessBuffer::default(),
             pulse: process.pulses.join(),
+            rounds: Notify::new(),
             plan: RefCell::new(Rc::new(plan)),
             process,
         })

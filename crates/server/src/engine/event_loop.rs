@@ -276,5 +276,6 @@ async fn sweep(thread: Rc<AcceptThread>) {
         accept::give_way(&thread);
         accept::look_at_queues(&thread);
         thread.access.flush(&thread);
+        thread.rounds.notify_waiters();
     }
 }

@@ -1,5 +1,7 @@
 //! The life of the process: start, reload, drain, end.
 
+mod reload;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
+use self::reload::{ReadyReload, RunningReload};
 use super::crowd;
 use super::error::{ReloadError, StartError};
 use super::event_loop::{self, EventLoop, Hang, LoopOrder};
@@ -26,7 +29,7 @@ use crate::context::stats::Registry;
 use crate::context::{Process, ProcessStage, Swapped};
 use crate::objects::Objects;
 use crate::serve::explain::Question;
-use crate::serve::{self, Service, Setup};
+use crate::serve::{Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
 
@@ -223,6 +226,7 @@ impl Server {
         mut signals: Signals,
     ) -> Result<(), StartError> {
         let mut reloads = self.serve_admin(doctor);
+        let mut running = None;
         let mut look_again = tokio::time::interval(CERTIFICATES_AGE);
         // Only process 1 of a container gets any.
         let mut orphans = millrace_sys::Orphans::default();
@@ -231,8 +235,13 @@ impl Server {
         look_at_loops.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = signals.hangup.recv() => drop(self.reload(&reload)),
-                Some(asker) = reloads.recv() => drop(asker.send(self.reload(&reload))),
+                _ = signals.hangup.recv(), if running.is_none() => {
+                    running = Some(RunningReload::start(self, &reload, None));
+                }
+                Some(asker) = reloads.recv(), if running.is_none() => {
+                    running = Some(RunningReload::start(self, &reload, Some(asker)));
+                }
+                (prepared, asker) = RunningReload::end(&mut running) => self.finish_reload(prepared, asker),
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -247,6 +256,7 @@ impl Server {
                 }
             }
         }
+        drop(running);
         let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
         tokio::select! {
             () = async { self.drain(until).await; self.stop_pools(until).await } => {}
@@ -317,11 +327,9 @@ impl Server {
         reloads
     }
 
-    /// Takes a new configuration, or returns why not and keeps the old one. Returns the warnings.
-    fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, ReloadError> {
-        let result = reload()
-            .map_err(ReloadError::Settings)
-            .and_then(|(plan, warnings)| Ok([warnings, self.take_over(plan)?].concat()));
+    /// A reload has been prepared: puts it in force, or tells why not; the old configuration stays then.
+    fn finish_reload(&mut self, prepared: Result<ReadyReload, ReloadError>, asker: Option<ReloadAsked>) {
+        let result = prepared.map(|ready| self.take_over(ready));
         let log = &self.process.log;
         match &result {
             Ok(warnings) => {
@@ -332,53 +340,21 @@ impl Server {
                 log.error(format_args!("cannot reload the configuration, the old one stays in force:\n{why}"))
             }
         }
-        result
+        // Its client may have gone.
+        let _ = asker.map(|asker| asker.send(result));
     }
 
-    fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, ReloadError> {
-        let old = self.process.setup();
-        let mut warnings: Vec<String> = old
-            .plan
-            .restart_needed(&plan)
-            .iter()
-            .map(|key| format!("{key} has changed: restart Millrace to apply it"))
-            .collect();
-        let crowd = crowd::loops(plan.server.connections, self.descriptors);
-        if crowd > self.crowd() {
-            warnings.push(format!(
-                "server.connections needs {crowd} crowd loops, but only {} are running: restart Millrace to start them",
-                self.crowd()
-            ));
-        }
-        plan.server.threads = old.plan.server.threads;
-        // Everything that can fail comes before any visible change.
-        let mut bound = Vec::new();
-        let stays = |address: &Address, is_secure| {
-            self.listeners.get(address).is_some_and(|active| active.is_secure == is_secure)
-        };
-        for (address, is_secure) in
-            addresses(&plan).filter(|(address, is_secure)| !stays(address, *is_secure))
-        {
-            if self.listeners.contains_key(address) {
-                return Err(ReloadError::OtherProtocol(address.clone(), is_secure));
-            }
-            let new = BoundListener::new(address, is_secure, &plan, self.descriptors, self.crowd())?;
-            bound.push((address.clone(), new));
-        }
-        let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
-        let objects = self.objects.prepare(&plan, &self.process.log);
-        let (policy_of, port) = (policies(&new_terms), port(&new_terms));
-        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
-            .map_err(StartError::Php)?;
-        drop(policy_of);
-        let setup = built.setup.clone();
+    /// Puts a new configuration in force. Returns the warnings.
+    fn take_over(&mut self, ready: ReadyReload) -> Vec<String> {
+        let ReadyReload { warnings, bound, terms, objects, built } = ready;
+        let (old, setup) = (self.process.setup(), built.setup.clone());
         self.process.cache.set_limits(&setup.plan.cache);
         self.process.budget.change(setup.plan.server.connection_memory);
         if setup.plan.server.connection_memory != old.plan.server.connection_memory {
             memory::announce(&setup.plan.server, &self.process.log);
         }
         self.process.log.reopen(&setup.plan.log);
-        self.terms.replace(Arc::new(new_terms));
+        self.terms.replace(Arc::new(terms));
         self.process.replace_setup(setup.clone());
         self.objects.serve(objects);
         acme::attend(&self.concern(), false);
@@ -397,7 +373,7 @@ impl Server {
         });
         old.retire_pools(&setup);
         self.retired.push(old);
-        Ok(warnings)
+        warnings
     }
 
     /// Accepts no more connections and lets requests in progress finish, until the configured time is over.

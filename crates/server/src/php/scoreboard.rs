@@ -10,9 +10,9 @@ use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     FIGURES_BYTES, FIGURES_IMAGES, FIGURES_MADE, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD,
     SCOREBOARD_MAGIC, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES,
-    SLOT_ABORTED, SLOT_BYTES, SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED, SLOT_FINISHED,
-    SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS,
-    SLOT_STATE, SLOT_TERMINATE, STATE_EXITING, STATE_FREE, STATE_STARTING,
+    SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED,
+    SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS,
+    SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_EXITING, STATE_FREE, STATE_STARTING,
 };
 
 use super::rewind::RewindSum;
@@ -68,6 +68,11 @@ impl Scoreboard {
     /// Whether the worker has not yet begun to end this request.
     pub fn is_terminating(&self, slot: u32, sequence: u64) -> bool {
         self.get(slot, SLOT_TERMINATE) == sequence
+    }
+
+    /// Age to which the script of this request has extended its time (`set_time_limit()`), milliseconds; `u64::MAX`: it wants no limit.
+    pub fn asked(&self, slot: u32, sequence: u64) -> Option<u64> {
+        Some(self.get(slot, SLOT_ASKED_MS)).filter(|asked| *asked != 0 && self.received(slot) == sequence)
     }
 
     /// Allows the worker to take this request, which is about to be sent, when it has finished the current one.
@@ -176,6 +181,7 @@ impl Scoreboard {
             SLOT_ABORTED,
             SLOT_TERMINATE,
             SLOT_STARTED_MS,
+            SLOT_ASKED_MS,
             SLOT_REQUESTS,
             SLOT_RSS,
             SLOT_PEAK,

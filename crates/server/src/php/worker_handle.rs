@@ -41,6 +41,8 @@ pub struct WorkerHandle {
     deadline: AtomicU64,
     /// How long it may take; 0: no limit.
     allowed: AtomicU64,
+    /// How long it may take if its script asks for that; 0: no limit.
+    most: AtomicU64,
     /// Its response is complete, and its script goes on.
     behind: AtomicBool,
     /// The number of its request, or of its last one.
@@ -62,6 +64,15 @@ pub struct WorkerHandle {
     ended: AtomicBool,
     end: Notify,
     task: Mutex<Task>,
+}
+
+/// How long a script may take, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// If it does not ask for more; 0: no limit.
+    pub usual: u64,
+    /// If it asks for more (`set_time_limit()`); 0: no limit.
+    pub most: u64,
 }
 
 /// What a worker runs.
@@ -139,6 +150,7 @@ impl WorkerHandle {
             since: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
             allowed: AtomicU64::new(0),
+            most: AtomicU64::new(0),
             behind: AtomicBool::new(false),
             sequence: AtomicU64::new(0),
             overdue: AtomicU64::new(0),
@@ -160,29 +172,29 @@ impl WorkerHandle {
         self.pid
     }
 
-    /// The worker gets a request now, described by `set`; it must be complete `limit` milliseconds later (0: no
-    /// limit).
-    pub fn begin(&self, set: impl FnOnce(&mut Task), now: u64, limit: u64) {
+    /// The worker gets a request now, described by `set`, with this time limit.
+    pub fn begin(&self, set: impl FnOnce(&mut Task), now: u64, limit: TimeLimit) {
         set(&mut self.task());
         self.behind.store(false, Ordering::Relaxed);
         self.allow(now, limit);
         self.since.store(now.max(1), Ordering::Release);
     }
 
-    /// Its response is complete; its script may go on for `limit` milliseconds (0: no limit).
-    pub fn go_behind(&self, now: u64, limit: u64) {
+    /// Its response is complete; its script goes on with this time limit.
+    pub fn go_behind(&self, now: u64, limit: TimeLimit) {
         self.behind.store(true, Ordering::Relaxed);
         self.allow(now, limit);
     }
 
     /// Whether its response is complete, and its script goes on.
-    pub fn is_behind(&self) -> bool {
+    fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Relaxed)
     }
 
-    /// Its request may take `limit` milliseconds from now on (0: no limit).
-    fn allow(&self, now: u64, limit: u64) {
-        self.allowed.store(limit, Ordering::Relaxed);
+    /// Its time begins now.
+    fn allow(&self, now: u64, limit: TimeLimit) {
+        self.allowed.store(limit.usual, Ordering::Relaxed);
+        self.most.store(limit.most, Ordering::Relaxed);
         self.set_clock(Some(now));
     }
 
@@ -202,7 +214,8 @@ impl WorkerHandle {
 
     /// Age at which four fifths of its time are over, milliseconds; `None`: no limit.
     pub fn nearly_late(&self) -> Option<u64> {
-        Some(self.limit()?.saturating_sub(self.allowed.load(Ordering::Relaxed) / 5))
+        let (began, limit) = self.clock()?;
+        Some(limit - (limit - began) / 5)
     }
 
     /// It runs for this pool from now on.
@@ -302,8 +315,35 @@ impl WorkerHandle {
 
     /// Age at which its request is late, milliseconds; `None`: no limit.
     pub fn limit(&self) -> Option<u64> {
-        let deadline = self.deadline.load(Ordering::Relaxed);
-        Some(deadline.saturating_sub(self.busy_since()?)).filter(|_| deadline != 0)
+        self.clock().map(|(_, limit)| limit)
+    }
+
+    /// Ages at which its time has begun and at which its request is late; `None`: no limit, or the clock stands.
+    fn clock(&self) -> Option<(u64, u64)> {
+        let (deadline, allowed) =
+            (self.deadline.load(Ordering::Relaxed), self.allowed.load(Ordering::Relaxed));
+        let usual = deadline.checked_sub(self.busy_since()?).filter(|_| deadline != 0)?;
+        let began = usual.saturating_sub(allowed);
+        match (self.asked(), self.most.load(Ordering::Relaxed)) {
+            (None, _) => Some((began, usual)),
+            (Some(u64::MAX), 0) => None,
+            (Some(asked), 0) => Some((began, usual.max(asked))),
+            (Some(asked), most) => Some((began, usual.max(asked.min(began + most)))),
+        }
+    }
+
+    /// The age to which its script has extended its time.
+    fn asked(&self) -> Option<u64> {
+        self.scoreboard.asked(self.slot, self.sequence())
+    }
+
+    /// The setting that limits its time.
+    pub fn limited_by(&self) -> &'static str {
+        match (self.asked(), self.is_behind()) {
+            (Some(_), _) => "php.time_limit_max",
+            (None, true) => "php.background_timeout",
+            (None, false) => "php.request_timeout",
+        }
     }
 
     /// Tells it that its request has reached its time limit. A worker that only waits for a signal may need several.

@@ -25,6 +25,7 @@ mod handover;
 mod page_url;
 mod php_services;
 mod respond;
+mod rest;
 mod rules;
 mod service;
 mod setup;
@@ -43,7 +44,7 @@ pub use exchange::{
 pub use page_url::PageUrl;
 pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
-pub use setup::build;
+pub use setup::{Built, build};
 
 use handover::hand_over;
 

@@ -64,6 +64,13 @@ pub fn respond(
             let refusal = thread.shield.wrong_password(thread, site, request);
             (class, Response::Ready(refusal.unwrap_or(reply)))
         }
+        // Its password is being checked, or a file of rules is read, for a moment.
+        (class, Response::Again(wait)) if request.head.field("authorization").is_some() => {
+            match thread.shield.no_guess_left(thread, site, request) {
+                Some(refusal) => (ResponseClass::Other, Response::Ready(refusal)),
+                None => (class, Response::Again(wait)),
+            }
+        }
         (class, response) if costs(&response) => match thread.shield.held_back(thread, site, request) {
             Some(refusal) => other(refusal),
             None => (class, response),

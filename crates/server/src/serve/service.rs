@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millrace_settings::Plan;
-use millrace_settings::plan::ForwardedHost;
+use millrace_settings::plan::{Address, ForwardedHost};
 
 use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
@@ -34,6 +34,11 @@ pub struct Setup {
     pub workers: Vec<Arc<SiteWorkers>>,
     /// The log has said that a trusted proxy names a strange host.
     has_told_of_host: AtomicBool,
+}
+
+/// The text behind the colon of a host, if there is one.
+fn port_of(authority: &str) -> Option<&str> {
+    authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'))
 }
 
 /// A thread's own reference to the setup: copying it does not touch the counter that threads share.
@@ -75,6 +80,19 @@ impl Setup {
         self.workers.iter().map(of).collect()
     }
 
+    /// The IDs of the users as which PHP scripts run, without those of php-fpm.
+    pub fn php_users(&self) -> Vec<u32> {
+        let has_php = |site: &&Arc<SiteWorkers>| {
+            let mut all = site.plan.php.iter().chain(&site.plan.persistent);
+            all.any(|php| php.fastcgi.is_empty())
+        };
+        let mut users: Vec<u32> =
+            self.workers.iter().filter(has_php).map(|site| site.site.reach.user()).collect();
+        users.sort_unstable();
+        users.dedup();
+        users
+    }
+
     /// The status of its PHP services.
     pub fn pool_status(&self) -> Vec<PhpStatus> {
         self.pools().into_iter().map(|(service, site)| service.status(&name_of(service, site))).collect()
@@ -107,11 +125,11 @@ impl Setup {
     }
 
     /// The site that answers a request. A host that a trusted proxy names in a field counts only if it is another name of the site that
-    /// the proxy asks: a proxy may pass such a field of its clients on, and a cache there would store what they have chosen.
+    /// the proxy asks, with a port at which the site can be reached: a proxy may pass such a field of its clients on, and a cache there
+    /// would store what they have chosen.
     pub fn workers_of(&self, log: &Log, request: &mut Request) -> &Arc<SiteWorkers> {
         if let Some(host) = &request.forwarded_host
-            && self.plan.server.forwarded_host == ForwardedHost::SameSite
-            && !self.sites.is_name_of_the_same(host, request.head.authority())
+            && !self.believes(host, request)
         {
             self.tell_of_host(log, host, request);
             request.forwarded_host = None;
@@ -119,12 +137,36 @@ impl Setup {
         self.workers_for(request.authority())
     }
 
+    fn believes(&self, host: &str, request: &Request) -> bool {
+        let is_same = || self.sites.is_name_of_the_same(host, request.head.authority());
+        match self.plan.server.forwarded_host {
+            ForwardedHost::Any => true,
+            ForwardedHost::AnyPort => is_same(),
+            ForwardedHost::SameSite => {
+                is_same() && port_of(host).is_none_or(|port| self.is_own_port(port, request))
+            }
+        }
+    }
+
+    /// Whether it is the port of the request's scheme, one that the server listens at, or the one in Host.
+    fn is_own_port(&self, port: &str, request: &Request) -> bool {
+        let server = &self.plan.server;
+        let listens = server.listen.iter().chain(&self.plan.https.listen).any(|address| match address {
+            Address::Tcp(address) => address.port().to_string() == port,
+            Address::Unix(_) => false,
+        });
+        listens
+            || port == request.ends.scheme.port()
+            || port_of(request.head.authority()).is_some_and(|own| own == port)
+    }
+
     /// Says once what to do if the proxy is right.
     fn tell_of_host(&self, log: &Log, host: &str, request: &Request) {
         if !self.has_told_of_host.swap(true, Ordering::Relaxed) {
             log.warn(format_args!(
-                "a trusted proxy names the host {host:?} in X-Forwarded-Host or Forwarded, which is no name of the site for {:?}: ignored; add \
-                 it to site.names, have the proxy send it as Host, or set server.forwarded_host = \"any\"",
+                "a trusted proxy names the host {host:?} in X-Forwarded-Host or Forwarded, which is no name of the site for {:?}, or has a \
+                 port at which the server does not listen: ignored; add the name to site.names, have the proxy send it as Host, or see \
+                 server.forwarded_host",
                 request.head.authority()
             ));
         }

@@ -45,6 +45,14 @@ pub fn build(
     let mut pools = PhpServices::new(old, &process.log, on_purge(process, cache));
     let mut workers = Vec::new();
     for (index, part) in plan.sites.iter().enumerate() {
+        if old.is_some() && (part.php.is_some() || part.persistent.is_some()) {
+            let name = part.names.first().map_or("default", String::as_str);
+            process.set_reloading(Some(format!(
+                "starting PHP for {name}, site {} of {}",
+                index + 1,
+                plan.sites.len()
+            )));
+        }
         let service = pools.get(part)?;
         let persistent = pools.persistent(part)?;
         let number = process.stats.site_number(part.names.first().map_or("default", String::as_str));

@@ -385,6 +385,16 @@ impl ShieldThread {
         self.refuse(context, &plan.shield, &seen, (&asked, Class::Login), wait)
     }
 
+    /// The refusal of a client that has tried too many passwords, before another one of it is checked: bcrypt and argon2id cost others
+    /// their turn.
+    pub fn no_guess_left(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
+        let seen = self.stranger(context, site, request)?;
+        let plan = context.plan();
+        let asked = self.asked(context, &plan.shield, &seen, Class::Login, 1);
+        (self.shared.table.left(&asked) == Some(0))
+            .then(|| self.refuse(context, &plan.shield, &seen, (&asked, Class::Login), 1))?
+    }
+
     /// Counts a request whose response is 404, and returns the refusal of a client that has sent too many. Requests from links of
     /// the site itself don't count, nor do those whose visitor or password the server or PHP knows.
     pub fn not_found(

@@ -40,6 +40,11 @@ impl Reach {
         self.rights.as_ref().map_or(Ok(None), |rights| rights.enter())
     }
 
+    /// The ID of the user whose rights it has.
+    pub fn user(&self) -> u32 {
+        self.rights.as_ref().map_or_else(|| rustix::process::geteuid().as_raw(), |rights| rights.uid())
+    }
+
     /// Folders that the site's scripts may use, by their real names.
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders

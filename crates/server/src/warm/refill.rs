@@ -3,24 +3,20 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::{PATIENCE, WarmRequest, ask};
 use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::serve::ServeThread;
 
-/// Interval between searches for such pages.
-const PAUSE: Duration = Duration::from_millis(250);
-
 /// Maximum number of pages that a thread remembers; the others are made on request.
 const MOST: usize = 256;
 
-/// Runs until the server ends.
+/// Runs until the server ends. It searches for such pages in each round of its event loop, a few times a second.
 pub async fn refill(thread: Rc<ServeThread>) {
     let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
     loop {
-        tokio::time::sleep(PAUSE).await;
+        thread.rounds.notified().await;
         if thread.process.stage() != ProcessStage::Running {
             return;
         }

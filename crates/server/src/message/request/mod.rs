@@ -43,6 +43,14 @@ impl Scheme {
             Scheme::Https => "https",
         }
     }
+
+    /// Its port, unless a URI has another one.
+    pub fn port(self) -> &'static str {
+        match self {
+            Scheme::Http => "80",
+            Scheme::Https => "443",
+        }
+    }
 }
 
 /// Both ends of the connection as scripts and logs see them: behind a trusted proxy the client's address, not the

@@ -57,7 +57,7 @@ use super::scoreboard::Scoreboard;
 use super::start_error::PhpStartError;
 use super::supervisor::{self, LEAVING_MS, LOST_MS};
 use super::worker::{Worker, WorkerPhase};
-use super::worker_handle::{Task, WorkerHandle};
+use super::worker_handle::{Task, TimeLimit, WorkerHandle};
 use crate::context::log::Log;
 use crate::context::stats::Insight;
 
@@ -454,14 +454,18 @@ impl WorkersShared {
         }
     }
 
-    /// Time limit of a request of this pool, milliseconds; 0: none.
-    pub fn limit(&self, pool: PoolId) -> u64 {
-        self.settings.pools[pool.index()].request_timeout.as_millis() as u64
+    /// Time limit of a request of this pool.
+    pub fn limit(&self, pool: PoolId) -> TimeLimit {
+        let pool = &self.settings.pools[pool.index()];
+        let [usual, most] = [pool.request_timeout, pool.time_limit_max].map(|time| time.as_millis() as u64);
+        TimeLimit { usual, most }
     }
 
-    /// Time limit of what goes on behind a response, milliseconds; 0: none.
-    pub fn background_limit(&self) -> u64 {
-        self.settings.background_timeout.as_millis() as u64
+    /// Time limit of what goes on behind a response.
+    pub fn background_limit(&self) -> TimeLimit {
+        let plan::Php { background_timeout, time_limit_max, .. } = self.settings;
+        let [usual, most] = [background_timeout, time_limit_max].map(|time| time.as_millis() as u64);
+        TimeLimit { usual, most }
     }
 
     /// Closes a worker that is no longer usable, so its process ends.

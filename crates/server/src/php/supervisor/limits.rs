@@ -125,10 +125,7 @@ impl Supervisor {
                     slow.about,
                     seconds(now - slow.since),
                     handle.pid(),
-                    match handle.is_behind() {
-                        true => "php.background_timeout",
-                        false => "php.request_timeout",
-                    }
+                    handle.limited_by()
                 ));
                 slow.ended = Some(now);
                 slow.urged = now;

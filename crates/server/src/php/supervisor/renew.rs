@@ -275,7 +275,7 @@ impl Supervisor {
     fn fork_next(&mut self, started: Started) {
         let mut deadline = self.now() + FORK_MS;
         if self.shared.settings.worker.is_some() {
-            deadline += self.shared.limit(PoolId::FRONT).max(FORK_MS);
+            deadline += self.shared.limit(PoolId::FRONT).usual.max(FORK_MS);
         }
         let Some(next) = &mut self.next else { return };
         let wanted = self.shared.lock().live().max(self.shared.settings.workers_start.min(1));

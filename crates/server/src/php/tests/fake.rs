@@ -16,6 +16,7 @@
 //! | `flush` | sends everything written so far; the end of the script does so, too |
 //! | `torn` | the same, byte by byte |
 //! | `sleep:MS`, `aborted:MS` | waits; waits until the server reports that the client has gone |
+//! | `ask`, `ask:MS` | extends its time without limit, or to this age |
 //! | `late:MS` | waits until the server reports that the time limit is over, and acknowledges that |
 //! | `eat:MB` | allocates this much memory for good |
 //! | `note:FILE`, `note:FILE=TEXT` | appends a line to the file: the process ID, or the text |
@@ -50,8 +51,8 @@ use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     Body, CONTROL_EXITED, CONTROL_FAILED, CONTROL_LOG, CONTROL_READY, CONTROL_RETIRE, CONTROL_SPAWN,
     CONTROL_STARTED, CONTROL_TRACE, CONTROL_TRACED, EndFrame, FrameHeader, PROTOCOL, ParsedFrame,
-    SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_BYTES, SLOT_OFFERED, SLOT_OFFERS,
-    SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE, STATE_IDLE, STATE_RUNNING, answer,
+    SCOREBOARD_DESCRIPTOR, SCOREBOARD_HEAD, SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_OFFERED,
+    SLOT_OFFERS, SLOT_RECEIVED, SLOT_STATE, SLOT_TERMINATE, STATE_IDLE, STATE_RUNNING, answer,
 };
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 
@@ -292,6 +293,7 @@ impl Fake {
             die(argument);
             command = commands.next();
         }
+        self.board.u64_at(self.at + SLOT_ASKED_MS).store(0, SeqCst);
         self.board.u64_at(self.at + SLOT_RECEIVED).store(request.sequence, SeqCst);
         self.state(STATE_RUNNING);
         while let Some((name, argument)) = command {
@@ -355,6 +357,10 @@ impl Fake {
                     sleep(Duration::from_millis(1));
                 }
                 std::process::exit(9);
+            }
+            "ask" => {
+                let limit = argument.parse().unwrap_or(u64::MAX);
+                self.board.u64_at(self.at + SLOT_ASKED_MS).store(limit, SeqCst);
             }
             "late" => {
                 let word = self.board.u64_at(self.at + SLOT_TERMINATE);

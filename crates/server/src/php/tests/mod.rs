@@ -93,8 +93,8 @@ impl Rig {
             php.workers_first = php.workers;
         }
         for pool in &mut php.pools {
-            (pool.queue, pool.queue_timeout, pool.request_timeout) =
-                (php.queue, php.queue_timeout, php.request_timeout);
+            (pool.queue, pool.queue_timeout) = (php.queue, php.queue_timeout);
+            (pool.request_timeout, pool.time_limit_max) = (php.request_timeout, php.time_limit_max);
         }
         site.php = Some(php.clone());
         let (log, stats) = (log(&dir), Registry::new(2));

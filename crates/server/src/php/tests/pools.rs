@@ -153,7 +153,8 @@ fn pools_give_way_as_they_are_told() {
                 let pid = read(scene.ask(method, "head:200;pid;end", Content::Empty).await).await.text;
                 let pid = rustix::process::Pid::from_raw(pid.parse().unwrap());
                 match rustix::process::getpriority_process(pid) {
-                    Ok(found) if found == own + nice => break,
+                    // The kernel knows no more than 19.
+                    Ok(found) if found == (own + nice).min(19) => break,
                     found => assert!(began.elapsed().as_secs() < 20, "{method}: {found:?}"),
                 }
             }

@@ -15,21 +15,18 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use millrace_pages::{Hardness, Purge, Tag};
 use millrace_settings::plan::{CacheMode, Level, Profile};
-use tokio::time::sleep;
 
 use self::files::{CodeFiles, CodeMillis};
 use crate::cache::purge;
 use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::php::SiteWorkers;
+use crate::serve::rest::{Need, rest};
 use crate::serve::{ServeThread, SharedSetup};
 
-/// How often it is decided which sites are looked at.
-const TICK: Duration = Duration::from_millis(50);
 /// A site without requests for so long, in seconds, is not looked at.
 const IDLE: u64 = 60;
 /// Pause after a look, as a multiple of its duration: looks use a tenth of a core at most.
@@ -71,8 +68,8 @@ pub async fn watch(thread: Rc<ServeThread>) {
     let mut setup = thread.setup();
     let mut sites = watched(&setup, Vec::new());
     while thread.process.stage() == ProcessStage::Running {
-        sleep(TICK).await;
-        thread.clock.read();
+        let second = thread.clock.unix_time().as_secs();
+        rest(&thread, sites.iter().map(|site| site.need(second))).await;
         let (ticks, second) = (thread.clock.ticks(), thread.clock.unix_time().as_secs());
         let now = thread.setup();
         if !Rc::ptr_eq(&now, &setup) {
@@ -126,6 +123,17 @@ impl CodeState {
 }
 
 impl CodeSite {
+    /// When it is needed next, in this second since 1970.
+    fn need(&self, second: u64) -> Need {
+        let state = self.state.borrow();
+        let is_visited = self.site.was_asked_since(second.saturating_sub(IDLE));
+        let look = if is_visited { Need::At(state.next) } else { Need::None };
+        match state.is_busy {
+            true => Need::Busy,
+            false => state.due.map_or(look, |due| look.min(Need::At(due))),
+        }
+    }
+
     /// At this time of the clock, and in this second since 1970.
     fn is_due(&self, now: CodeMillis, second: u64) -> bool {
         let state = self.state.borrow();

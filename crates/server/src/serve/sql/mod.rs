@@ -30,11 +30,10 @@ use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
 use crate::php::{self, SiteWorkers};
+use crate::serve::rest::{Need, rest};
 use crate::serve::{ServeThread, SharedSetup};
 use crate::site::{Script, WorkerKind};
 
-/// How often it is decided which sites are looked at.
-const TICK: Duration = Duration::from_millis(50);
 /// Longest pause for all sites after a look at one of them, [`SHARE`] times its duration: so looks use a tenth of a core, however many sites there are.
 const LONGEST_FOR_ALL: Millis = 1000;
 /// A site without requests for so long, in seconds, is not looked at.
@@ -82,8 +81,8 @@ pub async fn watch(thread: Rc<ServeThread>) {
     let pace = Pace::default();
     let mut sites = watched(&thread, &setup, &pace, Vec::new());
     while thread.process.stage() == ProcessStage::Running {
-        sleep(TICK).await;
-        thread.clock.read();
+        let (second, pace_at) = (thread.clock.unix_time().as_secs(), pace.get());
+        rest(&thread, sites.iter().map(|site| site.need(second, pace_at))).await;
         let now = thread.setup();
         if !Rc::ptr_eq(&now, &setup) {
             setup = now;
@@ -139,6 +138,17 @@ fn script(site: &SiteWorkers) -> Option<Script> {
 }
 
 impl WatchedSite {
+    /// When it is needed next, in this second since 1970, if no site is looked at before `pace`.
+    fn need(&self, second: u64, pace: Millis) -> Need {
+        let state = self.state.borrow();
+        let is_visited = self.site.was_asked_since(second.saturating_sub(IDLE));
+        match (state.is_busy, is_visited && !state.is_off) {
+            (true, _) => Need::Busy,
+            (false, true) => Need::At(state.next.max(pace)),
+            (false, false) => Need::None,
+        }
+    }
+
     /// At this time of the clock, and in this second since 1970.
     fn is_due(&self, now: Millis, second: u64) -> bool {
         let state = self.state.borrow();

@@ -92,6 +92,20 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
+        key: "php.time_limit_max",
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
+        default: Default::Fixed("1h"),
+        line: "Maximum wall-clock time that a script may give itself by `set_time_limit()` or `max_execution_time` (`ini_set()`, `.user.ini`). \
+               Not above `php.request_timeout`: scripts can't have more than that.",
+        reason: "Imports, exports and backups ask for more time by `set_time_limit(0)`, and expect to get it, as with php-fpm. \
+                 Shops ask for it at every checkout, too: without a limit, a hung payment service or database would hold \
+                 their workers forever. The limit counts as `php.request_timeout` does, and for work behind the response as \
+                 `php.background_timeout`. With `php.fastcgi`, php-fpm doesn't say what its scripts ask for.",
+        example: "\"6h\"",
+        elsewhere: &["lsapi_max_process_time"],
+        ..BOTH
+    },
+    Setting {
         key: "php.background_timeout",
         kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
         default: Default::Fixed("1h"),

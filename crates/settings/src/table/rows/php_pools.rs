@@ -116,6 +116,18 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
+        key: "php.pool.NAME.time_limit_max",
+        kind: Kind::Duration { min: 100 * MS, max: 7 * DAY, zero: Some("no limit") },
+        default: Default::Computed {
+            says: "php.time_limit_max",
+            from: |view| Value::Duration(view.duration("php.time_limit_max")),
+        },
+        line: "Maximum wall-clock time that a script of the pool may give itself by `set_time_limit()`.",
+        reason: "`5m` for `front` keeps the workers of visitors free of scripts that hang.",
+        example: "\"5m\"",
+        ..BOTH
+    },
+    Setting {
         key: "php.pool.NAME.nice",
         kind: count(0, 19),
         default: Default::Computed {

@@ -40,13 +40,18 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "server.forwarded_host",
         kind: Kind::Choice(&[
-            ("same-site", "only other names of the site that the proxy asks for"),
+            (
+                "same-site",
+                "only other names of the site that the proxy asks for, with no port, the scheme's own, or one that the server listens at",
+            ),
+            ("any-port", "such names, with any port"),
             ("any", "whatever the proxy says; it chooses the site"),
         ]),
         default: Default::Fixed("same-site"),
         line: "Which hosts of `X-Forwarded-Host` and `Forwarded` to believe of trusted proxies.",
         reason: "Many proxies and CDNs pass these fields on as a client has sent them. The host would choose the site, and be in its \
-                 redirects and pages, which the CDN then stores for everybody. With `any`, the proxy must set or remove them.",
+                 redirects and pages, which the CDN then stores for everybody; a port alone would break them. With `any-port`, for a \
+                 proxy that listens at another port than Millrace, and `any`, the proxy must set or remove them.",
         example: "\"any\"",
         elsewhere: &["usecanonicalname"],
         ..ROW

@@ -180,15 +180,17 @@ fn the_least_busy_backend_gets_the_request() {
         let slow: Vec<_> = (0..3)
             .map(|_| {
                 let scene = scene.clone();
-                tokio::task::spawn_local(async move { scene.get("sleep:200;head:A=b;end").await.status })
+                tokio::task::spawn_local(async move { scene.get("sleep:1000;head:A=b;end").await.status })
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(scene.status().backends.iter().all(|backend| backend.busy == 1), "{:?}", scene.status());
+        let one_each = |status: &PhpStatus| status.backends.iter().all(|backend| backend.busy == 1);
+        scene.until(20.0, "one runs at each", one_each).await;
         for ask in slow {
             assert_eq!(ask.await.unwrap(), 200);
         }
         for _ in 0..27 {
+            // A process that has not come back to its connection yet can't be chosen.
+            scene.until(20.0, "all processes wait", |_| scene.idle_processes() == 3).await;
             scene.get(HELLO).await;
         }
     });

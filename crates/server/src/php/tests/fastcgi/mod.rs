@@ -24,6 +24,16 @@ fn rig(fpms: usize, children: usize, change: impl FnOnce(&mut plan::Php)) -> (Ri
     (rig, fpms)
 }
 
+impl Scene {
+    /// Connections whose process waits for a request.
+    fn idle_processes(&self) -> usize {
+        let Some(PhpService::FastCgi(backends)) = self.site.service.as_deref() else {
+            unreachable!("it has php-fpm")
+        };
+        backends.shared().lock().idle.iter().filter(|connection| connection.is_free()).count()
+    }
+}
+
 impl FakeFpm {
     fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
