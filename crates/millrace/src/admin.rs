@@ -6,8 +6,9 @@ use crate::http::{HttpRequest, exchange};
 use crate::serve::{load, say, source};
 use millrace_settings::plan::{Address, Secret};
 use millrace_wire::response::Response;
+use serde_json::Value;
 use std::io::ErrorKind;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// The variable that has `admin.token` where no configuration does.
@@ -37,22 +38,34 @@ pub fn status(args: &AdminArgs, json: bool) -> Result<(), Failure> {
 /// When no server responds, or the configuration is invalid: then the old one stays in force.
 pub fn reload(args: &AdminArgs) -> Result<(), Failure> {
     let (done, is_done) = std::sync::mpsc::channel::<()>();
-    // Ends with the answer, which drops the other end.
-    std::thread::spawn(move || {
-        if let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(NOTICE) {
-            eprintln!(
-                "millrace: still reloading: the server reads the configuration and starts PHP anew for its sites; the old \
-                 configuration serves meanwhile"
-            );
-        }
+    let answer = std::thread::scope(|scope| {
+        scope.spawn(move || tell_progress(args, &is_done));
+        let answer = ask_within(args, "POST", "/reload", b"", RELOAD_PATIENCE);
+        drop(done);
+        answer
     });
-    let answer = ask_within(args, "POST", "/reload", b"", RELOAD_PATIENCE);
-    drop(done);
     let answer = answer?;
     if answer.status != 200 {
         return Err(refused("reload", &answer));
     }
     say(answer.text().trim_end())
+}
+
+/// Says what a reload waits for, again when that changes, until it `is_done`: the other end is dropped then.
+fn tell_progress(args: &AdminArgs, is_done: &Receiver<()>) {
+    let mut told = None;
+    while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(NOTICE) {
+        let status = ask_within(args, "GET", "/status.json", b"", NOTICE).ok();
+        let status = status.and_then(|answer| serde_json::from_str::<Value>(&answer.text()).ok());
+        let what = status.as_ref().and_then(|status| status["reload_waits_for"].as_str());
+        let what = what.unwrap_or("the server, which reads the configuration").to_owned();
+        if told.as_ref() != Some(&what) {
+            eprintln!(
+                "millrace: still reloading: waiting for {what}; the old configuration serves meanwhile"
+            );
+            told = Some(what);
+        }
+    }
 }
 
 /// Sends a request to the selected server.

@@ -93,6 +93,7 @@ pub struct Status {
     /// In the plan's order.
     sites: Vec<SiteTraffic>,
     setup: Arc<Setup>,
+    awaited: Option<String>,
     uploads: Vec<Arc<Upload>>,
     htaccess: UnappliedLines,
     certificates: Vec<Standing>,
@@ -123,6 +124,7 @@ pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
         applications: state.process.applications.status(&setup.plan),
         sites: sites::gather(&setup, stats, history),
         setup,
+        awaited: state.process.awaited.get(),
         uploads: state.process.uploads.running(),
         htaccess: state.process.unapplied_lines(HTACCESS_LINES),
         certificates: (state.certificates)(),
@@ -144,6 +146,7 @@ impl Status {
             "version": VERSION,
             "pid": std::process::id(),
             "stage": self.stage_name(),
+            "reload_waits_for": self.awaited,
             "php_last_fatal": self.fatal.as_ref().map(|fatal| json!({ "at": since(fatal.at), "text": fatal.text })),
             "started": since(self.started),
             "uptime_seconds": self.uptime.as_secs_f64(),

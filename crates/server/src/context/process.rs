@@ -24,6 +24,8 @@ pub struct Process {
     pub budget: Arc<Budget>,
     /// Whether event loops go on.
     pub pulses: Pulses,
+    /// What a reload, or the start, waits for now.
+    pub awaited: Awaited,
     stage: AtomicU8,
     scripts: AtomicU64,
 }
@@ -46,6 +48,7 @@ impl Process {
             log,
             budget: Budget::new(memory),
             pulses: Pulses::default(),
+            awaited: Awaited::default(),
             stage: AtomicU8::new(ProcessStage::Running as u8),
             scripts: AtomicU64::new(0),
         })
@@ -73,6 +76,22 @@ impl Process {
     /// Sets the stage.
     pub fn set_stage(&self, stage: ProcessStage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// What is waited for, in words: `PHP of example.com`.
+#[derive(Debug, Default)]
+pub struct Awaited(Mutex<Option<String>>);
+
+impl Awaited {
+    /// From now on this, or nothing.
+    pub fn set(&self, what: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What it is; `None`: nothing.
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -231,8 +231,8 @@ impl Server {
         look_at_loops.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = signals.hangup.recv() => drop(self.reload(&reload)),
-                Some(asker) = reloads.recv() => drop(asker.send(self.reload(&reload))),
+                _ = signals.hangup.recv() => drop(self.reload(&reload).await),
+                Some(asker) = reloads.recv() => drop(asker.send(self.reload(&reload).await)),
                 _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
@@ -318,10 +318,11 @@ impl Server {
     }
 
     /// Takes a new configuration, or returns why not and keeps the old one. Returns the warnings.
-    fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, ReloadError> {
-        let result = reload()
-            .map_err(ReloadError::Settings)
-            .and_then(|(plan, warnings)| Ok([warnings, self.take_over(plan)?].concat()));
+    async fn reload(&mut self, reload: &Reload) -> Result<Vec<String>, ReloadError> {
+        let result = match reload() {
+            Ok((plan, warnings)) => self.take_over(plan).await.map(|more| [warnings, more].concat()),
+            Err(problems) => Err(ReloadError::Settings(problems)),
+        };
         let log = &self.process.log;
         match &result {
             Ok(warnings) => {
@@ -335,7 +336,7 @@ impl Server {
         result
     }
 
-    fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, ReloadError> {
+    async fn take_over(&mut self, mut plan: Plan) -> Result<Vec<String>, ReloadError> {
         let old = self.process.setup();
         let mut warnings: Vec<String> = old
             .plan
@@ -367,10 +368,17 @@ impl Server {
         }
         let new_terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
         let objects = self.objects.prepare(&plan, &self.process.log);
-        let (policy_of, port) = (policies(&new_terms), port(&new_terms));
-        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
-            .map_err(StartError::Php)?;
-        drop(policy_of);
+        // The hosts of many sites take long to start: the admin address answers meanwhile.
+        let (service, before) = (self.process.clone(), old.clone());
+        let build = move || {
+            let (policy_of, port) = (policies(&new_terms), port(&new_terms));
+            let built = serve::build(plan, &policy_of, &port, Some(&before), &service, &service.cache);
+            drop(policy_of);
+            (built, new_terms)
+        };
+        let built = tokio::task::spawn_blocking(build).await;
+        let (built, new_terms) = built.unwrap_or_else(|end| std::panic::resume_unwind(end.into_panic()));
+        let built = built.map_err(StartError::Php)?;
         let setup = built.setup.clone();
         self.process.cache.set_limits(&setup.plan.cache);
         self.process.budget.change(setup.plan.server.connection_memory);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_settings::plan::{self, Php};
 
 use super::Setup;
-use crate::context::log::Log;
+use crate::context::Process;
 use crate::php::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
 
 /// Collects the PHP services of a plan's sites: one for all sites with equal settings. A service of the setup in force
@@ -14,7 +14,7 @@ use crate::php::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
 /// everything that it started ends.
 pub struct PhpServices<'a> {
     old: Option<&'a Setup>,
-    log: &'a Log,
+    process: &'a Process,
     on_purge: OnPurge,
     known: Vec<(Php, Arc<PhpService>)>,
     started: Vec<Arc<PhpService>>,
@@ -23,7 +23,7 @@ pub struct PhpServices<'a> {
 
 impl<'a> PhpServices<'a> {
     /// Without services; `old` is the setup in force.
-    pub fn new(old: Option<&'a Setup>, log: &'a Log, on_purge: OnPurge) -> PhpServices<'a> {
+    pub fn new(old: Option<&'a Setup>, process: &'a Process, on_purge: OnPurge) -> PhpServices<'a> {
         let sites = old.iter().flat_map(|old| &old.workers);
         let both = |s: &Arc<SiteWorkers>| {
             let plans =
@@ -31,7 +31,7 @@ impl<'a> PhpServices<'a> {
             plans.into_iter().filter_map(|(php, service)| Some((php?, service?)))
         };
         let known = sites.flat_map(both).collect();
-        PhpServices { old, log, on_purge, known, started: Vec::new(), renewed: Vec::new() }
+        PhpServices { old, process, on_purge, known, started: Vec::new(), renewed: Vec::new() }
     }
 
     /// The service of a site; `None`: it has no PHP.
@@ -52,6 +52,8 @@ impl<'a> PhpServices<'a> {
 
     fn of(&mut self, site: &plan::Site, php: Option<&Php>) -> Result<Option<Arc<PhpService>>, PhpStartError> {
         let Some(php) = php else { return Ok(None) };
+        let name = site.names.first().map_or("default", String::as_str);
+        self.process.awaited.set(Some(format!("PHP of {name}")));
         let known = self.known.iter().find(|(settings, _)| settings == php);
         let service = match known.map(|(_, service)| service.clone()) {
             Some(service) => self.renew(service)?,
@@ -69,7 +71,7 @@ impl<'a> PhpServices<'a> {
     }
 
     fn start(&mut self, site: &plan::Site, php: &Php) -> Result<Arc<PhpService>, PhpStartError> {
-        let service = PhpService::start(php, self.log, self.on_purge.clone())?;
+        let service = PhpService::start(php, &self.process.log, self.on_purge.clone())?;
         self.started.push(service.clone());
         self.known.push((php.clone(), service.clone()));
         let mut before = self.old.iter().flat_map(|old| &old.workers);
@@ -93,6 +95,7 @@ impl<'a> PhpServices<'a> {
 
 impl Drop for PhpServices<'_> {
     fn drop(&mut self) {
+        self.process.awaited.set(None);
         self.started.iter().for_each(|service| service.retire());
     }
 }

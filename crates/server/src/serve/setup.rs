@@ -42,7 +42,7 @@ pub fn build(
     cache: &Arc<PageCache>,
 ) -> Result<Built, PhpStartError> {
     let plan = Arc::new(plan);
-    let mut pools = PhpServices::new(old, &process.log, on_purge(process, cache));
+    let mut pools = PhpServices::new(old, process, on_purge(process, cache));
     let mut workers = Vec::new();
     for (index, part) in plan.sites.iter().enumerate() {
         let service = pools.get(part)?;
