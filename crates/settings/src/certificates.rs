@@ -42,6 +42,9 @@ pub struct CertificateFacts {
     pub ends: SystemTime,
     /// The first certificate of the file that does not certify the one before it: its number, from 2, and its subject.
     pub out_of_order: Option<(usize, String)>,
+    /// The authority that the last certificate of the file is from, if no root that clients have has certified any of them; and where its
+    /// certificate is.
+    pub missing_issuer: Option<(String, String)>,
 }
 
 /// Why a certificate can't be used.
@@ -82,7 +85,13 @@ mod tests {
     fn facts(names: &[&str], life: u32) -> CertificateFacts {
         let begins = SystemTime::UNIX_EPOCH;
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        CertificateFacts { names, begins, ends: begins + DAY * life, out_of_order: None }
+        CertificateFacts {
+            names,
+            begins,
+            ends: begins + DAY * life,
+            out_of_order: None,
+            missing_issuer: None,
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@ namespace Millrace\WordPress;
 
 /**
  * Page caches of other plugins, and what Site Health says about them. They keep working under Millrace, but they store each page a second
- * time, and a page of theirs that is stale becomes a stale page of Millrace's: a purge reaches Millrace's copy alone.
+ * time, and a page of theirs that is stale becomes a stale page of Millrace's: a purge reaches Millrace's copy alone. And firewalls of plugins
+ * that do not start.
  */
 final class Others
 {
@@ -54,8 +55,41 @@ final class Others
     {
         if (is_array($tests)) {
             $tests['direct']['millrace_page_cache'] = ['label' => 'Page cache', 'test' => self::class . '::result'];
+            if (self::unstarted() !== null) {
+                $tests['direct']['millrace_firewall'] = ['label' => 'Firewall', 'test' => self::class . '::firewall'];
+            }
         }
         return $tests;
+    }
+
+    /** The file that .htaccess has PHP run before each script, if PHP does not run it: that is how firewalls start. */
+    private static function unstarted(): ?string
+    {
+        $folders = array_unique([rtrim(ABSPATH, '/'), rtrim((string) ($_SERVER['DOCUMENT_ROOT'] ?? ''), '/')]);
+        foreach ($folders as $folder) {
+            $text = is_file("$folder/.htaccess") ? (string) @file_get_contents("$folder/.htaccess", false, null, 0, 1 << 20) : '';
+            $line = '/^\h*php_(?:admin_)?value\h+auto_prepend_file\h+["\']?(?!none\b)([^"\'\r\n]*[^"\'\s])/mi';
+            if (preg_match($line, $text, $found) && basename((string) ini_get('auto_prepend_file')) !== basename($found[1])) {
+                return $found[1];
+            }
+        }
+        return null;
+    }
+
+    /** The entry in Site Health about it. */
+    public static function firewall(): array
+    {
+        $file = (string) self::unstarted();
+        $text = "The file .htaccess has PHP run $file before each script (auto_prepend_file), which is how firewalls of plugins start. Like php-fpm,"
+            . ' Millrace does not read this setting there: the firewall does not run.';
+        return [
+            'label' => 'The firewall that .htaccess starts is off',
+            'status' => 'critical',
+            'badge' => ['label' => 'Security', 'color' => 'red'],
+            'description' => '<p>' . esc_html($text) . '</p>',
+            'actions' => '<p>' . esc_html("Write this line into the file .user.ini beside it: auto_prepend_file = '$file'") . '</p>',
+            'test' => 'millrace_firewall',
+        ];
     }
 
     /** The entry in Site Health. */

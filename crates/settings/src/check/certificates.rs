@@ -68,6 +68,18 @@ fn certificate(
             problem.note(format!("number {number}, \"{subject}\", does not certify the one before it")),
         );
     }
+    if let Some((issuer, place)) = &facts.missing_issuer {
+        let title = format!(
+            "the chain in {} is incomplete: the certificate of \"{issuer}\" is missing",
+            cert.display()
+        );
+        let cure = format!(
+            "name the file with the whole chain, which authorities call fullchain.pem, or append that certificate, in PEM: it is at {place}"
+        );
+        let problem = Problem::warning(What::Conflict, title, cure);
+        problems
+            .push(problem.at(at, "clients that don't have it reject the site: curl, apps, some browsers"));
+    }
     if let Some(Err(why)) = file(view, "tls.ocsp").map(|file| reader.staple(&cert, &key, &file)) {
         let cure = "let the tool that fetches it do so again, or remove the line";
         let problem =

@@ -28,6 +28,7 @@ impl CertificateReader for Certificates {
             begins: now - DAY * 30,
             ends: now + DAY * 60,
             out_of_order: None,
+            missing_issuer: None,
         };
         match (&*name(cert), &*name(key)) {
             (_, "other") => {
@@ -40,6 +41,9 @@ impl CertificateReader for Certificates {
             ("soon", _) => facts.ends = now + DAY * 5,
             ("early", _) => facts.begins = now + DAY * 4,
             ("turned", _) => facts.out_of_order = Some((3, "CN=Root".to_owned())),
+            ("short", _) => {
+                facts.missing_issuer = Some(("CN=R11".to_owned(), "http://r11.example/".to_owned()));
+            }
             ("nameless", _) => facts.names.clear(),
             _ => {}
         }
@@ -98,6 +102,13 @@ fn configurations() -> Vec<(String, &'static [&'static str])> {
         (
             tls("turned", "good", "a.test"),
             &["warning: the chain in /c/turned.pem is out of order", "number 3, \"CN=Root\""],
+        ),
+        (
+            tls("short", "good", "a.test"),
+            &[
+                "the chain in /c/short.pem is incomplete: the certificate of \"CN=R11\"",
+                "it is at http://r11.example/",
+            ],
         ),
         (
             tls("good", "good", "b.test"),
@@ -190,7 +201,7 @@ fn configurations() -> Vec<(String, &'static [&'static str])> {
 
 /// What is said of a configuration.
 fn said(text: &str) -> String {
-    let certificate = ["good", "other", "empty", "old", "soon", "early", "turned", "nameless"];
+    let certificate = ["good", "other", "empty", "old", "soon", "early", "turned", "short", "nameless"];
     let files: Vec<String> = certificate.iter().map(|name| format!("/c/{name}.pem")).collect();
     let mut files: Vec<(&str, &str)> = files.iter().map(|path| (&**path, "")).collect();
     files.push(("/etc/millrace-test/millrace.toml", text));
