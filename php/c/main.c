@@ -13,8 +13,10 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <syslog.h>
 #include <unistd.h>
 
 /* choose_ini() and start_php() set these in the environment for PHP; programs that scripts start must not see them. */
@@ -485,6 +487,40 @@ static bool same_version(void)
 	return false;
 }
 
+/* Names that are for the ini parser, and no settings of PHP. */
+static bool is_for_parser(const char *name, size_t length)
+{
+	static const char *const names[] = { "extension", "zend_extension" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strlen(names[i]) == length && strncasecmp(names[i], name, length) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Names the ini values of the configuration that neither PHP nor a loaded extension knows: PHP takes them without a word, and only
+ * get_cfg_var() finds them.
+ */
+static void tell_unknown_names(void)
+{
+	static const char of_name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+	for (const char *line = options.ini_entries; line && *line;) {
+		size_t length = strspn(line, of_name);
+		bool is_name = length && line[length] == '=' && !is_for_parser(line, length);
+		if (is_name && !zend_hash_str_exists(EG(ini_directives), line, length)) {
+			char text[300];
+			int written = snprintf(text, sizeof text,
+				"php.ini: %.*s is unknown: neither PHP nor an extension that is loaded has a setting of this name, so that only"
+				" get_cfg_var() finds it; correct the name, or install the extension", (int)MIN(length, 100), line);
+			host_log(LOG_WARNING, text, (size_t)written);
+		}
+		const char *end = strchr(line, '\n');
+		line = end ? end + 1 : NULL;
+	}
+}
+
 static bool start_php(char *program)
 {
 	if (!same_version() || !set_basedir()) {
@@ -514,6 +550,7 @@ static bool start_php(char *program)
 		main_fail("its startup failed");
 		return false;
 	}
+	tell_unknown_names();
 	temp_use(options.temp_base);
 	return true;
 }
