@@ -58,20 +58,20 @@ pub struct AdminUsers {
 
 /// What a user's programs may do without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
+enum UserTrust {
     All,
     Reads,
     Probes,
 }
 
 impl AdminUsers {
-    fn trust(&self, user: Option<u32>) -> Trust {
-        let Some(user) = user else { return Trust::Probes };
+    fn trust(&self, user: Option<u32>) -> UserTrust {
+        let Some(user) = user else { return UserTrust::Probes };
         match (self.php.contains(&user), user == self.server) {
-            (true, true) => Trust::Reads,
-            (true, false) => Trust::Probes,
-            (false, is_server) if is_server || user == 0 => Trust::All,
-            (false, _) => Trust::Reads,
+            (true, true) => UserTrust::Reads,
+            (true, false) => UserTrust::Probes,
+            (false, is_server) if is_server || user == 0 => UserTrust::All,
+            (false, _) => UserTrust::Reads,
         }
     }
 }
@@ -115,9 +115,9 @@ impl TokenGuard {
             Caller::Dashboard => Err(TokenRefusal::NoneSet),
             Caller::Program(_) | Caller::Confined(_) if PROBES.contains(&&*asked.path) => return Ok(()),
             Caller::Program(user) | Caller::Confined(user) => match users.trust(user) {
-                Trust::All | Trust::Reads if !is_change => return Ok(()),
-                Trust::All => Ok(()),
-                Trust::Reads | Trust::Probes => Err(TokenRefusal::NotOfUser(user)),
+                UserTrust::All | UserTrust::Reads if !is_change => return Ok(()),
+                UserTrust::All => Ok(()),
+                UserTrust::Reads | UserTrust::Probes => Err(TokenRefusal::NotOfUser(user)),
             },
         };
         match token {
@@ -247,14 +247,14 @@ mod tests {
         let (www, alice) = (Some(33), Some(1000));
         let (usual, own) = (users(), AdminUsers { server: 1000, php: vec![1000] });
         let rows = [
-            (&usual, Some(0), Trust::All),
-            (&usual, Some(5), Trust::All),
-            (&usual, alice, Trust::Reads),
-            (&usual, www, Trust::Probes),
-            (&usual, None, Trust::Probes),
-            (&own, alice, Trust::Reads),
-            (&own, Some(0), Trust::All),
-            (&own, www, Trust::Reads),
+            (&usual, Some(0), UserTrust::All),
+            (&usual, Some(5), UserTrust::All),
+            (&usual, alice, UserTrust::Reads),
+            (&usual, www, UserTrust::Probes),
+            (&usual, None, UserTrust::Probes),
+            (&own, alice, UserTrust::Reads),
+            (&own, Some(0), UserTrust::All),
+            (&own, www, UserTrust::Reads),
         ];
         for (users, user, trust) in rows {
             assert_eq!(users.trust(user), trust, "{users:?} {user:?}");
@@ -269,10 +269,13 @@ mod tests {
             let through_file = TokenGuard::default().admit(&asked, None, users, Instant::now());
             assert_eq!(through_file.is_ok(), user.is_some_and(|user| !users.php.contains(&user)));
             assert_eq!(allowed("GET", "/healthz", "", true), Ok(()));
-            assert_eq!(allowed("GET", "/status.json", "", false).is_ok(), trust != Trust::Probes);
-            assert_eq!(allowed("GET", "/status.json", "", true).is_ok(), trust != Trust::Probes);
+            assert_eq!(allowed("GET", "/status.json", "", false).is_ok(), trust != UserTrust::Probes);
+            assert_eq!(allowed("GET", "/status.json", "", true).is_ok(), trust != UserTrust::Probes);
             let reload = allowed("POST", "/reload", "", false);
-            assert_eq!(reload, if trust == Trust::All { Ok(()) } else { Err(TokenRefusal::NotOfUser(user)) });
+            assert_eq!(
+                reload,
+                if trust == UserTrust::All { Ok(()) } else { Err(TokenRefusal::NotOfUser(user)) }
+            );
             for (method, path) in [("POST", "/reload"), ("GET", "/status.json"), ("POST", "/explain")] {
                 assert_eq!(allowed(method, path, "0123456789abcdef", true), Ok(()));
             }
