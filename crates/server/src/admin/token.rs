@@ -17,8 +17,8 @@
 //! So no script can change anything, whatever it connects to. What a script can read if PHP runs as the server's own user, that user's
 //! browser and monitoring read, too, and nothing tells them apart.
 //!
-//! Wrong tokens are logged and counted. After [`WRONG_MOST`] in [`WRONG_PERIOD`], none is compared any more until some time has passed: right
-//! ones neither, or guessing could go on.
+//! Wrong tokens are logged and counted. After [`WRONG_MOST`] in [`WRONG_PERIOD`] of a user or of the dashboard, none of these is compared any more
+//! until some time has passed: right ones neither, or guessing could go on.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -43,8 +43,8 @@ const WRONG_PERIOD: Duration = Duration::from_secs(60);
 /// Lets requests with the right token pass.
 #[derive(Debug, Default)]
 pub struct TokenGuard {
-    /// When the last wrong tokens came.
-    wrong: VecDeque<Instant>,
+    /// When the last wrong tokens came, and from whom: a script's guesses keep out nobody else.
+    wrong: VecDeque<(Instant, Caller)>,
 }
 
 /// Users of this machine, by their IDs.
@@ -123,21 +123,23 @@ impl TokenGuard {
         match token {
             None => without_token,
             Some(_) if asked.token.is_empty() => Err(TokenRefusal::Missing),
-            Some(token) => self.compare(token, &asked.token, now),
+            Some(token) => self.compare(token, asked, now),
         }
     }
 
-    fn compare(&mut self, token: &Secret, said: &str, now: Instant) -> Result<(), TokenRefusal> {
-        while self.wrong.front().is_some_and(|at| now.duration_since(*at) >= WRONG_PERIOD) {
+    fn compare(&mut self, token: &Secret, asked: &AdminRequest, now: Instant) -> Result<(), TokenRefusal> {
+        while self.wrong.front().is_some_and(|(at, _)| now.duration_since(*at) >= WRONG_PERIOD) {
             self.wrong.pop_front();
         }
-        if let Some(first) = self.wrong.front().filter(|_| self.wrong.len() >= WRONG_MOST) {
+        let mut its = self.wrong.iter().filter(|(_, caller)| *caller == asked.caller);
+        let (first, rest) = (its.next(), its.count());
+        if let Some((first, _)) = first.filter(|_| rest + 1 >= WRONG_MOST) {
             return Err(TokenRefusal::TooMany(WRONG_PERIOD - now.duration_since(*first)));
         }
-        if token.is(said) {
+        if token.is(&asked.token) {
             return Ok(());
         }
-        self.wrong.push_back(now);
+        self.wrong.push_back((now, asked.caller));
         Err(TokenRefusal::Wrong)
     }
 }
@@ -286,13 +288,15 @@ mod tests {
     fn guesses_are_bounded() {
         let secret = Secret("0123456789abcdef".to_owned());
         let (mut guard, began) = (TokenGuard::default(), Instant::now());
-        let mut said = |token: &str, after: u64| {
-            let asked = asked(Caller::Dashboard, "POST", "/purge", token);
+        let mut said_by = |caller, token: &str, after: u64| {
+            let asked = asked(caller, "POST", "/purge", token);
             guard.admit(&asked, Some(&secret), &users(), began + Duration::from_secs(after))
         };
         for second in 0..10 {
-            assert_eq!(said("guess", second), Err(TokenRefusal::Wrong));
+            assert_eq!(said_by(Caller::Dashboard, "guess", second), Err(TokenRefusal::Wrong));
         }
+        assert_eq!(said_by(Caller::Program(Some(0)), "0123456789abcdef", 10), Ok(()), "another program");
+        let mut said = |token: &str, after| said_by(Caller::Dashboard, token, after);
         assert_eq!(said("guess", 10), Err(TokenRefusal::TooMany(Duration::from_secs(50))));
         assert_eq!(said("0123456789abcdef", 59), Err(TokenRefusal::TooMany(Duration::from_secs(1))));
         // No token is no guess.
