@@ -17,8 +17,8 @@
 //! So no script can change anything, whatever it connects to. What a script can read if PHP runs as the server's own user, that user's
 //! browser and monitoring read, too, and nothing tells them apart.
 //!
-//! Wrong tokens are logged and counted. After [`WRONG_MOST`] in [`WRONG_PERIOD`], none is compared any more until some time has passed: right
-//! ones neither, or guessing could go on.
+//! Wrong tokens are logged and counted. After [`WRONG_MOST`] in [`WRONG_PERIOD`] of a user or of the dashboard, none of these is compared any more
+//! until some time has passed: right ones neither, or guessing could go on.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -43,8 +43,8 @@ const WRONG_PERIOD: Duration = Duration::from_secs(60);
 /// Lets requests with the right token pass.
 #[derive(Debug, Default)]
 pub struct TokenGuard {
-    /// When the last wrong tokens came.
-    wrong: VecDeque<Instant>,
+    /// When the last wrong tokens came, and from whom: a script's guesses keep out nobody else.
+    wrong: VecDeque<(Instant, Caller)>,
 }
 
 /// Users of this machine, by their IDs.
@@ -58,20 +58,20 @@ pub struct AdminUsers {
 
 /// What a user's programs may do without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
+enum UserTrust {
     All,
     Reads,
     Probes,
 }
 
 impl AdminUsers {
-    fn trust(&self, user: Option<u32>) -> Trust {
-        let Some(user) = user else { return Trust::Probes };
+    fn trust(&self, user: Option<u32>) -> UserTrust {
+        let Some(user) = user else { return UserTrust::Probes };
         match (self.php.contains(&user), user == self.server) {
-            (true, true) => Trust::Reads,
-            (true, false) => Trust::Probes,
-            (false, is_server) if is_server || user == 0 => Trust::All,
-            (false, _) => Trust::Reads,
+            (true, true) => UserTrust::Reads,
+            (true, false) => UserTrust::Probes,
+            (false, is_server) if is_server || user == 0 => UserTrust::All,
+            (false, _) => UserTrust::Reads,
         }
     }
 }
@@ -115,29 +115,31 @@ impl TokenGuard {
             Caller::Dashboard => Err(TokenRefusal::NoneSet),
             Caller::Program(_) | Caller::Confined(_) if PROBES.contains(&&*asked.path) => return Ok(()),
             Caller::Program(user) | Caller::Confined(user) => match users.trust(user) {
-                Trust::All | Trust::Reads if !is_change => return Ok(()),
-                Trust::All => Ok(()),
-                Trust::Reads | Trust::Probes => Err(TokenRefusal::NotOfUser(user)),
+                UserTrust::All | UserTrust::Reads if !is_change => return Ok(()),
+                UserTrust::All => Ok(()),
+                UserTrust::Reads | UserTrust::Probes => Err(TokenRefusal::NotOfUser(user)),
             },
         };
         match token {
             None => without_token,
             Some(_) if asked.token.is_empty() => Err(TokenRefusal::Missing),
-            Some(token) => self.compare(token, &asked.token, now),
+            Some(token) => self.compare(token, asked, now),
         }
     }
 
-    fn compare(&mut self, token: &Secret, said: &str, now: Instant) -> Result<(), TokenRefusal> {
-        while self.wrong.front().is_some_and(|at| now.duration_since(*at) >= WRONG_PERIOD) {
+    fn compare(&mut self, token: &Secret, asked: &AdminRequest, now: Instant) -> Result<(), TokenRefusal> {
+        while self.wrong.front().is_some_and(|(at, _)| now.duration_since(*at) >= WRONG_PERIOD) {
             self.wrong.pop_front();
         }
-        if let Some(first) = self.wrong.front().filter(|_| self.wrong.len() >= WRONG_MOST) {
+        let mut its = self.wrong.iter().filter(|(_, caller)| *caller == asked.caller);
+        let (first, rest) = (its.next(), its.count());
+        if let Some((first, _)) = first.filter(|_| rest + 1 >= WRONG_MOST) {
             return Err(TokenRefusal::TooMany(WRONG_PERIOD - now.duration_since(*first)));
         }
-        if token.is(said) {
+        if token.is(&asked.token) {
             return Ok(());
         }
-        self.wrong.push_back(now);
+        self.wrong.push_back((now, asked.caller));
         Err(TokenRefusal::Wrong)
     }
 }
@@ -247,14 +249,14 @@ mod tests {
         let (www, alice) = (Some(33), Some(1000));
         let (usual, own) = (users(), AdminUsers { server: 1000, php: vec![1000] });
         let rows = [
-            (&usual, Some(0), Trust::All),
-            (&usual, Some(5), Trust::All),
-            (&usual, alice, Trust::Reads),
-            (&usual, www, Trust::Probes),
-            (&usual, None, Trust::Probes),
-            (&own, alice, Trust::Reads),
-            (&own, Some(0), Trust::All),
-            (&own, www, Trust::Reads),
+            (&usual, Some(0), UserTrust::All),
+            (&usual, Some(5), UserTrust::All),
+            (&usual, alice, UserTrust::Reads),
+            (&usual, www, UserTrust::Probes),
+            (&usual, None, UserTrust::Probes),
+            (&own, alice, UserTrust::Reads),
+            (&own, Some(0), UserTrust::All),
+            (&own, www, UserTrust::Reads),
         ];
         for (users, user, trust) in rows {
             assert_eq!(users.trust(user), trust, "{users:?} {user:?}");
@@ -269,10 +271,13 @@ mod tests {
             let through_file = TokenGuard::default().admit(&asked, None, users, Instant::now());
             assert_eq!(through_file.is_ok(), user.is_some_and(|user| !users.php.contains(&user)));
             assert_eq!(allowed("GET", "/healthz", "", true), Ok(()));
-            assert_eq!(allowed("GET", "/status.json", "", false).is_ok(), trust != Trust::Probes);
-            assert_eq!(allowed("GET", "/status.json", "", true).is_ok(), trust != Trust::Probes);
+            assert_eq!(allowed("GET", "/status.json", "", false).is_ok(), trust != UserTrust::Probes);
+            assert_eq!(allowed("GET", "/status.json", "", true).is_ok(), trust != UserTrust::Probes);
             let reload = allowed("POST", "/reload", "", false);
-            assert_eq!(reload, if trust == Trust::All { Ok(()) } else { Err(TokenRefusal::NotOfUser(user)) });
+            assert_eq!(
+                reload,
+                if trust == UserTrust::All { Ok(()) } else { Err(TokenRefusal::NotOfUser(user)) }
+            );
             for (method, path) in [("POST", "/reload"), ("GET", "/status.json"), ("POST", "/explain")] {
                 assert_eq!(allowed(method, path, "0123456789abcdef", true), Ok(()));
             }
@@ -283,13 +288,15 @@ mod tests {
     fn guesses_are_bounded() {
         let secret = Secret("0123456789abcdef".to_owned());
         let (mut guard, began) = (TokenGuard::default(), Instant::now());
-        let mut said = |token: &str, after: u64| {
-            let asked = asked(Caller::Dashboard, "POST", "/purge", token);
+        let mut said_by = |caller, token: &str, after: u64| {
+            let asked = asked(caller, "POST", "/purge", token);
             guard.admit(&asked, Some(&secret), &users(), began + Duration::from_secs(after))
         };
         for second in 0..10 {
-            assert_eq!(said("guess", second), Err(TokenRefusal::Wrong));
+            assert_eq!(said_by(Caller::Dashboard, "guess", second), Err(TokenRefusal::Wrong));
         }
+        assert_eq!(said_by(Caller::Program(Some(0)), "0123456789abcdef", 10), Ok(()), "another program");
+        let mut said = |token: &str, after| said_by(Caller::Dashboard, token, after);
         assert_eq!(said("guess", 10), Err(TokenRefusal::TooMany(Duration::from_secs(50))));
         assert_eq!(said("0123456789abcdef", 59), Err(TokenRefusal::TooMany(Duration::from_secs(1))));
         // No token is no guess.

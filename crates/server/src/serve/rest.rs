@@ -12,9 +12,9 @@ const SHORTEST: u64 = 50;
 /// Something that is due earlier than this has a timer of its own, milliseconds.
 const SOON: u64 = 250;
 
-/// When a site needs the watcher, by the clock in milliseconds. `Busy`: a look is in progress.
+/// When a site is to be looked at next, by the clock in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub enum NextLook {
     /// A look is in progress.
     Busy,
     /// At this time.
@@ -24,8 +24,8 @@ pub enum Need {
 }
 
 /// Waits for what is needed first, or for the loop's next round.
-pub async fn rest(thread: &ServeThread, needs: impl Iterator<Item = Need>) {
-    match pause(needs.min().unwrap_or(Need::None), thread.clock.ticks()) {
+pub async fn rest(thread: &ServeThread, needs: impl Iterator<Item = NextLook>) {
+    match pause(needs.min().unwrap_or(NextLook::None), thread.clock.ticks()) {
         Some(pause) => sleep(Duration::from_millis(pause)).await,
         None => thread.rounds.notified().await,
     }
@@ -33,11 +33,11 @@ pub async fn rest(thread: &ServeThread, needs: impl Iterator<Item = Need>) {
 }
 
 /// Milliseconds until it is needed; `None`: not soon.
-fn pause(need: Need, now: u64) -> Option<u64> {
+fn pause(need: NextLook, now: u64) -> Option<u64> {
     match need {
-        Need::Busy => Some(SHORTEST),
-        Need::At(at) => Some(at.saturating_sub(now).max(SHORTEST)).filter(|pause| *pause < SOON),
-        Need::None => None,
+        NextLook::Busy => Some(SHORTEST),
+        NextLook::At(at) => Some(at.saturating_sub(now).max(SHORTEST)).filter(|pause| *pause < SOON),
+        NextLook::None => None,
     }
 }
 
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn what_is_needed_first_counts() {
-        let first = |needs: &[Need]| pause(needs.iter().copied().min().unwrap_or(Need::None), 1_000);
+        let first = |needs: &[NextLook]| pause(needs.iter().copied().min().unwrap_or(NextLook::None), 1_000);
         assert_eq!(first(&[]), None, "no site");
-        assert_eq!(first(&[Need::None, Need::None]), None, "nobody visits them");
-        assert_eq!(first(&[Need::None, Need::At(1_100), Need::At(1_200)]), Some(100));
-        assert_eq!(first(&[Need::At(900)]), Some(SHORTEST), "overdue");
-        assert_eq!(first(&[Need::At(1_000 + SOON)]), None, "the loop comes round before");
-        assert_eq!(first(&[Need::At(1_240), Need::Busy, Need::None]), Some(SHORTEST));
+        assert_eq!(first(&[NextLook::None, NextLook::None]), None, "nobody visits them");
+        assert_eq!(first(&[NextLook::None, NextLook::At(1_100), NextLook::At(1_200)]), Some(100));
+        assert_eq!(first(&[NextLook::At(900)]), Some(SHORTEST), "overdue");
+        assert_eq!(first(&[NextLook::At(1_000 + SOON)]), None, "the loop comes round before");
+        assert_eq!(first(&[NextLook::At(1_240), NextLook::Busy, NextLook::None]), Some(SHORTEST));
     }
 }

@@ -24,7 +24,7 @@ use crate::cache::purge;
 use crate::context::ProcessStage;
 use crate::context::stats::Counter;
 use crate::php::SiteWorkers;
-use crate::serve::rest::{Need, rest};
+use crate::serve::rest::{NextLook, rest};
 use crate::serve::{ServeThread, SharedSetup};
 
 /// A site without requests for so long, in seconds, is not looked at.
@@ -124,13 +124,13 @@ impl CodeState {
 
 impl CodeSite {
     /// When it is needed next, in this second since 1970.
-    fn need(&self, second: u64) -> Need {
+    fn need(&self, second: u64) -> NextLook {
         let state = self.state.borrow();
         let is_visited = self.site.was_asked_since(second.saturating_sub(IDLE));
-        let look = if is_visited { Need::At(state.next) } else { Need::None };
+        let look = if is_visited { NextLook::At(state.next) } else { NextLook::None };
         match state.is_busy {
-            true => Need::Busy,
-            false => state.due.map_or(look, |due| look.min(Need::At(due))),
+            true => NextLook::Busy,
+            false => state.due.map_or(look, |due| look.min(NextLook::At(due))),
         }
     }
 

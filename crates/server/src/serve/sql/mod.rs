@@ -30,7 +30,7 @@ use crate::context::stats::Counter;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
 use crate::php::{self, SiteWorkers};
-use crate::serve::rest::{Need, rest};
+use crate::serve::rest::{NextLook, rest};
 use crate::serve::{ServeThread, SharedSetup};
 use crate::site::{Script, WorkerKind};
 
@@ -139,13 +139,13 @@ fn script(site: &SiteWorkers) -> Option<Script> {
 
 impl WatchedSite {
     /// When it is needed next, in this second since 1970, if no site is looked at before `pace`.
-    fn need(&self, second: u64, pace: Millis) -> Need {
+    fn need(&self, second: u64, pace: Millis) -> NextLook {
         let state = self.state.borrow();
         let is_visited = self.site.was_asked_since(second.saturating_sub(IDLE));
         match (state.is_busy, is_visited && !state.is_off) {
-            (true, _) => Need::Busy,
-            (false, true) => Need::At(state.next.max(pace)),
-            (false, false) => Need::None,
+            (true, _) => NextLook::Busy,
+            (false, true) => NextLook::At(state.next.max(pace)),
+            (false, false) => NextLook::None,
         }
     }
 
