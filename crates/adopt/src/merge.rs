@@ -171,11 +171,16 @@ fn redirect(sites: &mut Vec<Site>, mut site: Site) {
     }
 }
 
-/// Moves what answers certificate authorities: it stays open, whatever rules of the other site close or redirect.
+/// Moves what answers certificate authorities: it stays open, whatever rules of the other site close or redirect. Unless that has
+/// the same names on another port, it is for the names of this one only.
 fn move_challenges(site: &mut Site, target: &mut Site) {
-    let (challenges, others): (Vec<Block>, Vec<Block>) =
+    let is_same = site.names.iter().all(|name| target.names.contains(name));
+    let (mut challenges, others): (Vec<Block>, Vec<Block>) =
         std::mem::take(&mut site.rules).into_iter().partition(Block::is_challenge);
     site.rules = others;
+    for rule in challenges.iter_mut().filter(|_| !is_same) {
+        rule.keys.insert(0, ("host", Toml::List(site.names.clone())));
+    }
     let new = |rule: &Block| !target.rules.iter().any(|known| known.keys == rule.keys);
     let challenges: Vec<Block> = challenges.into_iter().filter(new).collect();
     open_challenges(challenges, &mut target.rules);
@@ -189,8 +194,8 @@ pub fn open_challenges(challenges: Vec<Block>, rules: &mut Vec<Block>) {
     let refuses = |rule: &Block| ["deny", "auth", "limit"].iter().any(|key| rule.get(key).is_some());
     let is_refused = rules.iter().any(refuses);
     let pass = |rule: &Block| {
-        let path = rule.keys.iter().take(1).cloned();
-        let keys = path.chain([("allow", Toml::Switch(true))]).collect();
+        let conditions = rule.keys.iter().filter(|(key, _)| matches!(*key, "host" | "path")).cloned();
+        let keys = conditions.chain([("allow", Toml::Switch(true))]).collect();
         Block { source: rule.source.clone(), keys, caveat: None }
     };
     let passes: Vec<Block> =
