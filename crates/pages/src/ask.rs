@@ -14,7 +14,7 @@
 //! - in profile mode the clients' cache directives are withheld, too, and the cookies that are known to have no
 //!   effect: [`write_fill_cookies`];
 //! - in profile mode an `Accept` that is no browser's for a page is part of the key as it is, and so is the `Content-Type` of a request
-//!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`BROWSERS_ACCEPT`];
+//!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`is_browsers_accept`];
 //! - for the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) the application must send
 //!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
@@ -515,27 +515,36 @@ impl Wants {
     }
 }
 
-/// Values of `Accept` that browsers send for a page, and `*/*`, which says nothing: requests with one of them, or without one, share pages
-/// unless these say `Vary: Accept`. All others have keys of their own. Exact values: of what else a value contains nobody knows what a
-/// script makes of it.
-const BROWSERS_ACCEPT: &[&[u8]] = &[
-    b"*/*",
-    // Safari, Firefox up to 64, 66 to 71, from 132.
-    PLAIN_ACCEPT.as_bytes(),
-    // Firefox 65, 72 to 91; 92 to 127; 128 to 131.
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/png,image/svg+xml,*/*;q=0.8",
-    // Chrome, Edge, Opera and others, from the newest to the oldest.
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.9",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.9",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3",
-    b"text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,image/apng,*/*;q=0.8",
-    // Google's crawler.
-    b"text/html,application/xhtml+xml,application/signed-exchange;v=b3,application/xml;q=0.9,*/*;q=0.8",
+/// Whether an `Accept` is what browsers send for a page, or `*/*`, which says nothing: requests with such a value, or without one, share
+/// pages unless these say `Vary: Accept`. All others have keys of their own: of what else a value contains nobody knows what a script makes
+/// of it. Browsers have differed only in the formats of images that they name, and in signed exchanges.
+fn is_browsers_accept(value: &[u8]) -> bool {
+    let Some(rest) = value.strip_prefix(b"text/html,application/xhtml+xml,application/xml;q=0.9,") else {
+        return value == b"*/*" || value == CRAWLERS_ACCEPT;
+    };
+    let Some(anything) = memchr::memchr(b'*', rest) else { return false };
+    let (images, end) = rest.split_at(anything);
+    let is_image = |member: &[u8]| {
+        let format = member.strip_prefix(b"image/").and_then(|member| member.strip_suffix(b","));
+        format.is_some_and(|format| {
+            format.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-'))
+        })
+    };
+    let signed = end.strip_prefix(b"*/*;q=0.8");
+    images.split_inclusive(|b| *b == b',').all(is_image)
+        && signed.is_some_and(|signed| signed.is_empty() || SIGNED_EXCHANGES.contains(&signed))
+}
+
+/// What Chrome and its relatives add, from the newest to the oldest.
+const SIGNED_EXCHANGES: [&[u8]; 3] = [
+    b",application/signed-exchange;v=b3;q=0.7",
+    b",application/signed-exchange;v=b3;q=0.9",
+    b",application/signed-exchange;v=b3",
 ];
+
+/// Google's crawler.
+const CRAWLERS_ACCEPT: &[u8] =
+    b"text/html,application/xhtml+xml,application/signed-exchange;v=b3,application/xml;q=0.9,*/*;q=0.8";
 
 /// What browsers accept that name no formats of images: Safari, and Firefox today.
 pub const PLAIN_ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -560,7 +569,7 @@ impl<'a> Accepts<'a> {
 
     fn end(self, key: &mut Vec<u8>) {
         if let Some(value) = self.last
-            && (self.several || !BROWSERS_ACCEPT.contains(&value))
+            && (self.several || !is_browsers_accept(value))
         {
             item(key, b'a', value);
         }

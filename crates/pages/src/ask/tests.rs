@@ -226,8 +226,25 @@ fn what_no_browser_asks_for_has_a_page_of_its_own() {
     let of = |fields: &[(&str, &str)]| key(&rules, "/", fields);
     let accepting = |value: &str| of(&[("Accept", value)]);
     let plain = of(&[]);
-    for value in BROWSERS_ACCEPT {
-        assert_eq!(accepting(std::str::from_utf8(value).unwrap()), plain);
+    let page = |rest: &str| format!("text/html,application/xhtml+xml,application/xml;q=0.9,{rest}");
+    for rest in [
+        "*/*;q=0.8",
+        "image/avif,image/webp,image/png,image/svg+xml,*/*;q=0.8",
+        "image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3",
+        "image/jxl,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
+    ] {
+        assert_eq!(accepting(&page(rest)), plain);
+    }
+    assert_eq!(accepting("*/*"), plain);
+    for rest in [
+        "",
+        "*/*",
+        "text/markdown,*/*;q=0.8",
+        "image/x;q=1,*/*;q=0.8",
+        "*/*;q=0.8,text/x",
+        "image/a,b,*/*;q=0.8",
+    ] {
+        assert_ne!(accepting(&page(rest)), plain, "{rest}");
     }
     let others = [
         "text/markdown, text/html, */*",
