@@ -138,7 +138,7 @@ PHP_FUNCTION(millrace_cache_control)
 		RETURN_FALSE;
 	}
 	if (fallback && worker->controlled) {
-		RETURN_TRUE;
+		RETURN_FALSE;
 	}
 	worker->controlled |= !fallback;
 	if (!fallback) {

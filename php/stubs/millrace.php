@@ -21,7 +21,7 @@
  *                           `millrace cache explain` shows (no comma in it)
  * @param bool $fallback holds only where the script says nothing else, before or after, nor does a header refuse that the
  *                       page is kept: for a framework's own word, so that the site's word counts whichever comes first
- * @return bool false if the answer has ended
+ * @return bool false if the answer has ended, or if this is a fallback and the script has said something else
  * @throws ValueError if it is empty or holds control characters
  */
 function millrace_cache_control(string $directives, bool $fallback = false): bool {}

@@ -183,18 +183,20 @@ fn arguments_are_checked() {
 fn a_fallback_does_not_take_back_what_the_script_said() {
     let (host, mut worker) = start();
     let cases = [
-        ("'a', true); millrace_cache_control('b', true", vec!["a, fallback", "b, fallback"]),
-        ("'a'); millrace_cache_control('b', true", vec!["a"]),
+        ("'a', true); millrace_cache_control('b', true", vec!["a, fallback", "b, fallback"], "[true,true]"),
+        // The caller learns that its word does not count.
+        ("'a'); millrace_cache_control('b', true", vec!["a"], "[true,false]"),
         (
             "'a', true); millrace_cache_control('b'); millrace_cache_control('c', true",
             vec!["a, fallback", "b"],
+            "[true,true,false]",
         ),
-        ("'a', true); millrace_cache_control('b'", vec!["a, fallback", "b"]),
+        ("'a', true); millrace_cache_control('b'", vec!["a, fallback", "b"], "[true,true]"),
     ];
-    for (at, (calls, said)) in cases.iter().enumerate() {
+    for (at, (calls, said, heard)) in cases.iter().enumerate() {
         let text = format!("<?php echo json_encode([millrace_cache_control({calls})]);");
         let answer = worker.run(&Ask::get(&host.script(&format!("{at}.php"), &text.replace("; m", ", m"))));
-        assert!(!answer.text().contains("false"), "{calls}: {:?} {:?}", answer.text(), answer.log);
+        assert_eq!(answer.text(), *heard, "{calls}: {:?}", answer.log);
         let texts: Vec<_> = answer.notes.iter().map(|note| &note.1[..]).collect();
         assert_eq!(&texts, said, "{calls}");
     }

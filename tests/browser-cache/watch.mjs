@@ -9,7 +9,7 @@ import { pause } from '../lib/processes.mjs';
  */
 export function ask(url, { method = 'GET', headers = {}, body } = {}) {
   const { promise, resolve, reject } = Promise.withResolvers?.() ?? deferred();
-  const asked = request(url, { method, headers: { Accept: 'text/html,*/*', ...headers }, agent: false, timeout: 30_000 }, (answer) => {
+  const asked = request(url, { method, headers: { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', ...headers }, agent: false, timeout: 30_000 }, (answer) => {
     const pieces = [];
     answer.on('data', (piece) => pieces.push(piece));
     answer.on('error', reject);

@@ -36,6 +36,10 @@ add_action('wp_loaded', function () {
 });
 add_filter('wp_is_application_passwords_available', '__return_true');
 add_action('test_campaign', fn () => update_option('banner', 'BY-CRON'));
+// A theme that asks before there is an `init`, and an error that WordPress words as the client likes it.
+add_action('after_setup_theme', fn () => isset($_GET['phones']) && define('LAYOUT', wp_is_mobile() ? 'PHONE' : 'DESKTOP'));
+add_action('wp_footer', fn () => print defined('LAYOUT') ? LAYOUT : '');
+add_action('wp_head', fn () => isset($_GET['dies']) && wp_die('IT-DIED', 'It died', 404));
 // A shop.
 function WC() {}
 add_action('wp_footer', fn () => print 'CURRENCY-' . get_option('woocommerce_currency', 'none') . ' BANNER-' . get_option('banner', 'none')
@@ -195,6 +199,35 @@ scheduled() {
   return 1
 }
 
+# Each client has the layout that WordPress chooses for it, from the cache as well: its user agent and its client hint.
+phones() {
+  local n agent hint expected hits=0
+  local agents=('Mozilla/5.0 (X11; Linux) Chrome/140' 'Mozilla/5.0 (Windows) Firefox/140' 'Mozilla/5.0 (iPhone) Mobile/15E148' 'Mozilla/5.0 (Linux; Android 15) Chrome/140' 'Kindle/3.0' '')
+  local hints=('' '' '?0' '?1' '1')
+  for n in {1..90}; do
+    agent=${agents[RANDOM % 6]} hint=${hints[RANDOM % 5]} expected=DESKTOP
+    case $hint/$agent in '?1'/* | /*Mobile* | /*Android* | /*Kindle*) expected=PHONE ;; esac
+    body=$(curl -s --max-time 30 -D "$scratch/head" -A "$agent" ${hint:+-H "Sec-CH-UA-Mobile: $hint"} "$base/b/?phones=1")
+    case $body in *"$expected"*) ;; *) echo "'$agent' with hint '$hint' is no $expected: $(tail -c 100 <<<"$body")"; return 1 ;; esac
+    grep -qi '^cache-status: .*; hit' "$scratch/head" && hits=$((hits + 1))
+  done
+  grep -qi '^vary: .*User-Agent' "$scratch/head" || { echo 'caches in front of the server are not told'; return 1; }
+  [ $hits -gt 60 ] || { echo "only $hits of 90 from the cache"; return 1; }
+}
+
+# wp_die() words an error as JSON or XML for a client that asks for that: nobody else gets it. Pages that don't exist are stored, whatever
+# WordPress says of them to browsers.
+dies() {
+  local n field mark
+  local fields=('Accept: text/html' 'Accept: application/json' 'Accept: application/ld+json' 'Accept: text/xml' 'Content-Type: application/json' 'Content-Type: text/xml' 'X-None: 1')
+  for n in {1..40}; do
+    field=${fields[RANDOM % 7]} mark='wp-die-message'
+    case $field in *json*) mark='"code":' ;; *xml*) mark='<code>' ;; esac
+    body=$(curl -s --max-time 30 -H "$field" "$base/nothing/?dies=1")
+    case $body in *"$mark"*) ;; *) echo "$field has no $mark: $(tail -c 150 <<<"$body")"; return 1 ;; esac
+  done
+}
+
 site_health() {
   get / && get / && change 'ob_start(); $m = new ReflectionMethod("WP_Site_Health", "get_page_cache_detail"); $m->setAccessible(true);
     $found = $m->invoke(WP_Site_Health::get_instance()); ob_end_clean();
@@ -243,6 +276,8 @@ served() {
   check 'served: a post is trashed and comes back' unpublish
   check 'served: a scheduled post is due' scheduled
   check 'served: a password' password
+  check 'served: layouts for telephones' phones
+  check 'served: errors as JSON and XML' dies
   check 'served: Site Health finds the page cache' site_health
   check 'served: what the LiteSpeed Cache plugin looks for' litespeed
   check 'served: why pages are cached' explain

@@ -13,7 +13,8 @@
 //!   `Accept-Encoding`), are withheld when PHP runs for a fill: [`withheld_from_fill`];
 //! - in profile mode the clients' cache directives are withheld, too, and the cookies that are known to have no
 //!   effect: [`write_fill_cookies`];
-//! - a request with `Accept` for JSON and not for HTML has keys of its own in profile mode;
+//! - in profile mode an `Accept` that is no browser's for a page is part of the key as it is, and so is the `Content-Type` of a request
+//!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`is_browsers_accept`];
 //! - for the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) the application must send
 //!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
@@ -22,7 +23,7 @@ use crate::control::Control;
 use crate::key::LONGEST_KEY;
 use crate::own_script;
 use crate::place::Place;
-use crate::rules::{Mode, Patterns, Rules};
+use crate::rules::{Mode, Patterns, Rules, VaryCookies};
 use crate::visitors::{CartHold, MemberHold};
 
 /// The parts of a request that concern the cache.
@@ -289,7 +290,7 @@ where
     I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
     let profile = rules.mode == Mode::Profile;
-    let mut json = false;
+    let mut accepts = Accepts::default();
     let mut device = Device::Desktop;
     for (name, value) in asked.fields.clone() {
         let Some((known, concern)) = concern_of(name) else { continue };
@@ -300,19 +301,19 @@ where
             FieldConcern::Control if !profile => asking.wants.add(value),
             FieldConcern::Pragma if !profile => asking.wants.pragma(value),
             FieldConcern::Range => asking.range = true,
-            FieldConcern::Accept if profile => json |= is_json(value),
+            FieldConcern::Accept if profile => accepts.add(value, key),
+            FieldConcern::ContentType if profile => item(key, b't', value),
             FieldConcern::Agent if rules.key_device => device = Device::of(value),
             FieldConcern::Identity if !profile => {}
             FieldConcern::Override | FieldConcern::Identity => return Err(Bypass::Field(known)),
             FieldConcern::Scheme | FieldConcern::Host | FieldConcern::Port => {
                 told(asked.scheme, asked.place.host, concern, value, key).ok_or(Bypass::Field(known))?;
             }
-            FieldConcern::Control | FieldConcern::Pragma | FieldConcern::Accept | FieldConcern::Agent => {}
+            FieldConcern::Control | FieldConcern::Pragma | FieldConcern::Agent => {}
+            FieldConcern::Accept | FieldConcern::ContentType => {}
         }
     }
-    if json {
-        item(key, b'j', b"");
-    }
+    accepts.end(key);
     if rules.key_device {
         item(key, b'd', device.word().as_bytes());
     }
@@ -415,16 +416,24 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
     Some(&room[..length])
 }
 
-/// Appends the part of a `Cookie` field that PHP may see when it runs for a shared page: all but the harmless
-/// cookies. If nothing is appended, the field must be omitted. Returns whether anything was omitted.
+/// Appends the part of a `Cookie` field that PHP may see when it runs for a shared page: all but the harmless cookies; if it is known which
+/// ones matter to the application, only these. If nothing is appended, the field must be omitted. Returns whether anything was omitted.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
-    let harmless = |name: &[u8]| rules.is_harmless(name);
-    if rules.mode != Mode::Profile || !each_cookie(value).any(|(name, _)| harmless(name)) {
+    let is_shown = |name: &[u8]| {
+        let mut room = [0; 128];
+        // By PHP's name for it, as everywhere: `_ga.x` is `_ga_x` to a script.
+        let seen = as_php_sees(name, &mut room).unwrap_or(name);
+        match &rules.vary_cookies {
+            VaryCookies::Only(known) => known.matches(seen) || rules.key_cookies.matches(seen),
+            _ => !rules.is_harmless(seen),
+        }
+    };
+    if rules.mode != Mode::Profile || each_cookie(value).all(|(name, _)| is_shown(name)) {
         out.extend_from_slice(value);
         return false;
     }
     let start = out.len();
-    for (_, cookie) in each_cookie(value).filter(|(name, _)| !harmless(name)) {
+    for (_, cookie) in each_cookie(value).filter(|(name, _)| is_shown(name)) {
         if out.len() > start {
             out.extend_from_slice(b"; ");
         }
@@ -506,12 +515,65 @@ impl Wants {
     }
 }
 
-/// Whether the client accepts only JSON: scripts do so, and applications respond to them differently than to
-/// browsers.
-fn is_json(accept: &[u8]) -> bool {
-    let has = |kind: &str| memchr::memmem::find(accept, kind.as_bytes()).is_some();
-    // Browsers' values begin like this.
-    !accept.starts_with(b"text/html") && has("json") && !has("text/html")
+/// Whether an `Accept` is what browsers send for a page, or `*/*`, which says nothing: requests with such a value, or without one, share
+/// pages unless these say `Vary: Accept`. All others have keys of their own: of what else a value contains nobody knows what a script makes
+/// of it. Browsers have differed only in the formats of images that they name, and in signed exchanges.
+fn is_browsers_accept(value: &[u8]) -> bool {
+    let Some(rest) = value.strip_prefix(b"text/html,application/xhtml+xml,application/xml;q=0.9,") else {
+        return value == b"*/*" || value == CRAWLERS_ACCEPT;
+    };
+    let Some(anything) = memchr::memchr(b'*', rest) else { return false };
+    let (images, end) = rest.split_at(anything);
+    let is_image = |member: &[u8]| {
+        let format = member.strip_prefix(b"image/").and_then(|member| member.strip_suffix(b","));
+        format.is_some_and(|format| {
+            format.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-'))
+        })
+    };
+    let signed = end.strip_prefix(b"*/*;q=0.8");
+    images.split_inclusive(|b| *b == b',').all(is_image)
+        && signed.is_some_and(|signed| signed.is_empty() || SIGNED_EXCHANGES.contains(&signed))
+}
+
+/// What Chrome and its relatives add, from the newest to the oldest.
+const SIGNED_EXCHANGES: [&[u8]; 3] = [
+    b",application/signed-exchange;v=b3;q=0.7",
+    b",application/signed-exchange;v=b3;q=0.9",
+    b",application/signed-exchange;v=b3",
+];
+
+/// Google's crawler.
+const CRAWLERS_ACCEPT: &[u8] =
+    b"text/html,application/xhtml+xml,application/signed-exchange;v=b3,application/xml;q=0.9,*/*;q=0.8";
+
+/// What browsers accept that name no formats of images: Safari, and Firefox today.
+pub const PLAIN_ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+/// The `Accept` lines of a request.
+#[derive(Default)]
+struct Accepts<'a> {
+    /// The last line, which is not in the key yet.
+    last: Option<&'a [u8]>,
+    /// Others are.
+    several: bool,
+}
+
+impl<'a> Accepts<'a> {
+    fn add(&mut self, value: &'a [u8], key: &mut Vec<u8>) {
+        if let Some(before) = self.last.replace(value) {
+            // PHP gets the lines joined, so that none of them stands for itself.
+            item(key, b'a', before);
+            self.several = true;
+        }
+    }
+
+    fn end(self, key: &mut Vec<u8>) {
+        if let Some(value) = self.last
+            && (self.several || !is_browsers_accept(value))
+        {
+            item(key, b'a', value);
+        }
+    }
 }
 
 /// Class of a client's device, as applications distinguish them.
@@ -559,6 +621,7 @@ enum FieldConcern {
     Pragma,
     Range,
     Accept,
+    ContentType,
     Agent,
     /// An application or framework lets it change what is requested.
     Override,
@@ -589,6 +652,7 @@ const CONCERNS: &[(&str, FieldConcern)] = &[
     ("user-agent", FieldConcern::Agent),
     ("x-wp-nonce", FieldConcern::Identity),
     ("x-auth-token", FieldConcern::Identity),
+    ("content-type", FieldConcern::ContentType),
     ("x-csrf-token", FieldConcern::Identity),
     ("x-url-scheme", FieldConcern::Scheme),
     ("x-xsrf-token", FieldConcern::Identity),

@@ -29,6 +29,11 @@ pub struct Control {
     pub nonce: bool,
     /// `country=DE`: Millrace's own; the page is one for visitors in this country. Without a value: for visitors in an unknown one.
     pub country: Option<Option<Country>>,
+    /// `mobile`: Millrace's own; the page depends on what WordPress's `wp_is_mobile()` says ([`crate::vary::MOBILE`]).
+    pub mobile: bool,
+    /// `user-agent`: Millrace's own; the page depends on the client's fields in a way that is not known
+    /// ([`crate::vary::MOBILE_FIELDS`]).
+    pub user_agent: bool,
     /// `fallback`: Millrace's own; it is no stronger than what an integration says about all pages.
     pub fallback: bool,
     /// `max-age`
@@ -93,6 +98,7 @@ impl Control {
         match name.len() {
             5 if is("nonce") => self.nonce = true,
             6 if is("public") => self.public = true,
+            6 if is("mobile") => self.mobile = true,
             7 if is("private") => match names(text) {
                 Some(names) => self.private_fields.extend(names),
                 None => self.private = true,
@@ -112,6 +118,7 @@ impl Control {
                 // Here the larger value is stricter.
                 self.min_fresh = self.min_fresh.max(Some(text.and_then(seconds).unwrap_or(LONGEST)));
             }
+            10 if is("user-agent") => self.user_agent = true,
             14 if is("stale-if-error") => smaller(&mut self.stale_if_error, number()),
             14 if is("only-if-cached") => self.only_if_cached = true,
             15 if is("must-revalidate") => self.must_revalidate = true,

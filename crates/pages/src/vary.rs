@@ -1,13 +1,29 @@
 //! Pages that vary: the meaning of a `Vary` field, and the values of a request that distinguish variants.
 //!
-//! Values are normalised where that makes no difference to the application, so that a page has a few variants instead
-//! of one per browser.
+//! A variant belongs to exact values. Two requests share one only if the script can't tell their values apart: PHP gets the lines of a
+//! field joined in one variable, and so they are compared; of the cookies only those count that PHP sees when it makes a page for all
+//! ([`crate::ask::write_fill_cookies`]). In standard mode, which promises RFC 9111 and nothing about PHP, white space around the members
+//! of a list does not count either (section 4.1). The order of languages or media types always counts: many scripts take the first one.
+//!
+//! Two exceptions: [`MOBILE`], because there it is known what the script has asked, and `User-Agent` with `cache.key_device`, by which an
+//! administrator says that nothing else of it matters.
 
 use crate::ask::{Device, as_php_sees, each_cookie};
 use crate::rules::{Mode, Rules, VaryCookies};
 
 /// Prefix of one cookie's name in [`crate::Terms::vary`], from LiteSpeed's `X-LiteSpeed-Vary: cookie=NAME`.
 const ONE_COOKIE: &str = "cookie=";
+
+/// The name in [`crate::Terms::vary`] of pages that differ by WordPress's `wp_is_mobile()` and by nothing else of the client. It is no name
+/// of a field.
+pub const MOBILE: &str = ":mobile";
+
+/// The fields that this function reads.
+pub const MOBILE_FIELDS: [&str; 2] = ["user-agent", "sec-ch-ua-mobile"];
+
+/// Fields that are lists of members with optional white space around them (RFC 9110 sections 12.5.1 to 12.5.4). Of an unknown field nobody
+/// knows whether white space means something.
+const LISTS: [&str; 3] = ["accept", "accept-charset", "accept-language"];
 
 /// The names of a `Vary` field, or why a page with it is not stored.
 #[derive(Debug, Default)]
@@ -59,8 +75,7 @@ impl Names {
     }
 }
 
-/// Appends the normalised value of a request for a name of [`crate::Terms::vary`]. A missing field appends nothing;
-/// an empty one appends one byte.
+/// Appends the value of a request for a name of [`crate::Terms::vary`]. A missing field appends nothing; an empty one appends one byte.
 pub fn select<'a, I>(rules: &Rules, fields: I, name: &str, out: &mut Vec<u8>)
 where
     I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
@@ -69,16 +84,52 @@ where
         Some(cookie) => ("cookie", Some(cookie)),
         None => (name, None),
     };
-    let values = fields.filter(|(other, _)| other.eq_ignore_ascii_case(field)).map(|(_, value)| value);
-    let profile = rules.mode == Mode::Profile;
+    if field == MOBILE {
+        return is_mobile(fields, out);
+    }
+    let values = values_of(fields, field);
     match field {
         "cookie" => values.for_each(|value| cookies(rules, cookie, value, out)),
-        "accept-language" => languages(values, out),
-        "accept" if profile => kinds(values, out),
-        "user-agent" if profile => {
+        "user-agent" if rules.mode == Mode::Profile && rules.key_device => {
             values.take(1).for_each(|agent| out.extend_from_slice(Device::of(agent).word().as_bytes()))
         }
-        _ => list(values, out),
+        _ if rules.mode == Mode::Standard && LISTS.contains(&field) => list(values, out),
+        _ => exact(values, out),
+    }
+}
+
+fn values_of<'a>(
+    fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    field: &str,
+) -> impl Iterator<Item = &'a [u8]> + Clone {
+    fields.filter(move |(other, _)| other.eq_ignore_ascii_case(field)).map(|(_, value)| value)
+}
+
+/// The field as PHP sees it: its lines joined (RFC 9110 section 5.3).
+fn exact<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (at, value) in values.enumerate() {
+        out.extend_from_slice(if at == 0 { b"=" } else { b", " });
+        out.extend_from_slice(value);
+    }
+}
+
+/// All that decides what `wp_is_mobile()` returns (wp-includes/vars.php): whether the user agent has one of its words, and, from WordPress
+/// 6.4 on, the client hint, which precedes it.
+fn is_mobile<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    const WORDS: [&str; 7] =
+        ["Mobile", "Android", "Silk/", "Kindle", "BlackBerry", "Opera Mini", "Opera Mobi"];
+    let [agent, hint] = MOBILE_FIELDS;
+    let has = |value: &[u8], word: &str| memchr::memmem::find(value, word.as_bytes()).is_some();
+    let agents = values_of(fields.clone(), agent);
+    out.push(match agents.into_iter().any(|agent| WORDS.iter().any(|word| has(agent, word))) {
+        true => b'm',
+        false => b'd',
+    });
+    let mut hints = values_of(fields, hint);
+    match (hints.next(), hints.next()) {
+        (None, _) => {}
+        (Some(b"?1"), None) => out.push(b'1'),
+        _ => out.push(b'0'),
     }
 }
 
@@ -116,58 +167,12 @@ fn list<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The content types by which applications choose: newer image formats, JSON, HTML.
-fn kinds<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
-    for (kind, word) in
-        [("text/html", "html,"), ("json", "json,"), ("image/webp", "webp,"), ("image/avif", "avif,")]
-    {
-        if values.clone().any(|value| memchr::memmem::find(value, kind.as_bytes()).is_some()) {
-            out.extend_from_slice(word.as_bytes());
-        }
-    }
-}
-
-/// Maximum number of languages that are sorted; a longer list is used unchanged.
-const MOST_LANGUAGES: usize = 16;
-
-/// Languages by preference, in lower case: languages of equal weight are sorted and separated by commas, with a
-/// semicolon before less preferred ones. `en, de` equals `de, EN`; `en;q=0.9` after another equals `en;q=0.5`.
-fn languages<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
-    let mut found = [(0u16, &b""[..]); MOST_LANGUAGES];
-    let mut count = 0;
-    let members = values.clone().flat_map(|value| value.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
-    for member in members.filter(|member| !member.is_empty()) {
-        let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
-        let tag = parts.next().unwrap_or_default();
-        let weight = parts.next().map_or(Some(1000), weight);
-        let (Some(weight), true) = (weight, count < MOST_LANGUAGES) else { return list(values, out) };
-        found[count] = (weight, tag);
-        count += 1;
-    }
-    let found = &mut found[..count];
-    let lower = |tag: &'a [u8]| tag.iter().map(u8::to_ascii_lowercase);
-    found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| lower(a.1).cmp(lower(b.1))));
-    for (at, (weight, tag)) in found.iter().enumerate() {
-        if at > 0 {
-            out.push(if found[at - 1].0 == *weight { b',' } else { b';' });
-        }
-        out.extend(lower(tag));
-        if *weight == 0 {
-            out.extend_from_slice(b"!");
-        }
-    }
-}
-
-/// `q=0.5` in thousandths.
-fn weight(parameter: &[u8]) -> Option<u16> {
-    let text = std::str::from_utf8(parameter).ok()?;
-    let value: f32 = text.strip_prefix("q=").or_else(|| text.strip_prefix("Q="))?.parse().ok()?;
-    (0.0..=1.0).contains(&value).then_some((value * 1000.0) as u16)
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::ask::write_fill_cookies;
     use crate::rules::Patterns;
 
     fn value(rules: &Rules, name: &str, fields: &[(&str, &str)]) -> String {
@@ -182,33 +187,73 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_compared_by_their_members() {
+    fn lists_are_compared_by_their_members_where_only_the_rfc_counts() {
         let rules = Rules::standard();
         // RFC 9111 section 4.1
+        assert!(same(&rules, "accept", &["1, 2"], &["1", "2"]));
+        assert!(same(&rules, "accept-language", &["1,2"], &[" 1, 2 "]));
+        assert!(!same(&rules, "accept", &["1"], &["2"]));
+        assert!(!same(&rules, "accept", &["1, 2"], &["2, 1"]));
+        assert!(!same(&rules, "accept", &["\"1, 2\""], &["\"1,2\""]));
+        for name in ["accept", "foo"] {
+            assert!(!same(&rules, name, &[], &["1"]));
+            assert!(!same(&rules, name, &[], &[""]));
+        }
+        // Whether these are lists is unknown; that they may be joined is not.
         assert!(same(&rules, "foo", &["1, 2"], &["1", "2"]));
-        assert!(same(&rules, "foo", &["1,2"], &[" 1, 2 "]));
-        assert!(!same(&rules, "foo", &["1"], &["2"]));
-        assert!(!same(&rules, "foo", &["1, 2"], &["2, 1"]));
-        assert!(!same(&rules, "foo", &["\"1, 2\""], &["\"1,2\""]));
-        assert!(!same(&rules, "foo", &[], &["1"]));
-        assert!(!same(&rules, "foo", &[], &[""]));
-        assert!(!same(&rules, "user-agent", &["iPhone Mobile 1"], &["iPhone Mobile 2"]));
+        assert!(!same(&rules, "foo", &["1,2"], &["1, 2"]));
+        assert!(!same(&rules, "user-agent", &["X (KHTML, like)"], &["X (KHTML,like)"]));
     }
 
     #[test]
-    fn languages_by_preference() {
-        let rules = Rules::standard();
-        let same = |one, other| same(&rules, "accept-language", &[one], &[other]);
-        assert!(same("en, de", "de, en"));
-        assert!(same("en, de", "eN,   De"));
-        assert!(same("de, en;q=0.9, *;q=0.1", "de,en;q=0.8,*;q=0.5"));
-        assert!(!same("de, en;q=0.9", "en, de;q=0.9"));
-        assert!(!same("de, en;q=0.9", "de, en"));
-        assert!(!same("de, en;q=0", "de, en;q=0.1"));
-        assert!(!same("de", ""));
-        assert!(!same("de;x=1", "de"), "what is not understood is taken as it is");
-        let long = |last: &str| (0..20).map(|n| format!("l{n},")).collect::<String>() + last;
-        assert!(!same(&long("a"), &long("b")));
+    fn values_that_a_script_tells_apart_are_different() {
+        for rules in [Rules::standard(), Rules::profile()] {
+            for (name, one, other) in [
+                // Markdown for an agent, HTML for Safari.
+                ("accept", "text/markdown, text/html, */*", "text/html,application/xhtml+xml,*/*;q=0.8"),
+                ("accept", "text/calendar", "text/csv"),
+                ("accept", "application/vnd.v1+json", "application/vnd.v2+json"),
+                ("accept", "application/ld+json", "application/json"),
+                ("accept", "text/html,text/xml", "text/xml,text/html"),
+                ("accept", "text/html;q=0.5,text/xml", "text/html,text/xml"),
+                // `substr($_SERVER['HTTP_ACCEPT_LANGUAGE'], 0, 2)`
+                ("accept-language", "en, de", "de, en"),
+                ("accept-language", "de, en;q=0.9", "de, en;q=0.5"),
+                ("accept-language", "de", "DE"),
+                ("user-agent", "Mozilla/5.0 (X11) Chrome/1", "Mozilla/5.0 (X11) Firefox/1"),
+                ("user-agent", "iPhone Mobile 1", "iPhone Mobile 2"),
+                ("sec-ch-ua-mobile", "?1", "?0"),
+            ] {
+                assert!(!same(&rules, name, &[one], &[other]), "{name}: {one} and {other}");
+                assert!(same(&rules, name, &[one], &[one]));
+            }
+        }
+        // An administrator's word that the class is all that matters.
+        let by_device = Rules { key_device: true, ..Rules::profile() };
+        assert!(same(&by_device, "user-agent", &["(X11) Chrome/1"], &["(Windows) Firefox/99"]));
+        assert!(!same(&by_device, "user-agent", &["(X11)"], &["(iPhone) Mobile/1"]));
+    }
+
+    #[test]
+    fn wordpress_asks_for_the_hint_and_then_for_words_of_the_agent() {
+        let rules = Rules::profile();
+        let of = |fields: &[(&str, &str)]| value(&rules, MOBILE, fields);
+        assert_eq!(of(&[]), "d");
+        assert_eq!(of(&[("User-Agent", "Mozilla/5.0 (X11) Chrome/1")]), "d");
+        for word in
+            ["iPhone Mobile/1", "Android 1", "Silk/1", "Kindle", "BlackBerry", "Opera Mini", "Opera Mobi"]
+        {
+            assert_eq!(of(&[("User-Agent", word)]), "m", "{word}");
+        }
+        assert_eq!(of(&[("User-Agent", "silk/ mobile")]), "d", "case counts there");
+        assert_eq!(of(&[("User-Agent", "X11"), ("sec-ch-ua-mobile", "?1")]), "d1");
+        assert_eq!(of(&[("User-Agent", "Mobile"), ("Sec-CH-UA-Mobile", "?0")]), "m0");
+        assert_eq!(
+            of(&[("Sec-CH-UA-Mobile", "?1"), ("Sec-CH-UA-Mobile", "?1")]),
+            "d0",
+            "joined, it is neither"
+        );
+        assert_eq!(of(&[("Sec-CH-UA-Mobile", "")]), "d0");
     }
 
     #[test]
@@ -223,21 +268,6 @@ mod tests {
         assert_eq!(value(&rules, "cookie=lang", &header("langs=1; lang=de; x=1")), "lang=de;");
         let two = [("cookie", "lang=de"), ("Cookie", "lang=en")];
         assert_eq!(value(&rules, "cookie=lang", &two), "lang=de;lang=en;");
-    }
-
-    #[test]
-    fn browsers_become_few() {
-        let rules = Rules::profile();
-        assert!(same(
-            &rules,
-            "user-agent",
-            &["Mozilla/5.0 (X11) Chrome/1"],
-            &["Mozilla/5.0 (Windows) Firefox/99"]
-        ));
-        assert!(!same(&rules, "user-agent", &["Mozilla/5.0 (X11)"], &["Mozilla/5.0 (iPhone) Mobile/1"]));
-        assert!(same(&rules, "accept", &["text/html,image/webp,*/*;q=0.8"], &["text/html, image/webp"]));
-        assert!(!same(&rules, "accept", &["text/html,image/webp"], &["text/html,image/avif,image/webp"]));
-        assert!(!same(&rules, "accept", &["application/json"], &["text/html"]));
     }
 
     #[test]
@@ -257,5 +287,120 @@ mod tests {
         let mut names = Names::default();
         names.add_litespeed(b"cookie=currency, value=x,cookie=, cookie=lang");
         assert_eq!(names.finish().join(" "), "cookie=currency cookie=lang");
+    }
+
+    /// The field as PHP gets it when it makes a page for all (`php/variables.rs`); `None`: it has none.
+    fn seen_by_php(rules: &Rules, name: &str, lines: &[String]) -> Option<Vec<u8>> {
+        let shown = lines.iter().map(|line| {
+            let mut shown = Vec::new();
+            match name {
+                "cookie" => _ = write_fill_cookies(rules, line.as_bytes(), &mut shown),
+                _ => shown.extend_from_slice(line.as_bytes()),
+            }
+            shown
+        });
+        let shown: Vec<Vec<u8>> = shown.filter(|line| name != "cookie" || !line.is_empty()).collect();
+        let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+        (!shown.is_empty()).then(|| shown.join(separator))
+    }
+
+    /// `Accept` by the grammar of RFC 9110 section 12.5.1, from few parts, so that values that are nearly the same are frequent.
+    fn media_ranges() -> impl Strategy<Value = String> {
+        let kind = prop::sample::select(vec![
+            "text/html",
+            "text/*",
+            "*/*",
+            "text/markdown",
+            "application/json",
+            "application/ld+json",
+            "image/webp",
+            "application/vnd.v1+json",
+            "application/vnd.v2+json",
+            "text/x;a=\"1, 2\"",
+            "text/x;a=\"1,2\"",
+            "Text/HTML",
+            "text/html;level=1",
+        ]);
+        let weight =
+            prop::sample::select(vec!["", "", ";q=1", ";q=0.5", "; q=0.5", ";q=0", ";Q=0.5", ";q=0.500"]);
+        let member = (kind, weight).prop_map(|(kind, weight)| format!("{kind}{weight}"));
+        let separator = prop::sample::select(vec![",", ", ", " , ", ",,"]);
+        (prop::collection::vec(member, 0..4), separator)
+            .prop_map(|(members, separator)| members.join(separator))
+    }
+
+    fn languages() -> impl Strategy<Value = String> {
+        let language = prop::sample::select(vec![
+            "de",
+            "DE",
+            "de-CH",
+            "en",
+            "*",
+            "en;q=0.5",
+            "en;q=0.50",
+            "fr; q=0.5",
+            "de;q=0",
+        ]);
+        prop::collection::vec(language, 0..4).prop_map(|list| list.join(", "))
+    }
+
+    fn agents() -> impl Strategy<Value = String> {
+        prop::sample::select(vec![
+            "",
+            "Mozilla/5.0 (X11)",
+            "Mozilla/5.0 (X11) (KHTML, like Gecko)",
+            "Mozilla/5.0 (X11) (KHTML,like Gecko)",
+            "iPhone Mobile/1",
+            "iPhone Mobile/2",
+            "Android",
+        ])
+        .prop_map(str::to_owned)
+    }
+
+    fn some_cookies() -> impl Strategy<Value = String> {
+        let cookie = prop::sample::select(vec![
+            "_ga=1",
+            "_ga=2",
+            "_ga.x=1",
+            "_ga[x]=3",
+            "%5Fga=1",
+            "cur=USD",
+            "cur=EUR",
+            "c.ur=1",
+            "SESSa=1",
+            "SESSa=2",
+            "S.ESS=1",
+            "eucookielaw=1",
+            "x",
+            "_ga",
+        ]);
+        prop::collection::vec(cookie, 0..4).prop_map(|list| list.join("; "))
+    }
+
+    fn lines(value: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec(value, 0..3)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        /// Requests of one variant are the same to the script that made it.
+        #[test]
+        fn equal_values_mean_that_php_sees_the_same(
+            accepts in [lines(media_ranges()), lines(media_ranges())],
+            languages in [lines(languages()), lines(languages())],
+            agents in [lines(agents()), lines(agents())],
+            cookies in [lines(some_cookies()), lines(some_cookies())],
+        ) {
+            let known = Rules { vary_cookies: VaryCookies::Only(Patterns::new(["SESS*"])), ..Rules::profile() };
+            for rules in [Rules::profile(), known] {
+                for (name, [one, other]) in [("accept", &accepts), ("accept-language", &languages), ("user-agent", &agents), ("cookie", &cookies)] {
+                    let of = |lines: &[String]| value(&rules, name, &lines.iter().map(|line| (name, &line[..])).collect::<Vec<_>>());
+                    if of(one) == of(other) {
+                        prop_assert_eq!(seen_by_php(&rules, name, one), seen_by_php(&rules, name, other), "{}: {:?} {:?}", name, one, other);
+                    }
+                }
+            }
+        }
     }
 }

@@ -48,12 +48,17 @@ final class Page
     private static ?int $script_nonce = null;
     /** The page is for visitors in this country; null: for all. */
     private static ?string $country = null;
+    /** It differs by what WordPress's wp_is_mobile() says, or by what a plugin makes of that: a directive for the cache. */
+    private static string $device = '';
+    /** WordPress has got as far as to know who asks: what ends before that is a plugin's own. */
+    private static bool $begun = false;
     /** What the answer says to browsers doesn't count (Rest). */
     private static bool $overrules = false;
 
     /** Plugins are loaded, and WordPress knows who asks. */
     public static function begin(): void
     {
+        self::$begun = true;
         $front = ($_SERVER['REQUEST_METHOD'] ?? '') === 'GET' && !is_admin() && !wp_doing_cron() && !wp_installing()
             && !defined('XMLRPC_REQUEST');
         if (!$front) {
@@ -65,6 +70,7 @@ final class Page
             self::refuse($why);
             self::$for_member = is_user_logged_in() && class_exists(Member::class, false) && Member::is_watched();
             self::$for_member ? Objects::begin() : Shown::stop();
+            self::$for_member && self::$device !== '' && Member::mark('differs for telephones');
             return;
         }
         self::$watched = true;
@@ -159,19 +165,25 @@ final class Page
         return $seconds;
     }
 
-    /** The page differs for telephones. */
+    /**
+     * The page differs for telephones. Themes and plugins ask for that from their first line on, long before init. The server knows what
+     * WordPress's own function looks at (crates/pages/src/vary.rs), but not what another filter does.
+     */
     public static function device($mobile)
     {
         self::$for_member && Member::mark('differs for telephones');
-        if (self::$watched) {
-            headers_sent() ? self::refuse('differs for telephones') : header('Vary: User-Agent', false);
-        }
+        $is_own = array_sum(array_map('count', $GLOBALS['wp_filter']['wp_is_mobile']->callbacks)) === 1;
+        self::$device = $is_own && self::$device !== ', user-agent' ? ', mobile' : ', user-agent';
         return $mobile;
     }
 
     /** All is known. */
     public static function end(): void
     {
+        if (!self::$begun) {
+            // A redirect that a plugin has chosen by its own look at the client, an error page.
+            self::refuse('ended before WordPress had loaded');
+        }
         if (!self::$watched || self::$refused) {
             return;
         }
@@ -192,9 +204,15 @@ final class Page
         $control = 'public, max-age=' . (self::$nonce === null ? $seconds : min($seconds, max(1, (int) (self::$nonce * self::NONCE))) . ', nonce');
         $control = apply_filters('millrace_cache_control', $control);
         $tags = apply_filters('millrace_tags', [...$tags, ...Cart::tags()]);
-        if (is_string($control) && $control !== '' && is_array($tags)) {
+        $differs = self::$device . (self::$country === null ? '' : ', country=' . self::$country);
+        $is_said = is_string($control) && $control !== '' && is_array($tags);
+        if ($is_said) {
             millrace_tag(...Tags::names(array_values(array_filter($tags, 'is_string'))));
-            millrace_cache_control($control . (self::$country === null ? '' : ', country=' . self::$country), !self::$overrules);
+            $is_said = millrace_cache_control($control . $differs, !self::$overrules);
+        }
+        if (!$is_said && $differs !== '') {
+            // The site has spoken itself, or forbids us to; what it says knows nothing of variants.
+            millrace_cache_control('no-store, because=differs by device or country');
         }
     }
 

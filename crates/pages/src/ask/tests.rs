@@ -206,19 +206,78 @@ fn fields_that_could_make_another_page_bypass() {
 }
 
 #[test]
-fn another_scheme_and_json_are_other_pages() {
+fn another_scheme_is_another_page() {
     let rules = rules();
     let plain = key(&rules, "/", &[]);
     let secure = key(&rules, "/", &[("X-Forwarded-Proto", "https")]);
     assert_ne!(plain, secure);
     assert_eq!(secure, key(&rules, "/", &[("CF-Visitor", "{\"scheme\":\"https\"}")]));
     assert_eq!(plain, key(&rules, "/", &[("X-Forwarded-SSL", "off")]));
-    assert_ne!(plain, key(&rules, "/", &[("Accept", "application/json, */*;q=0.1")]));
-    assert_eq!(plain, key(&rules, "/", &[("Accept", "text/html,application/json")]));
-    assert_eq!(plain, key(&rules, "/", &[("Accept", "text/html,*/*;q=0.8"), ("User-Agent", "Mobile")]));
+    assert_eq!(plain, key(&rules, "/", &[("Accept", "*/*"), ("User-Agent", "Mobile")]));
     let by_device = Rules { key_device: true, ..rules };
     assert!(key(&by_device, "/", &[("User-Agent", "iPhone Mobile")]).ends_with("|dmobile|"));
     assert!(key(&by_device, "/", &[]).ends_with("|ddesktop|"));
+}
+
+/// Scripts that choose by `Accept` seldom say so: error pages of WordPress, frameworks, plugins that have Markdown for agents.
+#[test]
+fn what_no_browser_asks_for_has_a_page_of_its_own() {
+    let rules = rules();
+    let of = |fields: &[(&str, &str)]| key(&rules, "/", fields);
+    let accepting = |value: &str| of(&[("Accept", value)]);
+    let plain = of(&[]);
+    let page = |rest: &str| format!("text/html,application/xhtml+xml,application/xml;q=0.9,{rest}");
+    for rest in [
+        "*/*;q=0.8",
+        "image/avif,image/webp,image/png,image/svg+xml,*/*;q=0.8",
+        "image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3",
+        "image/jxl,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
+    ] {
+        assert_eq!(accepting(&page(rest)), plain);
+    }
+    assert_eq!(accepting("*/*"), plain);
+    for rest in [
+        "",
+        "*/*",
+        "text/markdown,*/*;q=0.8",
+        "image/x;q=1,*/*;q=0.8",
+        "*/*;q=0.8,text/x",
+        "image/a,b,*/*;q=0.8",
+    ] {
+        assert_ne!(accepting(&page(rest)), plain, "{rest}");
+    }
+    let others = [
+        "text/markdown, text/html, */*",
+        "text/html,application/json",
+        "application/json, */*;q=0.1",
+        "application/json",
+        "application/ld+json",
+        "application/vnd.v1+json",
+        "application/vnd.v2+json",
+        "text/calendar",
+        "text/xml",
+        "application/rss+xml",
+        "*/*;q=0.8",
+        "",
+        // As a browser's, but for the space.
+        "text/html, application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    ];
+    let keys: std::collections::HashSet<_> =
+        others.map(accepting).into_iter().chain([plain.clone()]).collect();
+    assert_eq!(keys.len(), others.len() + 1);
+    // Several lines are one value to PHP, of which each line is a part.
+    let several = of(&[("Accept", "*/*"), ("accept", "text/markdown")]);
+    for other in [plain.clone(), accepting("text/markdown"), accepting("*/*, text/markdown")] {
+        assert_ne!(several, other);
+    }
+    assert_ne!(of(&[("Accept", "text/markdown"), ("Accept", "*/*")]), accepting("text/markdown"));
+    assert_ne!(of(&[("Accept", "*/*"), ("Accept", "*/*")]), plain);
+    // Without content, its type is only something to choose by.
+    assert_ne!(of(&[("Content-Type", "application/json")]), plain);
+    assert_ne!(of(&[("Content-Type", "application/json")]), accepting("application/json"));
+    // In standard mode, what a response varies by is its own business.
+    let (standard, fields) = (Rules::standard(), [("Accept", "text/markdown"), ("Content-Type", "text/xml")]);
+    assert_eq!(key(&standard, "/", &fields), key(&standard, "/", &[]));
 }
 
 #[test]
@@ -283,14 +342,23 @@ fn what_php_sees_when_it_runs_for_everybody() {
     assert!(withheld_from_fill(&faithful, "X-Forwarded-For"));
     assert!(write_fill_cookies(&faithful, b"_ga=1; a=2", &mut Vec::new()));
     assert!(!withheld_from_fill(&profile, "User-Agent") && !withheld_from_fill(&profile, "Accept-Language"));
-    let cookies = |value: &str| {
+    let cookies = |rules: &Rules, value: &str| {
         let mut out = Vec::new();
-        let changed = write_fill_cookies(&profile, value.as_bytes(), &mut out);
+        let changed = write_fill_cookies(rules, value.as_bytes(), &mut out);
         (changed, String::from_utf8(out).unwrap())
     };
-    assert_eq!(cookies("_ga=1; a=2;_gid=3;b=4"), (true, "a=2; b=4".into()));
-    assert_eq!(cookies("_ga=1"), (true, String::new()));
-    assert_eq!(cookies("a=2;b=4"), (false, "a=2;b=4".into()));
+    let any = Rules::profile();
+    assert_eq!(cookies(&any, "_ga=1; a=2;_gid=3;b=4"), (true, "a=2; b=4".into()));
+    assert_eq!(cookies(&any, "_ga=1"), (true, String::new()));
+    assert_eq!(cookies(&any, "a=2;b=4"), (false, "a=2;b=4".into()));
+    // To a script these are `_ga_x`, `_ga_x` and the array `_ga`.
+    assert_eq!(cookies(&any, "_ga.x=1; a=2; _ga x=1; _ga[x]=1"), (true, "a=2".into()));
+    // It is known which cookies pages depend on: a script that reads another one must not find it.
+    assert_eq!(
+        cookies(&profile, "cur=USD; wp-lang=de; wp-x.y=1; a=2"),
+        (true, "wp-lang=de; wp-x.y=1".into())
+    );
+    assert_eq!(cookies(&profile, "_lscache_vary=1"), (false, "_lscache_vary=1".into()), "it is in the key");
     for ours in ["X-LSCACHE", "x-lscache-vary-value", "X-LiteSpeed-Purge", "X-LiteMage", "Millrace-Tag"] {
         assert!(is_ours_in_request(ours), "{ours}");
     }

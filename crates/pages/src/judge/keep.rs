@@ -7,6 +7,8 @@ pub struct Keep {
     pub(super) dropped: Vec<Box<str>>,
     /// Values of `Set-Cookie` fields that are stored with it: `LSC-Cookie`.
     pub cookies: Vec<Box<[u8]>>,
+    /// Names that its `Vary` has besides the application's.
+    pub vary: &'static [&'static str],
     /// The value of the stored `Date` field, if the application set one: a cache must not change it (RFC 9110 section
     /// 6.6.1). Without one, the server adds the time of sending.
     pub date: Option<Box<[u8]>>,

@@ -10,7 +10,7 @@ use crate::notes::Notes;
 use crate::place::Place;
 use crate::places::{COUNTRY, Country};
 use crate::rules::{Mode, Rules};
-use crate::vary::Names;
+use crate::vary::{MOBILE, MOBILE_FIELDS, Names};
 use crate::{Millis, terms};
 
 /// The content of a response's fields and of its script's notes.
@@ -216,7 +216,17 @@ impl<'a> Said<'a> {
         let names =
             self.vary.names.iter().filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned();
         let country = self.country().map(|_| Box::from(COUNTRY));
-        Names { names: names.chain(country).collect(), refused: false }.finish()
+        let devices = self.devices().iter().map(|name| Box::from(*name));
+        Names { names: names.chain(country).chain(devices).collect(), refused: false }.finish()
+    }
+
+    /// By what an integration says that the page depends on the client's device.
+    fn devices(&self) -> &'static [&'static str] {
+        match &self.note {
+            Some(note) if note.user_agent => &MOBILE_FIELDS,
+            Some(note) if note.mobile => &[MOBILE],
+            _ => &[],
+        }
     }
 
     /// The country for which the page is, if it is for one; `Some(None)`: that is unknown.
@@ -239,7 +249,9 @@ impl<'a> Said<'a> {
         let public = self.litespeed.as_ref().is_some_and(|control| !control.no_store && !control.private);
         let cookies =
             if public { self.lsc_cookies.iter().map(|c| Box::from(*c)).collect() } else { Vec::new() };
-        Keep { dropped: self.connection.clone(), cookies, date: self.date_as_sent.map(Box::from) }
+        // What caches in front of the server and browsers have to know of it.
+        let vary = if self.devices().is_empty() { &[][..] } else { &MOBILE_FIELDS };
+        Keep { dropped: self.connection.clone(), cookies, vary, date: self.date_as_sent.map(Box::from) }
     }
 }
 

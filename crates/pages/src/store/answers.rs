@@ -6,7 +6,7 @@ use super::fills::Variant;
 use super::slim;
 use crate::{Millis, Page, Terms};
 
-/// Appends the normalised value of a request's field by which a page varies; the name is in lower case.
+/// Appends the value of a request's field by which a page varies; the name is in lower case.
 pub type Select<'a> = &'a mut dyn FnMut(&str, &mut Vec<u8>);
 
 /// The result of [`Pages::look`](crate::Pages::look). `Option<F>`: the running fill for this request, if there is
@@ -19,8 +19,10 @@ pub enum Lookup<F> {
     Stale(Hit, Grace, Option<F>),
     /// Nothing is stored.
     Miss(Option<F>),
-    /// Known to be uncacheable, or it has too many variants: don't wait, and don't register a fill.
+    /// Known to be uncacheable: don't wait, and don't register a fill.
     Pass,
+    /// The page has the maximum of variants, and this is another one: the same.
+    Full,
 }
 
 /// A page that was found.

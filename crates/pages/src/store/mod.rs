@@ -102,7 +102,7 @@ impl<F: Clone> Pages<F> {
             match self.variant(at, key, &vary, select) {
                 Ok(Some(variant)) => at = variant,
                 Ok(None) => return self.miss(key, Some(&vary)),
-                Err(TooMany) => return Lookup::Pass,
+                Err(TooMany) => return Lookup::Full,
             }
             asked = Some(vary);
         }

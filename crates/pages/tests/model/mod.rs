@@ -99,7 +99,7 @@ impl Both {
                 (Found::Stale(which(&hit.page), hit.age, hit.ttl_left, grace), Some(fill))
             }
             Lookup::Miss(fill) => (Found::Miss, Some(fill)),
-            Lookup::Pass => (Found::Pass, None),
+            Lookup::Pass | Lookup::Full => (Found::Pass, None),
         };
         assert_eq!(real, found, "key {key} request {request}");
         match fill {
@@ -268,7 +268,10 @@ impl Both {
         let (real, now) = (&mut self.real, self.reference.now);
         self.reference.drop_evicted(|key, request, page| match page {
             Some(page) => real.kept(key_of(key), page).is_some(),
-            None => matches!(real.look(key_of(key), &mut select(request), now), Lookup::Pass),
+            None => {
+                let found = real.look(key_of(key), &mut select(request), now);
+                matches!(found, Lookup::Pass | Lookup::Full)
+            }
         })
     }
 

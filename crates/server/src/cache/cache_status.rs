@@ -28,6 +28,8 @@ impl CacheStatus {
     pub const REQUEST: CacheStatus = CacheStatus::because(Forward::Request, None);
     /// The page is known to be uncacheable.
     pub const PASS: CacheStatus = CacheStatus::because(Forward::Miss, Some("uncacheable"));
+    /// The page has the maximum of variants, and the request wants another one.
+    pub const FULL: CacheStatus = CacheStatus::because(Forward::Miss, Some(TOO_MANY_VARIANTS));
 
     /// The rules of the cache exclude the request.
     pub fn ruled_out(why: &Bypass<'_>) -> CacheStatus {
@@ -119,6 +121,8 @@ pub fn timed_out(reply: &mut Reply, cache_status: CacheStatus) {
 
 const TIMEOUT: &str = "timeout";
 
+const TOO_MANY_VARIANTS: &str = "too-many-variants";
+
 /// Why a page that was to be stored was not.
 pub fn not_stored(stored: StoreOutcome) -> Option<&'static str> {
     match stored {
@@ -126,7 +130,7 @@ pub fn not_stored(stored: StoreOutcome) -> Option<&'static str> {
         StoreOutcome::Purged => Some("purged"),
         StoreOutcome::Expired => Some(Refusal::Expired.word()),
         StoreOutcome::TooLarge => Some(Refusal::TooLarge.word()),
-        StoreOutcome::TooManyVariants => Some("too-many-variants"),
+        StoreOutcome::TooManyVariants => Some(TOO_MANY_VARIANTS),
         StoreOutcome::Superseded => Some("superseded"),
     }
 }

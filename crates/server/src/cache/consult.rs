@@ -143,12 +143,12 @@ fn ruled_out<'a, I>(
     Consulted::Run(CacheStatus::ruled_out(bypass).after(thread.cache.orders_begun()))
 }
 
-/// A request for a page that is known to be uncacheable.
-fn passes(thread: &CacheThread, site: &Site, path: &[u8]) -> Consulted {
+/// A request for a page that is known to be uncacheable, or has no room for its variant.
+fn passes(thread: &CacheThread, site: &Site, path: &[u8], cache_status: CacheStatus) -> Consulted {
     thread.stats.add(Counter::CachePassed, 1);
     let (name, path) = (site.name().unwrap_or(""), String::from_utf8_lossy(path));
     thread.stats.bypassed(name, thread.clock.now(), UNCACHEABLE, Some(&path));
-    Consulted::Run(CacheStatus::PASS)
+    Consulted::Run(cache_status)
 }
 
 /// A request that the cache may serve.
@@ -174,7 +174,7 @@ impl Consultation<'_> {
             if passes_on {
                 return Ok(Consulted::Elsewhere);
             }
-            return Ok(passes(self.thread, self.site, self.path));
+            return Ok(passes(self.thread, self.site, self.path, CacheStatus::PASS));
         }
         // Prefetches the key's place in the index while the request is read.
         cache.lock(cache.shard_of(key)).expect(key);
@@ -217,7 +217,11 @@ impl Consultation<'_> {
                     passed::note(key, moment);
                 }
                 drop(shard);
-                return Ok(passes(self.thread, self.site, self.path));
+                return Ok(passes(self.thread, self.site, self.path, CacheStatus::PASS));
+            }
+            Lookup::Full => {
+                drop(shard);
+                return Ok(passes(self.thread, self.site, self.path, CacheStatus::FULL));
             }
         };
         if self.asking.wants.only_if_cached {

@@ -65,6 +65,7 @@ pub fn page(made: MadePage<'_>, now: Millis) -> Arc<Page> {
     if is_coded_by_us {
         add_members(&mut vary, b"Accept-Encoding");
     }
+    made.keep.vary.iter().for_each(|name| add_members(&mut vary, name.as_bytes()));
     if !vary.is_empty() {
         push(&mut kept, "Vary", &vary);
     }

@@ -80,7 +80,8 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     let value = |name: &str| {
         let mut value = Vec::new();
         select(rules, request.head.fields(), name, &mut value);
-        String::from_utf8_lossy(&value).into_owned()
+        // The sign only distinguishes an empty field from a missing one.
+        String::from_utf8_lossy(value.strip_prefix(b"=").unwrap_or(&value)).into_owned()
     };
     let variant = peek.vary.iter().map(|name| (name.clone(), value(name))).collect();
     let history = thread.cache.lately.of(&key);

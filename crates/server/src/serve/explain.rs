@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 
+use millrace_pages::ask::PLAIN_ACCEPT;
 use millrace_pages::visitors::{CookieState, Proof};
 use millrace_settings::plan::RuleAction;
 use millrace_wire::head::{Head, Limits};
@@ -24,7 +25,7 @@ use crate::site::Profile;
 
 /// What a browser sends, unless the request has a field of its own by this name.
 const USUAL: [(&str, &str); 2] =
-    [("Accept", "text/html,*/*;q=0.8"), ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Millrace")];
+    [("Accept", PLAIN_ACCEPT), ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Millrace")];
 
 /// Limits of the request that is asked about: what the admin address accepts.
 const LIMITS: Limits = Limits { bytes: 64 << 10, fields: 128, target: 16 << 10 };

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_pages::ask::PLAIN_ACCEPT;
 use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
@@ -101,7 +102,7 @@ impl WarmRequest {
     fn request(&self) -> Option<Request> {
         let PageUrl { scheme, authority, target } = &self.page;
         let text = format!(
-            "GET {target} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/html,*/*;q=0.8\r\nUser-Agent: {AGENT}\r\n\r\n"
+            "GET {target} HTTP/1.1\r\nHost: {authority}\r\nAccept: {PLAIN_ACCEPT}\r\nUser-Agent: {AGENT}\r\n\r\n"
         );
         let mut head = Head::default();
         let limits = Limits { bytes: 16 << 10, fields: 8, target: 8 << 10 };

@@ -187,7 +187,8 @@ pub fn part_of_key(part: &str) -> (String, String) {
     let name = match kind {
         'p' => "path as sent",
         'c' => "cookie",
-        'j' => return ("accepts".to_owned(), "JSON".to_owned()),
+        'a' => "accepts",
+        't' => "type of content",
         'd' => "device",
         'm' => "role",
         's' => {
@@ -240,6 +241,6 @@ mod tests {
             assert!(!refusal(why.word()).is_empty(), "{why:?}");
         }
         assert_eq!(part_of_key("c_lscache_vary=5"), ("cookie".to_owned(), "_lscache_vary=5".to_owned()));
-        assert_eq!(part_of_key("j"), ("accepts".to_owned(), "JSON".to_owned()));
+        assert_eq!(part_of_key("atext/csv"), ("accepts".to_owned(), "text/csv".to_owned()));
     }
 }

@@ -71,13 +71,11 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "cache.ttl.redirect",
         kind: duration(0, YEAR),
-        default: Default::Computed {
-            says: "10s for wordpress, 0 for others",
-            from: |view| seconds(view, 10),
-        },
+        default: Default::Fixed("0"),
         line: "Lifetime of a redirect with status 301 or 308 if the response doesn't set one. 0: not cached.",
-        reason: "PHP makes it like a page, at the same cost. 302, 303 and 307 are temporary and are cached \
-                 only if the response asks for it.",
+        reason: "A script may have chosen it by its own look at the user agent, the language or the address. \
+                 Millrace's hooks set a lifetime for WordPress's own redirects. 302, 303 and 307 are temporary \
+                 and are cached only if the response asks for it.",
         example: "\"1h\"",
         ..BOTH
     },

@@ -87,8 +87,10 @@ static ROWS: &[Setting] = &[
         default: Default::Fixed("false"),
         line: "Whether phones and tablets have separate pages, detected from `User-Agent` as WordPress's \
                `wp_is_mobile()` does.",
-        reason: "Most themes send the same page to all devices. Turn it on for a theme or plugin that sends \
-                 phones a different page.",
+        reason: "Most themes send the same page to all devices, and Millrace notices `wp_is_mobile()` by \
+                 itself. Turn it on for an application that looks at `User-Agent` for nothing but the kind of \
+                 device: with it, a page with `Vary: User-Agent` has three variants, and without it one for \
+                 each value.",
         example: "true",
         elsewhere: &["cache_mobile", "mobile_cache"],
         ..BOTH
@@ -99,8 +101,8 @@ static ROWS: &[Setting] = &[
         default: Default::Unset("only fields known to have few values, like `Accept-Language`"),
         line: "Request header fields that `Vary` of a response may name, in addition to the known ones. A \
                response that names another one is not cached.",
-        reason: "A field with a different value for every visitor, like `User-Agent`, would fill the cache \
-                 with copies of one page.",
+        reason: "A field with a different value for every visitor would fill the cache with copies of one \
+                 page.",
         example: "[\"X-Country\"]",
         elsewhere: &["fastcgi_ignore_headers", "cacheignoreheaders", "vary"],
         ..BOTH
@@ -109,8 +111,9 @@ static ROWS: &[Setting] = &[
         key: "cache.variants",
         kind: count(1, 1024),
         default: Default::Fixed("64"),
-        line: "Maximum variants of one page by `Vary`. Further ones are not cached.",
-        reason: "A client can send any value of a header field and could fill the cache with one page.",
+        line: "Maximum variants of one page by `Vary`. PHP makes further ones, which are not cached.",
+        reason: "Each exact value of a header field has its variant. A client can send any value, and could \
+                 fill the cache with one page.",
         example: "16",
         elsewhere: &["max_variants"],
         ..ROW
