@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 45] = [
+const SOURCES: [&str; 46] = [
     "main.c",
     "host.c",
     "check.c",
@@ -29,6 +29,7 @@ const SOURCES: [&str; 45] = [
     "origin.c",
     "code.c",
     "visitor.c",
+    "cookies.c",
     "noticed.c",
     "early.c",
     "status.c",

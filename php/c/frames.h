@@ -93,6 +93,8 @@
 #define MR_NOTE_ORIGIN 5u
 /* NOTE: which files scripts of the site consist of: crates/server/src/cache/code.rs. */
 #define MR_NOTE_CODE 6u
+/* NOTE: which cookies the script has looked for: crates/pages/src/looked.rs. */
+#define MR_NOTE_COOKIES 7u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */
@@ -233,6 +235,8 @@
 #define MR_STATE_EXITING 5u
 /* The PHP file to run before the script; never shown to it. */
 #define MR_INJECT_VARIABLE "MILLRACE_INJECT"
+/* Cookies that the script gets only if it looks for one of them. */
+#define MR_COOKIES_VARIABLE "MILLRACE_COOKIES"
 /* Control socket of a host. */
 #define MR_CONTROL_DESCRIPTOR 3
 /* Scoreboard of a host. */

@@ -44,6 +44,9 @@ char *vars_getenv(const char *name, size_t length)
 	if (!worker || worker->answer == ANSWER_NONE) {
 		return getenv(name);
 	}
+	if (length == sizeof "HTTP_COOKIE" - 1 && memcmp(name, "HTTP_COOKIE", length) == 0) {
+		cookies_look_for_all();
+	}
 	const struct variable *variable = vars_find(name, length);
 	return variable ? (char *)(uintptr_t)variable->value : NULL;
 }
@@ -80,6 +83,7 @@ static void load(zval *array)
 {
 	import_environment(array);
 	if (worker && worker->answer != ANSWER_NONE) {
+		cookies_look_for_all();
 		each(add_plain, array);
 	}
 }

@@ -6,6 +6,10 @@
  * - For PHP's own sessions the worker reports: whether the session that the cookie names has content when the script ends;
  *   if the script has not started it, whether the folder of php.ini's session.save_path has its file.
  *
+ * That a session has no content means nothing only if PHP itself keeps it, in its files, and no script asks for its name. A handler of
+ * the application's own may keep more than $_SESSION: Drupal 7 has the user in the row of the session. A shop may keep carts by
+ * session_id(). So an empty session of such a handler is unsure, and its site's sessions are "elsewhere" from then on.
+ *
  * The worker's report is the last one of each request that could have a known visitor; the grammar is in
  * crates/pages/src/visitors/report.rs.
  */
@@ -27,18 +31,19 @@ static const char *const words[] = { "", "filled", "empty", "absent", "gone", "u
 /* Of this request. */
 static struct {
 	bool said;      /* the application has said something */
+	bool judges;    /* of all cookies by which it knows visitors, not only of those that its profile names */
 	bool started;   /* a session was started */
 	bool existed;   /* there was something in it */
 	bool own;       /* it is the one that the cookie names */
 	bool chosen;    /* the script has set its name itself, or started several */
 	bool ended;     /* it was destroyed, or has a new name */
-	bool elsewhere; /* it is not where php.ini says */
+	bool elsewhere; /* it is not where php.ini says, or its name may stand for something that is elsewhere */
 	char name[NAME_MOST];
 	enum found found;
 } visit;
 
 static php_ps_globals *session;
-static zif_handler session_start_was, session_destroy_was, session_regenerate_was;
+static zif_handler session_start_was, session_destroy_was, session_regenerate_was, session_id_was;
 
 /* The number of values in $_SESSION; -1: there is no session. */
 static int64_t content(void)
@@ -87,6 +92,9 @@ static void has_started(bool chosen)
 static PHP_FUNCTION(noted_start)
 {
 	bool active = session->session_status == php_session_active, chosen = session->id != NULL;
+	if (!active) {
+		cookies_look_for_session(session->session_name);
+	}
 	session_start_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (worker && !active && Z_TYPE_P(return_value) == IS_TRUE) {
 		has_started(chosen);
@@ -105,6 +113,13 @@ static PHP_FUNCTION(noted_regenerate)
 	visit.ended |= Z_TYPE_P(return_value) == IS_TRUE;
 }
 
+/* What a script stores by the session's name is not in $_SESSION. `if (!session_id()) session_start();` gets no name. */
+static PHP_FUNCTION(noted_id)
+{
+	session_id_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	visit.elsewhere |= Z_TYPE_P(return_value) == IS_STRING && Z_STRLEN_P(return_value) > 0;
+}
+
 /* Called when PHP has started. */
 void visitor_startup(void)
 {
@@ -112,6 +127,7 @@ void visitor_startup(void)
 		{ "session_start", ZEND_FN(noted_start), &session_start_was },
 		{ "session_destroy", ZEND_FN(noted_destroy), &session_destroy_was },
 		{ "session_regenerate_id", ZEND_FN(noted_regenerate), &session_regenerate_was },
+		{ "session_id", ZEND_FN(noted_id), &session_id_was },
 	};
 	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 	session = module ? module->globals_ptr : NULL;
@@ -133,6 +149,7 @@ static enum found look_up(const zend_string *id)
 	char path[MAXPATHLEN];
 	struct stat file;
 	if (!is_usual() || (last && atoi(folder) != 0)) {
+		visit.elsewhere = true;
 		return UNSURE;
 	}
 	if (ZSTR_LEN(id) == 0 || ZSTR_LEN(id) > 256 || strspn(ZSTR_VAL(id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,-") != ZSTR_LEN(id)) {
@@ -163,6 +180,10 @@ static enum found judge(void)
 	if (visit.chosen || !cookie(visit.name)) {
 		return NOTHING;
 	}
+	int64_t left = visit.ended ? 0 : content();
+	if (visit.elsewhere) {
+		return visit.ended ? GONE : visit.own && left > 0 ? FILLED : UNSURE;
+	}
 	if (visit.ended) {
 		return visit.existed ? GONE : ABSENT;
 	}
@@ -170,7 +191,6 @@ static enum found judge(void)
 		/* PHP has rejected the name that was sent: there was no such session. */
 		return ABSENT;
 	}
-	int64_t left = content();
 	return left > 0 ? FILLED : left == 0 || !visit.existed ? EMPTY : UNSURE;
 }
 
@@ -183,13 +203,21 @@ void visitor_look(void)
 	if (!visit.started && session->session_status == php_session_active) {
 		has_started(false); /* session.auto_start */
 		visit.existed = true;
+		cookies_were_used();
 	}
+	visit.elsewhere |= session->session_name && cookies_value_was_read(session->session_name);
 	visit.found = judge();
 }
 
 static bool is_plain(const char *text)
 {
 	return *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(text);
+}
+
+/* Whether the application says itself what the cookies mean by which it knows its visitors. */
+bool visitor_judges(void)
+{
+	return visit.judges;
 }
 
 /* Sends the worker's own report, before END or READY. */
@@ -218,6 +246,7 @@ PHP_FUNCTION(millrace_visitor)
 {
 	zval *items;
 	uint32_t count;
+	bool only_profile = false;
 	smart_str text = { 0 };
 	ZEND_PARSE_PARAMETERS_START(1, -1)
 		Z_PARAM_VARIADIC('+', items, count)
@@ -239,6 +268,7 @@ PHP_FUNCTION(millrace_visitor)
 		if (text.s) {
 			smart_str_appendc(&text, ' ');
 		}
+		only_profile |= zend_string_equals_literal(item, "profile");
 		smart_str_append(&text, item);
 	}
 	smart_str_0(&text);
@@ -247,6 +277,7 @@ PHP_FUNCTION(millrace_visitor)
 	bool good = text.s && ZSTR_LEN(text.s) && ZSTR_LEN(text.s) <= MR_NOTE_MAX && strncmp(ZSTR_VAL(text.s), "end", 3) != 0;
 	bool said = heard && good && wire_note(MR_NOTE_VISITOR, ZSTR_VAL(text.s), ZSTR_LEN(text.s));
 	visit.said |= said;
+	visit.judges |= said && !only_profile;
 	smart_str_free(&text);
 	RETURN_BOOL(said);
 }

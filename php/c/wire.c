@@ -117,6 +117,13 @@ static bool keep_variable(struct request *request, const struct variable *variab
 				return false;
 			}
 			return true;
+		case sizeof MR_COOKIES_VARIABLE - 1:
+			if (memcmp(name, MR_COOKIES_VARIABLE, sizeof MR_COOKIES_VARIABLE) == 0) {
+				request->shared = true;
+				request->withheld = variable->value_length ? variable->value : NULL;
+				return false;
+			}
+			return true;
 		case sizeof "HTTP_PROXY" - 1:
 			/* libraries take it for the proxy of their own requests: CVE-2016-5385 */
 			return memcmp(name, "HTTP_PROXY", sizeof "HTTP_PROXY") != 0;

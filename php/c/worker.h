@@ -49,6 +49,8 @@ struct request {
 	const char *body;   /* inline body, or NULL */
 	int body_fd;        /* body in a file, or -1 */
 	const char *inject; /* PHP file to run before the script, or NULL */
+	bool shared;        /* the response may become a page for all */
+	const char *withheld; /* cookies that the script gets only if it looks for one of them, or NULL */
 	uint32_t count;     /* variables */
 };
 
@@ -276,6 +278,21 @@ void visitor_startup(void);
 void visitor_begin(void);
 void visitor_look(void);
 void visitor_end(void);
+bool visitor_judges(void);
+
+/* cookies.c: which cookies a page depends on */
+void cookies_startup(void);
+void cookies_watch(void);
+void cookies_begin(void);
+void cookies_look_for_all(void);
+void cookies_look_for_session(const char *name);
+bool cookies_value_was_read(const char *name);
+void cookies_were_used(void);
+void cookies_end(void);
+void cookies_free(void);
+
+/* rewind/reads.c */
+bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *writes);
 
 /* early.c: 103 Early Hints */
 PHP_FUNCTION(millrace_early_hints);

@@ -57,7 +57,7 @@ fn sessions() {
         "end session=PHPSESSID:absent",
     );
     let elsewhere = "<?php session_save_path(sys_get_temp_dir()); session_start();";
-    check(&script("elsewhere.php", elsewhere), "PHPSESSID=ddd", "end elsewhere session=PHPSESSID:empty");
+    check(&script("elsewhere.php", elsewhere), "PHPSESSID=ddd", "end elsewhere session=PHPSESSID:unsure");
     let named = "<?php session_name('shop'); session_start(); $_SESSION['a'] = 1;";
     check(&script("named.php", named), "shop=eee", "end session=shop:filled");
     check(
@@ -65,6 +65,46 @@ fn sessions() {
         "PHPSESSID=fff",
         "end failed session=PHPSESSID:empty",
     );
+}
+
+/// Who is logged in may be in the handler's own row, or stored by the session's name: `$_SESSION` is empty all the same.
+#[test]
+fn an_empty_session_proves_nothing_if_more_may_be_kept_by_its_name() {
+    let (host, mut worker) = start();
+    let class =
+        "class Own extends SessionHandler {} session_set_save_handler(new Own(), true); session_start();";
+    let functions = "$no = fn () => true; session_set_save_handler($no, $no, fn () => '', $no, $no, fn () => 1); session_start();";
+    for (at, code) in [
+        class,
+        functions,
+        "$no = fn () => true; session_set_save_handler($no, $no, fn () => '', $no, $no, fn () => 1);",
+        "session_start(); session_id();",
+        "session_start(); $cart = md5(session_id());",
+        "session_start(); (fn () => call_user_func('session_id'))();",
+        "session_start(); $f = session_id(...); $f();",
+        "session_start(); $cart = $_COOKIE['PHPSESSID'];",
+        "$cart = $_COOKIE['PHPSESSID'] ?? '';",
+        "session_start(); $cart = $_COOKIE[session_name()];",
+        "session_start(); foreach ($_COOKIE as $cart);",
+        "session_start(); $cart = $_SERVER['HTTP_COOKIE'];",
+        "session_start(); $cart = filter_input(INPUT_COOKIE, 'PHPSESSID');",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = host.script(&format!("keyed{at}.php"), &format!("<?php {code}"));
+        let said = run(&mut worker, &Ask::get(&script).set("HTTP_COOKIE", "PHPSESSID=keyed"));
+        assert!(
+            said.len() == 1 && said[0].starts_with("end elsewhere session=PHPSESSID:"),
+            "{code}: {said:?}"
+        );
+    }
+    for code in ["if (!session_id()) session_start();", "if (isset($_COOKIE['PHPSESSID'])) session_start();"]
+    {
+        let script = host.script("plain.php", &format!("<?php {code}"));
+        let said = run(&mut worker, &Ask::get(&script).set("HTTP_COOKIE", "PHPSESSID=plain"));
+        assert_eq!(said, ["end session=PHPSESSID:empty"], "{code}");
+    }
 }
 
 #[test]

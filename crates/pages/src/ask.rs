@@ -15,15 +15,17 @@
 //!   effect: [`write_fill_cookies`];
 //! - in profile mode an `Accept` that is no browser's for a page is part of the key as it is, and so is the `Content-Type` of a request
 //!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`is_browsers_accept`];
-//! - for the rest (`User-Agent`, `Accept-Language`, `Referer`, unknown cookies and `X-*`) the application must send
+//! - cookies that nobody knows are withheld as well, until a script looks for one: [`crate::looked`];
+//! - for the rest (`User-Agent`, `Accept-Language`, `Referer` and `X-*`) the application must send
 //!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
 
 use crate::control::Control;
 use crate::key::LONGEST_KEY;
+use crate::looked::is_unknown;
 use crate::own_script;
 use crate::place::Place;
-use crate::rules::{Mode, Patterns, Rules, VaryCookies};
+use crate::rules::{Mode, Patterns, Rules, UnknownCookies, VaryCookies};
 use crate::visitors::{CartHold, MemberHold};
 
 /// The parts of a request that concern the cache.
@@ -110,6 +112,8 @@ pub enum Bypass<'a> {
     Member(MemberHold),
     /// The page differs by country, and that of the client is unknown.
     Country,
+    /// It has a cookie that the cache doesn't know, and the page's script looks for it, or might; its name.
+    UnknownCookie(&'a [u8]),
     /// A field outside of the key could change the page; its name in lower case.
     Field(&'static str),
     /// The client has authenticated itself.
@@ -120,7 +124,7 @@ pub enum Bypass<'a> {
 
 impl Bypass<'_> {
     /// All words that [`Bypass::word`] returns.
-    pub const WORDS: [&'static str; 13] = [
+    pub const WORDS: [&'static str; 14] = [
         "off",
         "method",
         "content",
@@ -134,6 +138,7 @@ impl Bypass<'_> {
         "cart",
         "country",
         "member",
+        "unknown-cookie",
     ];
 
     /// A word for `Cache-Status` and counters. Stable.
@@ -152,6 +157,7 @@ impl Bypass<'_> {
             Bypass::Cart(_) => 10,
             Bypass::Country => 11,
             Bypass::Member(_) => 12,
+            Bypass::UnknownCookie(_) => 13,
         };
         Self::WORDS[at]
     }
@@ -160,7 +166,7 @@ impl Bypass<'_> {
     pub fn what(&self) -> Option<&str> {
         match self {
             Bypass::Path(what) | Bypass::Argument(what) | Bypass::Field(what) => Some(what),
-            Bypass::Cookie { name, .. } => std::str::from_utf8(name).ok(),
+            Bypass::Cookie { name, .. } | Bypass::UnknownCookie(name) => std::str::from_utf8(name).ok(),
             Bypass::Cart(why) => Some(why.word()),
             Bypass::Member(why) => Some(why.word()),
             _ => None,
@@ -355,17 +361,26 @@ fn told(scheme: &str, host: &str, concern: FieldConcern, value: &[u8], key: &mut
 
 /// Applies the cookies of one field line.
 fn cookies<'a>(rules: &'a Rules, value: &'a [u8], key: &mut Vec<u8>) -> Result<(), Bypass<'a>> {
-    if rules.bypass_cookies.is_empty() && rules.key_cookies.is_empty() {
+    let bypasses_unknown = rules.unknown_cookies == UnknownCookies::Bypass;
+    if rules.bypass_cookies.is_empty() && rules.key_cookies.is_empty() && !bypasses_unknown {
         return Ok(());
     }
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
         // An overlong name can't be a cookie of an application.
-        let Some(seen) = as_php_sees(name, &mut room) else { continue };
+        let Some(seen) = as_php_sees(name, &mut room) else {
+            if bypasses_unknown {
+                return Err(Bypass::UnknownCookie(name));
+            }
+            continue;
+        };
         if let Some(pattern) = rules.bypass_cookies.find(seen)
             && !rules.is_harmless(seen)
         {
             return Err(Bypass::Cookie { pattern, name });
+        }
+        if bypasses_unknown && is_unknown(rules, seen) {
+            return Err(Bypass::UnknownCookie(name));
         }
         if rules.key_cookies.matches(seen) {
             item(key, b'c', cookie);

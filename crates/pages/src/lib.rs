@@ -43,6 +43,7 @@ pub mod carts;
 pub mod control;
 pub mod judge;
 pub mod key;
+pub mod looked;
 pub mod members;
 pub mod notes;
 pub mod own_script;

@@ -13,12 +13,15 @@ pub enum Note {
     Control = 3,
     /// Which call forbids to store the page.
     Origin = 5,
+    /// Which cookies the script has looked for.
+    Cookies = 7,
 }
 
 impl Note {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Note> {
-        [Note::Tag, Note::Purge, Note::Control, Note::Origin].into_iter().find(|note| *note as u16 == number)
+        const ALL: [Note; 5] = [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies];
+        ALL.into_iter().find(|note| *note as u16 == number)
     }
 }
 
@@ -33,6 +36,8 @@ pub struct Notes {
     pub purges: Vec<u8>,
     /// Calls that forbid to store the page, one per line.
     pub origins: Vec<u8>,
+    /// Which cookies the script has looked for ([`crate::looked`]); `None`: nothing was said about it.
+    pub cookies: Option<Box<[u8]>>,
 }
 
 /// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
@@ -52,6 +57,10 @@ impl Notes {
             Note::Tag => (&mut self.tags, b','),
             Note::Purge => (&mut self.purges, b'\n'),
             Note::Origin => (&mut self.origins, b'\n'),
+            Note::Cookies => {
+                self.cookies = Some(text.into());
+                return true;
+            }
         };
         let most = if note == Note::Origin { MOST_ORIGINS } else { MOST_BYTES };
         if list.len() + text.len() > most {

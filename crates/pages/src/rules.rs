@@ -52,6 +52,10 @@ pub struct Rules {
     /// Cookies that the site's settings name, for bypasses or keys: they matter here, even if they are harmless
     /// elsewhere.
     pub chosen_cookies: Patterns,
+    /// Cookies of the application, which says itself what they mean: [`crate::visitors`].
+    pub judged_cookies: Patterns,
+    /// What is done about all other cookies.
+    pub unknown_cookies: UnknownCookies,
     /// Pages differ by the values of these cookies.
     pub key_cookies: Patterns,
     /// Pages differ by the class of device.
@@ -116,6 +120,17 @@ pub struct Bounds {
     pub most: Millis,
 }
 
+/// What is done about cookies that neither the rules nor the application know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownCookies {
+    /// The application says in `Vary` what matters (RFC 9111).
+    Ignored,
+    /// A request with one bypasses the cache: nobody says what scripts look for.
+    Bypass,
+    /// A page is not for visitors with a cookie that its script has looked for: [`crate::looked`].
+    Observed,
+}
+
 /// The cookies by which a page with `Vary: Cookie` differs.
 #[derive(Clone, Debug)]
 pub enum VaryCookies {
@@ -147,6 +162,8 @@ impl Rules {
             chosen_paths: Paths::default(),
             harmless_cookies: Patterns::default(),
             chosen_cookies: Patterns::default(),
+            judged_cookies: Patterns::default(),
+            unknown_cookies: UnknownCookies::Ignored,
             key_cookies: Patterns::default(),
             key_device: false,
             vary_cookies: VaryCookies::All,

@@ -9,6 +9,7 @@
 //! administrator says that nothing else of it matters.
 
 use crate::ask::{Device, as_php_sees, each_cookie};
+use crate::looked::{READS, found};
 use crate::rules::{Mode, Rules, VaryCookies};
 
 /// Prefix of one cookie's name in [`crate::Terms::vary`], from LiteSpeed's `X-LiteSpeed-Vary: cookie=NAME`.
@@ -80,6 +81,10 @@ pub fn select<'a, I>(rules: &Rules, fields: I, name: &str, out: &mut Vec<u8>)
 where
     I: Iterator<Item = (&'a str, &'a [u8])> + Clone,
 {
+    if name.starts_with(READS) {
+        // The caller must not use the page; at least it is no other request's.
+        return found(rules, fields, name).into_iter().for_each(|cookie| out.extend_from_slice(cookie));
+    }
     let (field, cookie) = match name.strip_prefix(ONE_COOKIE) {
         Some(cookie) => ("cookie", Some(cookie)),
         None => (name, None),

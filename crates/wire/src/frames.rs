@@ -139,6 +139,8 @@ constants! {
     NOTE_ORIGIN: u16 = 5;
     /// NOTE: which files scripts of the site consist of: crates/server/src/cache/code.rs.
     NOTE_CODE: u16 = 6;
+    /// NOTE: which cookies the script has looked for: crates/pages/src/looked.rs.
+    NOTE_COOKIES: u16 = 7;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;
@@ -299,6 +301,10 @@ constants! {
 /// It never reaches `$_SERVER`.
 pub const INJECT_VARIABLE: &str = "MILLRACE_INJECT";
 
+/// A variable that the worker takes out of the REQUEST: the response may become a page for all. Its value: cookies of the
+/// client that the script gets only if it looks for one of them.
+pub const COOKIES_VARIABLE: &str = "MILLRACE_COOKIES";
+
 /// Descriptor of the control socket in a host.
 pub const CONTROL_DESCRIPTOR: i32 = 3;
 /// Descriptor of the scoreboard in a host.
@@ -409,6 +415,7 @@ pub fn c_header() -> String {
         out.push_str(&format!("/* {} */\n#define MR_{name} {value}u\n", text.trim()));
     }
     out.push_str(&format!("/* The PHP file to run before the script; never shown to it. */\n#define MR_INJECT_VARIABLE \"{INJECT_VARIABLE}\"\n"));
+    out.push_str(&format!("/* Cookies that the script gets only if it looks for one of them. */\n#define MR_COOKIES_VARIABLE \"{COOKIES_VARIABLE}\"\n"));
     out.push_str(&format!(
         "/* Control socket of a host. */\n#define MR_CONTROL_DESCRIPTOR {CONTROL_DESCRIPTOR}\n"
     ));

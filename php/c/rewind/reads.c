@@ -131,8 +131,8 @@ static zval *operand(zend_execute_data *execute_data, const zend_op *opline, zen
 	return value;
 }
 
-/* The element that the opcode behind a fetch looks at; false: it takes the array as a whole, or `writes` it only. */
-static bool element(zend_execute_data *execute_data, zend_string **name, bool *writes)
+/* The element that the opcode behind a fetch looks at; false: it takes the array as a whole (list() may look at more than one), or `writes` it only. */
+bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *writes)
 {
 	const zend_op *fetch = EX(opline), *next = fetch + 1;
 	zval *key = NULL;
@@ -147,7 +147,6 @@ static bool element(zend_execute_data *execute_data, zend_string **name, bool *w
 		case ZEND_FETCH_DIM_RW:
 		case ZEND_FETCH_DIM_FUNC_ARG:
 		case ZEND_FETCH_DIM_UNSET:
-		case ZEND_FETCH_LIST_R:
 		case ZEND_ASSIGN_DIM_OP:
 		case ZEND_ISSET_ISEMPTY_DIM_OBJ:
 			if ((next->op1_type & (IS_VAR | IS_TMP_VAR)) && next->op1.var == fetch->result.var) {
@@ -187,7 +186,7 @@ static void note_variable(zend_execute_data *execute_data, const zend_string *va
 	}
 	zend_string *name = NULL;
 	bool writes = false;
-	if (source == NAMES || (!element(execute_data, &name, &writes) && writes)) {
+	if (source == NAMES || (!reads_element(execute_data, &name, &writes) && writes)) {
 		return;
 	}
 	note(source, name, NULL, execute_data);
@@ -222,7 +221,7 @@ static int on_globals(zend_execute_data *execute_data)
 	if (noting) {
 		zend_string *name = NULL;
 		bool writes = false;
-		if (element(execute_data, &name, &writes)) {
+		if (reads_element(execute_data, &name, &writes)) {
 			note_variable(execute_data, name);
 			zend_string_release(name);
 		} else if (!writes) {

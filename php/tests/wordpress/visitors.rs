@@ -67,6 +67,69 @@ fn what_ends_a_log_in_is_told() {
     assert_eq!(ask(&mut site, "index.php", "/", &cookie), ["none profile"]);
 }
 
+/// The author of a comment sees it while it waits, whatever its type is, and whatever a plugin takes out of lists of comments.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn who_has_written_something_sees_it() {
+    let mut site = Site::start(
+        "add_filter('comments_clauses', function ($clauses) {
+            $clauses['where'] .= \" AND comment_type NOT IN ('review', 'note')\"; return $clauses;
+        });
+        add_filter('comments_pre_query', fn ($found, $query) => $query->query_vars['count'] ? 0 : $found, 10, 2);",
+    );
+    let end = site.value("COOKIEHASH");
+    for (at, kind) in ["comment", "review", "note", "pingback", "an_own_type"].into_iter().enumerate() {
+        for state in ["0", "1", "held"] {
+            let mail = format!("author-{at}-{state}@a.test");
+            let commenter = format!("comment_author_email_{end}={mail}");
+            assert_eq!(ask(&mut site, "index.php", "/", &commenter), ["none profile"], "{mail}");
+            site.anonymous(&format!(
+                "wp_insert_comment(['comment_post_ID' => 1, 'comment_type' => '{kind}', 'comment_approved' => '{state}',
+                    'comment_author_email' => '{mail}', 'comment_content' => 'x']);"
+            ));
+            assert_eq!(ask(&mut site, "index.php", "/", &commenter), ["own profile"], "{kind} {state}");
+        }
+    }
+}
+
+/// WordPress itself looks for no other cookies than its own, of which the hooks say what they mean (three more by $_REQUEST, unless
+/// request_order is GP); so a page is for all who have others.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn a_page_depends_on_the_cookies_that_its_plugins_look_for() {
+    let looked = |site: &mut Site, uri: &str| {
+        let answer = site.worker.run(&site.ask_page(uri).set("MILLRACE_COOKIES", "theme=dark; cur=USD"));
+        let note = answer.notes.iter().find(|(kind, _)| *kind == NoteKind::Cookies);
+        (note.map(|(_, text)| text.clone()).unwrap_or_default(), answer.text())
+    };
+    let mut plain = Site::start("");
+    for uri in ["/", "/?p=1", "/?feed=rss2", "/?s=x", "/?p=99999"] {
+        let (note, _) = looked(&mut plain, uri);
+        let names: Vec<_> = note.split([' ', '?']).skip(1).filter(|name| !name.is_empty()).collect();
+        let is_known = |name: &&str| {
+            ["wordpress_", "comment_author_", "wp-postpass_", "wp_scrape_key", "wp_customize", "language"]
+                .iter()
+                .any(|known| name.starts_with(known))
+        };
+        assert!(note.starts_with('-') && names.iter().all(is_known), "{uri}: {note}");
+    }
+    // The REST server gives callbacks all fields of the request.
+    assert_eq!(looked(&mut plain, "/?rest_route=/wp/v2/posts").0, "+ *");
+    let hooks = "plugins_loaded after_setup_theme init wp template_redirect wp_head wp_footer";
+    let mut site = Site::start(&format!(
+        "foreach (explode(' ', '{hooks}') as $hook) {{
+            add_action($hook, function () use ($hook) {{
+                if (($_GET['at'] ?? '') === $hook) {{ $GLOBALS['shown'] = $_COOKIE['cur'] ?? 'EUR'; }}
+            }});
+        }}
+        add_action('wp_footer', fn () => print('in ' . ($GLOBALS['shown'] ?? 'none')), 99);"
+    ));
+    for hook in hooks.split(' ') {
+        let (note, text) = looked(&mut site, &format!("/?at={hook}"));
+        assert!(text.contains("in USD") && note.starts_with('+') && note.contains("cur"), "{hook}: {note}");
+    }
+}
+
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn what_can_not_be_judged_is_left_out() {

@@ -71,6 +71,10 @@ where
     if said.has_token {
         return Err(Refusal::Token);
     }
+    // It may be another page for visitors with a cookie that the script had not looked for until now.
+    if said.looked.is_own || said.looked.names.iter().any(|name| !old.vary.contains(name)) {
+        return Err(Refusal::Cookie);
+    }
     // A cookie of the 304 is for the requesting client; the page is as public as before.
     let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));
     let merged = merge(&page.fields, news(), &said.keep());

@@ -62,6 +62,10 @@ where
         Some(Refusal::Country) => {
             fixed("the country", "the prices on it depend on it, and the visitor's is unknown")
         }
+        Some(Refusal::Cookie) => fixed(
+            "a cookie",
+            "the script has looked for a cookie of this visitor that the cache doesn't know",
+        ),
         Some(Refusal::HandedOver) => fixed("X-Accel-Redirect or X-Sendfile", "the script hands over a file"),
         None | Some(_) => Grounds { source, text: short(&value_of(source, answer)), ..Grounds::default() },
     };

@@ -107,6 +107,8 @@ pub enum Refusal {
     Client,
     /// The request's query differs from the key's, and this is not an ordinary page: see [`Asking::reduced`].
     Arguments,
+    /// It depends on a cookie of its visitor that the cache doesn't know.
+    Cookie,
     /// The script handed a file over instead of a page: `X-Accel-Redirect`, `X-Sendfile`.
     HandedOver,
 }
@@ -131,6 +133,7 @@ impl Refusal {
             Refusal::TooManyTags => "too-many-tags",
             Refusal::Client => "client",
             Refusal::Arguments => "arguments",
+            Refusal::Cookie => "cookie",
             Refusal::HandedOver => "handed-over",
         }
     }
@@ -138,7 +141,7 @@ impl Refusal {
     /// Whether the next response to the same request may be cacheable.
     fn passes(self) -> bool {
         use Refusal::*;
-        matches!(self, Failed | Status | Client | Arguments | Authorization)
+        matches!(self, Failed | Status | Client | Arguments | Authorization | Cookie)
     }
 }
 
@@ -222,6 +225,7 @@ impl Case<'_, '_> {
             ),
             (said.sets_cookie, Refusal::SetCookie),
             (said.has_token, Refusal::Token),
+            (said.looked.is_own, Refusal::Cookie),
         ];
         if let Some((_, why)) = objections.into_iter().find(|(holds, _)| *holds) {
             return Err(why);

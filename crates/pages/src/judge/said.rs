@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::keep::Keep;
 use super::word::LifetimeSource;
 use crate::control::{Control, LONGEST, seconds, structured};
+use crate::looked::Looked;
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::places::{COUNTRY, Country};
@@ -45,6 +46,8 @@ pub(super) struct Said<'a> {
     pub has_token: bool,
     pub content_type: &'a [u8],
     pub tags: Vec<Cow<'a, [u8]>>,
+    /// The cookies that its script has looked for.
+    pub looked: Looked,
     /// Fields that `Connection` names, lower case.
     connection: Vec<Box<str>>,
 }
@@ -70,6 +73,7 @@ impl<'a> Said<'a> {
             said.note = Some(Control::parse(&notes.control));
         }
         said.split_tags(&notes.tags, b",");
+        said.looked = Looked::hear(rules, notes, &said.own_vary_names());
         said.cdn_read = if said.cdn.is_empty() { None } else { Control::parse_targeted(&said.cdn) };
         said
     }
@@ -212,12 +216,17 @@ impl<'a> Said<'a> {
         apparent.max(self.age.unwrap_or(0) * 1000)
     }
 
+    /// The names that the response itself gives.
+    fn own_vary_names(&self) -> Vec<Box<str>> {
+        let names = self.vary.names.iter();
+        names.filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned().collect()
+    }
+
     pub fn vary_names(&self) -> Box<[Box<str>]> {
-        let names =
-            self.vary.names.iter().filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned();
         let country = self.country().map(|_| Box::from(COUNTRY));
         let devices = self.devices().iter().map(|name| Box::from(*name));
-        Names { names: names.chain(country).chain(devices).collect(), refused: false }.finish()
+        let more = country.into_iter().chain(devices).chain(self.looked.names.iter().cloned());
+        Names { names: self.own_vary_names().into_iter().chain(more).collect(), refused: false }.finish()
     }
 
     /// By what an integration says that the page depends on the client's device.

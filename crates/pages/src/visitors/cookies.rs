@@ -116,9 +116,17 @@ impl ConcernedCookies {
         cookies.add(Cookie { print, name: seen.into(), of_application, is_chosen });
     }
 
-    /// Appends the cookies of a field that are not concerned. If nothing is appended, the field must be omitted.
-    pub fn write_others(&self, value: &[u8], out: &mut Vec<u8>) {
-        for (_, cookie) in each_cookie(value).filter(|(name, _)| !self.is_concerned(name)) {
+    /// Appends the cookies of a field that are not concerned to `others`, and of the rest those that the application can't judge to
+    /// `sessions`. If nothing is appended, the field must be omitted.
+    pub fn divide(&self, value: &[u8], others: &mut Vec<u8>, sessions: &mut Vec<u8>) {
+        for (name, cookie) in each_cookie(value) {
+            let is_judged =
+                || as_php_sees(name, &mut [0; 128]).is_some_and(|seen| self.application.matches(seen));
+            let out = match self.is_concerned(name) {
+                false => &mut *others,
+                true if is_judged() => continue,
+                true => &mut *sessions,
+            };
             if !out.is_empty() {
                 out.extend_from_slice(b"; ");
             }

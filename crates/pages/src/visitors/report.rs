@@ -206,15 +206,15 @@ impl Report {
     }
 
     /// What it says about a cookie; `None`: the cookie's result is to be removed. `installs`: all known installations
-    /// of the application; `elsewhere`: a session that could not be looked up says nothing.
+    /// of the application; `elsewhere`: a session without content says nothing: a handler of the application's own may
+    /// keep more than PHP sees, and so may a script that stores something by the session's name.
     pub fn of(&self, cookie: &Cookie, installs: &[Install], elsewhere: bool) -> Option<CookieState> {
         if let Some((_, session)) = self.session.as_ref().filter(|(name, _)| *name == cookie.name) {
             match session {
                 Session::Filled => return Some(CookieState::Proven(Proof::Session)),
-                Session::Empty => return Some(CookieState::Anonymous),
-                Session::Absent if !elsewhere => return Some(CookieState::Anonymous),
+                Session::Empty | Session::Absent if !elsewhere => return Some(CookieState::Anonymous),
                 Session::Gone => return None,
-                Session::Absent | Session::Unsure => {}
+                Session::Empty | Session::Absent | Session::Unsure => {}
             }
         }
         let is_meant = self.by.as_deref() == Some(&*cookie.name) && self.issued.is_none();

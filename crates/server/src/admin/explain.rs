@@ -135,6 +135,13 @@ fn page(out: &mut Text, explained: &Explanation, preview: &Preview) -> fmt::Resu
         let (parts, count) = (parts.collect::<Vec<_>>().join(", "), preview.peek.variants);
         out.line("variant", &format!("{parts}; {count} variants of this page are stored"));
     }
+    if !preview.looked_for.is_empty() {
+        let names = preview.looked_for.iter().map(|name| if &**name == "*" { "all" } else { name });
+        out.line(
+            "looks for",
+            &format!("cookies: {}; visitors with one get it from PHP", names.collect::<Vec<_>>().join(", ")),
+        );
+    }
     stored(out, preview, now)?;
     purged_by(out, explained, preview)?;
     lately(out, preview, now)?;
@@ -357,6 +364,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
         "key": parts.collect::<Value>(),
         "variant": preview.variant.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Value>(),
         "variants": preview.peek.variants,
+        "looks_for_cookies": preview.looked_for,
         "filling": preview.peek.is_filling,
         "stored": stored_json(explained, preview),
         "php": php.collect::<Value>(),

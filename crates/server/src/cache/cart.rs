@@ -70,10 +70,14 @@ pub fn stored(
     key: &[u8],
 ) -> Option<(Hit, Arc<Terms>)> {
     let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
+    let mut is_meant = false;
+    let mut select = |name: &str, out: &mut Vec<u8>| {
+        is_meant |= settle::meant_cookie(rules, request, name).is_some();
+        settle::select(thread, site, rules, request, name, out);
+    };
     let mut shard = cache.lock(cache.shard_of(key));
     let Lookup::Fresh(hit) = shard.look(key, &mut select, cache.now(thread)) else { return None };
-    if !asking.wants.allow(hit.age, hit.ttl_left, false) {
+    if is_meant || !asking.wants.allow(hit.age, hit.ttl_left, false) {
         return None;
     }
     let terms = shard.kept(key, &hit.page)?.terms;

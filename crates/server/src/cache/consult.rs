@@ -164,9 +164,9 @@ struct Consultation<'a> {
     asking: Asking,
 }
 
-impl Consultation<'_> {
+impl<'a> Consultation<'a> {
     /// An error: the cache is bypassed, as only the lookup shows.
-    fn look(self, key: Key<'_>) -> Result<Consulted, Bypass<'static>> {
+    fn look(self, key: Key<'_>) -> Result<Consulted, Bypass<'a>> {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;
         let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
@@ -181,12 +181,15 @@ impl Consultation<'_> {
         let head = &self.request.head;
         let asked = PageRequest::read(head);
         let now = cache.now(self.thread);
-        let lacks_country = Cell::new(false);
+        let (lacks_country, meant) = (Cell::new(false), Cell::new(None));
         let mut select = |name: &str, out: &mut Vec<u8>| {
             let before = out.len();
             settle::select(self.thread, self.site, self.rules, self.request, name, out);
             if name == COUNTRY && out.len() == before {
                 lacks_country.set(true);
+            }
+            if let Some(cookie) = settle::meant_cookie(self.rules, self.request, name) {
+                meant.set(Some(cookie));
             }
         };
         let mut shard = cache.lock(cache.shard_of(key));
@@ -196,6 +199,11 @@ impl Consultation<'_> {
             // PHP finds it out.
             drop(shard);
             return Err(Bypass::Country);
+        }
+        if let Some(cookie) = meant.get() {
+            // The page is another one with this cookie.
+            drop(shard);
+            return Err(Bypass::UnknownCookie(cookie));
         }
         let (stale, running, cache_status) = match found {
             Lookup::Fresh(hit) if self.asking.wants.allow(hit.age, hit.ttl_left, false) => {
@@ -232,8 +240,13 @@ impl Consultation<'_> {
             return Ok(Consulted::Hit(plain(425)));
         }
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
-        let is_special = at_once.is_none() && self.is_special(stale.is_some());
+        // The response to the last one with such cookies was its own: the others don't wait for that.
+        let is_own = at_once.is_none()
+            && self.has_unknown_cookies()
+            && passed::is_noted(passed::with_cookies(key), moment);
+        let is_special = is_own || at_once.is_none() && self.is_special(stale.is_some());
         Ok(match running {
+            Some(_) if is_own => Consulted::Run(cache_status),
             Some(fill) => {
                 drop(shard);
                 match at_once {
@@ -278,6 +291,10 @@ impl Consultation<'_> {
         let own_idea =
             || self.stripped || statistics() || !is_validating && (asking.head || has_conditions());
         asking.range || self.rules.faithful && own_idea()
+    }
+
+    fn has_unknown_cookies(&self) -> bool {
+        settle::has_unknown_cookies(self.rules, self.request)
     }
 
     fn hit(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
@@ -339,6 +356,7 @@ impl Consultation<'_> {
             is_head: self.request.is_head(),
             client: self.request.ends.client_ip(),
             has_place: self.request.waiting_place().is_some(),
+            has_unknown_cookies: self.has_unknown_cookies(),
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
             cache_status,
@@ -410,6 +428,8 @@ struct FillWaiter {
     client: Option<IpAddr>,
     /// Whether it comes from the waiting room.
     has_place: bool,
+    /// What the script looks for is known at its end.
+    has_unknown_cookies: bool,
     fill: Arc<Fill>,
     /// A stale page, in case PHP fails.
     fallback: Option<Hit>,
@@ -439,6 +459,7 @@ impl FillWaiter {
     /// What `state` means for the request that started the fill, or for a later one.
     fn outcome(&self, state: FillState, is_first: bool) -> Waited {
         let reply = match state {
+            FillState::Open(_) if self.has_unknown_cookies => return Waited::Alone,
             FillState::Open(draft) => {
                 let Some(mut reply) = draft.reply(self.is_head) else { return Waited::Alone };
                 cache_status::streamed(&mut reply, self.cache_status);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use millrace_pages::Mode;
 use millrace_pages::judge::{Freshened, Grounds, Keep, freshen, grounds, tags};
+use millrace_pages::looked::READS;
 use millrace_pages::places::Country;
 use millrace_pages::{
     Answer, Asking, Key, Millis, Page, Place, Refusal, Rules, Select, StoreOutcome, Tag, Terms, Ticket,
@@ -26,6 +27,7 @@ use tokio::sync::{Notify, oneshot};
 use super::cache_status::{self, CacheStatus};
 use super::growing::Growing;
 use super::lately::NotedResponse;
+use super::passed::{self, StoreMoment};
 use super::{CacheThread, PageCache, PageMaker, make, settle};
 use crate::context::stats::Counter;
 use crate::message::Request;
@@ -262,7 +264,8 @@ impl FillJob {
         };
         match (self.judge(&reply, &aside, content), std::mem::replace(&mut reply.body, Body::Empty)) {
             (Verdict::Store { terms, .. }, Body::Stream(stream)) => {
-                self.is_shared = settle::is_public(&reply) && lead.is_for_all(&terms.vary);
+                // What the script looks for is known at its end; those who wait for it know whether they have such cookies.
+                self.is_shared = settle::is_public(&reply) && self.is_for_all_now(&lead, &terms);
                 self.grow(lead, reply, stream, aside).await
             }
             (Verdict::Store { terms, keep }, body) => {
@@ -474,14 +477,25 @@ impl FillJob {
         let (fields, notes) = (reply.fields.iter(), &Default::default());
         let answer = Answer { status: 200, fields, notes, country: None, content: &[], failed: false };
         match judge(&self.rules, &self.place(), &self.asking, &answer, self.now()) {
-            Verdict::Store { terms, .. } => lead.is_for_all(&terms.vary),
+            Verdict::Store { terms, .. } => self.is_for_all_now(lead, &terms),
             Verdict::Refuse { .. } => false,
         }
+    }
+
+    /// Whether waiting requests may have what is there before the script has said which cookies it has looked for: those that have
+    /// some, decide for themselves.
+    fn is_for_all_now(&self, lead: &Lead, terms: &Terms) -> bool {
+        let fields: Vec<_> = terms.vary.iter().filter(|name| !name.starts_with(READS)).cloned().collect();
+        lead.is_for_all(&fields) && !settle::has_unknown_cookies(&self.rules, &self.request)
     }
 
     /// The response is for one request only.
     fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis, tags: Box<[Tag]>) {
         cache_status::refused(&mut reply, self.cache_status, why);
+        if why == Refusal::Cookie {
+            let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: self.thread.cache.purges() };
+            passed::note(passed::with_cookies(Key::new(lead.key())), moment);
+        }
         if let Some(private) = self.private.take() {
             // The first client may have gone.
             let _ = private.send(reply);

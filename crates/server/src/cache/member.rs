@@ -224,6 +224,10 @@ impl Made {
     /// Stores it in memory, unless something was purged meanwhile; it is not written to disk. Returns the hash of its key, and the time.
     fn store(self, place: &StorePlace<'_>, pass: &Arc<MemberPass>) -> Option<(u64, Millis)> {
         let StorePlace { thread, site, rules, request, key, orders } = *place;
+        // Nobody knows whether it depends on them.
+        if settle::has_unknown_cookies(rules, request) {
+            return None;
+        }
         let (key, cache) = (Key::new(key), &thread.cache);
         let mut select =
             |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);

@@ -47,6 +47,11 @@ pub fn note(key: Key<'_>, at: StoreMoment) {
     NOTED.with(|noted| noted[place(key)].set(UncacheableNote { hash: key.hash, at }));
 }
 
+/// The same page, as a key for requests with cookies that the cache doesn't know.
+pub fn with_cookies(key: Key<'_>) -> Key<'_> {
+    Key { hash: key.hash.rotate_left(31) ^ 0x9E37_79B9_7F4A_7C15, ..key }
+}
+
 fn place(key: Key<'_>) -> usize {
     key.hash as usize % PLACES
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millrace_pages::ask::write_role;
 use millrace_pages::carts::PageProof;
+use millrace_pages::looked::READS;
 use millrace_pages::vary::select;
 use millrace_pages::visitors::{CartHold, MemberHold, MemberPass, Pass};
 use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
@@ -26,6 +27,8 @@ pub struct Preview {
     pub peek: Peek,
     /// The values of the request that distinguish variants, with the names of their fields.
     pub variant: Vec<(Box<str>, String)>,
+    /// Cookies with one of which a visitor doesn't get the page; `*`: any that nobody knows.
+    pub looked_for: Vec<Box<str>>,
     /// What PHP said lately, and what bypassed the cache.
     pub history: PageHistory,
 }
@@ -77,15 +80,24 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     };
     let request = stripped.as_ref().unwrap_or(request);
     let peek = peek(thread, rules, request, &key);
+    let meant = peek.vary.iter().find_map(|name| settle::meant_cookie(rules, request, name));
+    let decision = match (decision, meant) {
+        (Decision::Lookup | Decision::LookupAsAnonymous, Some(cookie)) => {
+            bypass(&Bypass::UnknownCookie(cookie))
+        }
+        (decision, _) => decision,
+    };
     let value = |name: &str| {
         let mut value = Vec::new();
-        select(rules, request.head.fields(), name, &mut value);
+        select(rules, settle::cookies_too(request), name, &mut value);
         // The sign only distinguishes an empty field from a missing one.
         String::from_utf8_lossy(value.strip_prefix(b"=").unwrap_or(&value)).into_owned()
     };
-    let variant = peek.vary.iter().map(|name| (name.clone(), value(name))).collect();
+    let fields = peek.vary.iter().filter(|name| !name.starts_with(READS));
+    let variant = fields.map(|name| (name.clone(), value(name))).collect();
+    let looked_for = peek.vary.iter().filter_map(|name| name.strip_prefix(READS)).map(Box::from).collect();
     let history = thread.cache.lately.of(&key);
-    Some(Preview { decision, key: key.into(), peek, variant, history })
+    Some(Preview { decision, key: key.into(), peek, variant, looked_for, history })
 }
 
 /// The key of the page alone, and a request without fields.
@@ -175,6 +187,6 @@ fn bypass(why: &Bypass<'_>) -> Decision {
 
 fn peek(thread: &CacheThread, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
     let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| select(rules, request.head.fields(), name, out);
+    let mut select = |name: &str, out: &mut Vec<u8>| select(rules, settle::cookies_too(request), name, out);
     cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(thread))
 }

@@ -9,7 +9,8 @@ use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
 use millrace_pages::key::write_kept;
 use millrace_pages::places::{COUNTRY, Country};
 use millrace_pages::purge::purges;
-use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask, vary};
+use millrace_pages::rules::UnknownCookies;
+use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask, looked, vary};
 use millrace_wire::head::Framing;
 use millrace_wire::path;
 
@@ -184,17 +185,37 @@ pub fn select(
                 site.visitors.country(thread, request).as_ref().map_or(b"", Country::letters),
             );
         }
-        field => vary::select(rules, request.head.fields(), field, out),
+        field => vary::select(rules, cookies_too(request), field, out),
     }
+}
+
+/// The fields of a request, with the cookies that were taken out of it.
+pub fn cookies_too(request: &Request) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+    let withheld = Some(("cookie", &*request.withheld)).filter(|(_, cookies)| !cookies.is_empty());
+    request.head.fields().chain(withheld)
+}
+
+/// Whether a request has cookies that nobody knows.
+pub fn has_unknown_cookies(rules: &Rules, request: &Request) -> bool {
+    looked::has_unknown(rules, cookies_too(request))
+}
+
+/// The cookie by which a request doesn't get a page that varies by `name`.
+pub fn meant_cookie<'a>(rules: &Rules, request: &'a Request, name: &str) -> Option<&'a [u8]> {
+    looked::found(rules, cookies_too(request), name)
 }
 
 /// The request that PHP gets if the response is for all: by GET, without fields that concern one client only and
 /// without what the key does not contain; with the validators of a page that may still be valid.
 pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) -> Request {
     let mut more: Vec<(&str, Vec<u8>)> = Vec::new();
+    let mut withheld = request.withheld.clone();
     for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
         let mut kept = Vec::new();
-        write_fill_cookies(rules, value, &mut kept);
+        match rules.unknown_cookies {
+            UnknownCookies::Ignored => _ = write_fill_cookies(rules, value, &mut kept),
+            _ => looked::divide(rules, value, &mut kept, &mut withheld),
+        }
         if !kept.is_empty() {
             more.push(("Cookie", kept));
         }
@@ -223,7 +244,7 @@ pub fn for_everybody(rules: &Rules, request: &Request, previous: Option<&Page>) 
     }
     let target = if is_reduced { &target } else { request.head.path_query() };
     let is_shared = rules.mode == Mode::Profile;
-    Request { is_shared, ..request.derived(target, keeps, &more) }
+    Request { is_shared, withheld, ..request.derived(target, keeps, &more) }
 }
 
 /// Whether a value of `Accept-Encoding` contains only known codings, so that a page which shows it reveals nothing.

@@ -284,6 +284,7 @@ pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKin
     let kind = match kind {
         NoteKind::Tag => Note::Tag,
         NoteKind::Origin => Note::Origin,
+        NoteKind::Cookies => Note::Cookies,
         _ => Note::Control,
     };
     // Notes beyond the limit are lost.

@@ -11,7 +11,7 @@ use millrace_pages::ask::{Device, is_ours_in_request};
 use millrace_settings::plan::CacheMode;
 use millrace_wire::decimal;
 use millrace_wire::fastcgi;
-use millrace_wire::frames::{self, FLAG_AGAIN, FLAG_ORDINARY, INJECT_VARIABLE};
+use millrace_wire::frames::{self, COOKIES_VARIABLE, FLAG_AGAIN, FLAG_ORDINARY, INJECT_VARIABLE};
 use millrace_wire::head::{Framing, Version};
 
 use crate::message::request::{CertifiedClient, Request, Scheme};
@@ -60,6 +60,9 @@ pub fn write<'b>(
         if let Some(order) = request.run.as_ref().and_then(|run| run.sql.as_deref()) {
             frame.variable(b"MILLRACE_SQL", order.as_bytes());
         }
+    }
+    if request.is_shared {
+        frame.variable(COOKIES_VARIABLE.as_bytes(), &request.withheld);
     }
     fields(&mut frame, request);
     frame

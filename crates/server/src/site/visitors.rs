@@ -332,15 +332,15 @@ impl Visitors {
 
     /// The request without its concerned cookies, for the page cache, and for PHP when it makes a shared page.
     pub fn without_cookies(&self, request: &Request) -> Request {
-        let mut more = Vec::new();
+        let (mut more, mut withheld) = (Vec::new(), request.withheld.clone());
         for (_, value) in request.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")) {
             let mut kept = Vec::new();
-            self.concern.write_others(value, &mut kept);
+            self.concern.divide(value, &mut kept, &mut withheld);
             if !kept.is_empty() {
                 more.push(("Cookie", kept));
             }
         }
-        request.without_cookies(&more)
+        Request { withheld, ..request.without_cookies(&more) }
     }
 
     /// PHP is about to run for a request: stores in it what is known about its visitor, and from now on takes PHP's

@@ -6,7 +6,8 @@ use super::{
     BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_DECLINED, FLAG_EXITING, FLAG_FAILED, FLAG_MISFIT, FLAG_READY,
     FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY,
     KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CODE,
-    NOTE_CONTROL, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at, u64_at,
+    NOTE_CONTROL, NOTE_COOKIES, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at,
+    u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -57,6 +58,8 @@ pub enum NoteKind {
     Origin,
     /// Which files scripts of the site consist of.
     Code,
+    /// Which cookies the script has looked for.
+    Cookies,
 }
 
 /// Status and fields of a response.
@@ -295,6 +298,7 @@ impl NoteKind {
             NOTE_VISITOR => Some(NoteKind::Visitor),
             NOTE_ORIGIN => Some(NoteKind::Origin),
             NOTE_CODE => Some(NoteKind::Code),
+            NOTE_COOKIES => Some(NoteKind::Cookies),
             _ => None,
         }
     }
@@ -307,6 +311,7 @@ impl NoteKind {
             NoteKind::Visitor => NOTE_VISITOR,
             NoteKind::Origin => NOTE_ORIGIN,
             NoteKind::Code => NOTE_CODE,
+            NoteKind::Cookies => NOTE_COOKIES,
         }
     }
 }
@@ -565,15 +570,21 @@ mod tests {
                 end(out, EndFrame { ready, ..EndFrame::default() });
             }
         };
-        for (extra, kind) in
-            [(1, "Tag"), (2, "Purge"), (3, "Control"), (4, "Visitor"), (5, "Origin"), (6, "Code")]
-        {
+        for (extra, kind) in [
+            (1, "Tag"),
+            (2, "Purge"),
+            (3, "Control"),
+            (4, "Visitor"),
+            (5, "Origin"),
+            (6, "Code"),
+            (7, "Cookies"),
+        ] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 7, b"a"), Err(FrameError::Note(7)));
+        assert_eq!(one(&nothing, 8, b"a"), Err(FrameError::Note(8)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }

@@ -99,6 +99,11 @@ pub fn bypass(word: &str, name: &str, pattern: &str, chosen: &ChosenRules) -> St
         "content" => "a GET with content may ask for anything".to_owned(),
         "host" => "the host is not one of the site's names, or not written as browsers write it".to_owned(),
         "authorization" => "the request has a field Authorization".to_owned(),
+        "unknown-cookie" => format!(
+            "the cache doesn't know what the cookie {} means, and the page's script looks for it, or may \
+             (docs/sharing.md)",
+            name.escape_debug()
+        ),
         "country" => {
             "the prices on the page depend on the visitor's country, which is not known for this address"
                 .to_owned()
@@ -174,6 +179,9 @@ pub fn refusal(word: &str) -> &'static str {
         "handed-over" => "the script handed over a file",
         "token" => "the response names a cart for its client (Cart-Token)",
         "country" => "the prices on the page depend on the visitor's country, which is not known",
+        "cookie" => {
+            "the script has looked for a cookie of its visitor that the cache doesn't know (docs/sharing.md)"
+        }
         "purged" => "the page was purged while PHP was making it",
         "superseded" => "a newer page came first",
         _ => "",
@@ -237,6 +245,7 @@ mod tests {
             HandedOver,
             Token,
             Country,
+            Cookie,
         ] {
             assert!(!refusal(why.word()).is_empty(), "{why:?}");
         }

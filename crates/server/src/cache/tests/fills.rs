@@ -322,7 +322,7 @@ fn php_is_asked_whether_a_page_still_holds() {
                 let asked = request.head.field_text("If-None-Match").map(str::to_owned);
                 Box::pin(async move {
                     assert_eq!(asked.as_deref(), Some("\"v1\""));
-                    Reply::new(304)
+                    unchanged()
                         .with("ETag", "\"v1\"")
                         .with("X-New", "1")
                         .with("Cache-Control", "public, max-age=60")

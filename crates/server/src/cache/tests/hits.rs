@@ -163,13 +163,59 @@ fn a_script_that_answers_for_everybody_sees_nothing_of_one_client() {
             plays(|request| {
                 let text = |value| String::from_utf8_lossy(value).into_owned();
                 let seen: Vec<_> = request.head.fields().map(|(name, value)| (name, text(value))).collect();
-                assert_eq!(seen[..2], [("Host", "a.test".into()), ("User-Agent", "x".into())]);
-                assert_eq!(seen[2..], [("Cookie", "a=1; b=3".into()), ("Cookie", "c=4".into())]);
+                assert_eq!(seen, [("Host", "a.test".into()), ("User-Agent", "x".into())]);
+                assert_eq!(request.withheld, b"a=1; b=3; c=4", "it gets them if it looks for one");
                 assert_eq!(request.head.path_query(), b"/?b=2&a=1");
                 Box::pin(std::future::ready(page(&[MINUTE], "for all")))
             });
             assert_eq!(scene.ask("GET", "/?b=2&utm_source=x&a=1", &sent).await.text, "for all");
             assert_eq!(scene.get("/?a=1&b=2").await.text, "for all");
+        },
+    );
+}
+
+/// A page that a script has made by looking for this.
+fn looked(note: &str, content: &str) -> Reply {
+    let mut reply = page(&[MINUTE], content);
+    reply.aside.as_mut().unwrap().notes.cookies = Some(note.as_bytes().into());
+    reply
+}
+
+#[test]
+fn a_cookie_that_a_script_looks_for_gets_a_page_of_its_own() {
+    play(
+        Profile::WordPress,
+        |_| (),
+        async |scene: Scene| {
+            let ask = async |cookie: &str| scene.ask("GET", "/", &[&format!("Cookie: {cookie}")]).await;
+            // Stored by a visitor with another cookie, or none.
+            for (at, note, own, shared) in [
+                (1, "- cur ?lang", "cur=USD", "other=1"),
+                (2, "- *", "other=1", "_ga=1"),
+                (3, "-", "", "cur=USD"),
+            ] {
+                let path = format!("/{at}");
+                answers(looked(note, "for all"));
+                scene.get(&path).await;
+                let get = async |cookie: &str| scene.ask("GET", &path, &[&format!("Cookie: {cookie}")]).await;
+                assert_eq!(get(shared).await.text, "for all", "{note} {shared}");
+                if !own.is_empty() {
+                    answers(looked("- cur", "dollars"));
+                    let answer = get(own).await;
+                    assert_eq!(
+                        (&*answer.text, answer.cache()),
+                        ("dollars", "millrace; fwd=bypass; detail=unknown-cookie")
+                    );
+                }
+                assert_eq!(scene.get(&path).await.text, "for all", "{note}");
+            }
+            // The first visitor has the cookie that is looked for: the response is not a page.
+            let before = runs();
+            answers(looked("+ cur", "dollars"));
+            assert_eq!(ask("cur=USD").await.text, "dollars");
+            answers(looked("- cur", "euros"));
+            assert_eq!(scene.get("/").await.text, "euros");
+            assert_eq!((&*scene.get("/").await.text, runs() - before), ("euros", 2));
         },
     );
 }
@@ -188,7 +234,8 @@ fn an_application_that_nobody_knows_sees_requests_as_they_came() {
             ] {
                 let (fields, sent) = (fields.to_vec(), fields.len());
                 plays(move |request| {
-                    let seen = request.head.fields().count();
+                    // A cookie that it has not looked for yet.
+                    let seen = request.head.fields().count() + usize::from(!request.withheld.is_empty());
                     Box::pin(async move {
                         assert_eq!(seen, 1 + sent);
                         page(&[MINUTE, ("Content-Encoding", "br")], "coded by PHP")

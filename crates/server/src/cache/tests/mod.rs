@@ -76,12 +76,19 @@ fn runs() -> usize {
 fn page(fields: &[(&str, &str)], content: &str) -> Reply {
     let mut reply = Reply::new(200).with("Content-Type", "text/html; charset=utf-8");
     let mut aside = Aside::default();
+    // As a worker says of a script that has looked for no cookie.
+    aside.notes.cookies = Some((*b"-").into());
     for (name, value) in fields {
         let list = if millrace_pages::judge::is_ours(name) { &mut aside.fields } else { &mut reply.fields };
         list.push(name, value.as_bytes());
     }
-    reply.aside = (!aside.fields.is_empty()).then(|| Box::new(aside));
+    reply.aside = Some(Box::new(aside));
     reply.body(Body::Bytes(content.into()))
+}
+
+/// A response of a script to a condition that holds.
+fn unchanged() -> Reply {
+    Reply { status: 304, ..page(&[], "") }.body(Body::Empty)
 }
 
 /// An event loop with one site.

@@ -145,6 +145,9 @@ impl Aside {
                 self.notes.add(kind, text);
             }
         }
+        if let Some(cookies) = later.notes.cookies {
+            self.notes.cookies = Some(cookies);
+        }
         self.failed |= later.failed;
     }
 }

@@ -119,6 +119,8 @@ pub struct Request {
     pub runs_aside: bool,
     /// The response may be for all visitors: it runs for the page cache.
     pub is_shared: bool,
+    /// Cookies of its client that are not among its fields: a script that makes a page for all gets them only if it looks for one.
+    pub withheld: Vec<u8>,
     /// A trusted proxy has sent it.
     pub is_forwarded: bool,
     /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
@@ -168,6 +170,7 @@ impl Request {
             run: None,
             runs_aside: false,
             is_shared: false,
+            withheld: Vec::new(),
             is_forwarded,
             protocol: None,
             auth: AuthState::Unasked,
@@ -219,6 +222,7 @@ impl Request {
             run: None,
             runs_aside: false,
             is_shared: self.is_shared,
+            withheld: self.withheld.clone(),
             is_forwarded: self.is_forwarded,
             protocol: None,
             auth: self.auth,
@@ -247,6 +251,7 @@ impl Request {
             run: None,
             runs_aside: false,
             is_shared: self.is_shared,
+            withheld: self.withheld.clone(),
             is_forwarded: self.is_forwarded,
             protocol: None,
             auth: self.auth,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millrace_pages::Rules;
-use millrace_pages::rules::{Bounds, Lifetimes, Paths, Patterns, VaryCookies};
+use millrace_pages::rules::{Bounds, Lifetimes, Paths, Patterns, UnknownCookies, VaryCookies};
 use millrace_settings::plan::{self, CacheMode};
 
 /// What an application's pages depend on. Patterns are as in the settings `cache.bypass_cookies`,
@@ -45,7 +45,7 @@ impl Caching {
             CacheMode::Off => return None,
             _ if site.php.is_none() => return None,
             CacheMode::Standard => Rules::standard(),
-            CacheMode::Profile => self.profile(plan),
+            CacheMode::Profile => self.profile(site),
         };
         apply(plan, &mut rules);
         Some(rules)
@@ -62,9 +62,17 @@ impl Caching {
     }
 
     /// The application's rules for responses that say nothing.
-    fn profile(&self, plan: &plan::SiteCache) -> Rules {
+    fn profile(&self, site: &plan::Site) -> Rules {
+        let plan = &site.cache;
         let mut rules = Rules::profile();
         rules.bypass_cookies.extend(self.bypass_cookies);
+        rules.judged_cookies.extend(self.bypass_cookies);
+        rules.unknown_cookies = match site.php.as_ref().is_none_or(|php| php.fastcgi.is_empty()) {
+            true => UnknownCookies::Observed,
+            // Nobody says what its scripts look for, but the profile knows what the application looks for.
+            false if self.vary_by_known_cookies => UnknownCookies::Ignored,
+            false => UnknownCookies::Bypass,
+        };
         rules.bypass_arguments.extend(self.bypass_arguments);
         rules.bypass_paths = Paths::new(self.bypass_paths);
         rules.open_paths = Paths::new(self.open_paths);

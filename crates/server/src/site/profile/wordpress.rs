@@ -25,6 +25,8 @@ pub(super) static PROFILE: Profile = Profile {
             "wordpress_sec_*",
             "wp-postpass_*",
             "comment_author_*",
+            // Recovery mode: plugins that failed don't run for this visitor.
+            "wordpress_rec_*",
             // A visitor with a cart: WooCommerce, Easy Digital Downloads.
             "woocommerce_items_in_cart",
             "woocommerce_cart_hash",

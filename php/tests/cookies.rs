@@ -1,0 +1,321 @@
+//! Cookies that the server doesn't know: a script that makes a page for all gets them only if it looks for one, and then says so.
+
+mod driver;
+
+use driver::{Ask, Host, Worker};
+use millrace_wire::frames::NoteKind;
+
+const INI: &str = "zend_extension=opcache\nrequest_order=GPC\n";
+
+/// What a run said about cookies, and its output.
+fn run(worker: &mut Worker, script: &std::path::Path, known: &str, withheld: &str) -> (String, String) {
+    let mut ask = Ask::get(script).set("MILLRACE_COOKIES", withheld);
+    if !known.is_empty() {
+        ask = ask.set("HTTP_COOKIE", known);
+    }
+    let answer = worker.run(&ask);
+    let notes: Vec<_> = answer.notes.iter().filter(|(kind, _)| *kind == NoteKind::Cookies).collect();
+    assert_eq!(notes.len(), 1, "{}: {:?} {:?}", script.display(), answer.notes, answer.log);
+    (notes[0].1.clone(), answer.text())
+}
+
+#[test]
+fn what_is_looked_for_is_said() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    for (at, (code, with_it, with_another)) in [
+        ("echo 1;", "-", "-"),
+        ("echo $_COOKIE['cur'] ?? 'none';", "+ cur", "- cur"),
+        ("echo isset($_COOKIE['cur']);", "+ ?cur", "- ?cur"),
+        ("echo array_key_exists('cur', $_COOKIE);", "+ ?cur", "- ?cur"),
+        ("echo empty($_COOKIE['cur']);", "+ cur", "- cur"),
+        ("echo $_COOKIE['cur']['a'] ?? '';", "+ cur", "- cur"),
+        ("$_COOKIE['mine'] = 1; unset($_COOKIE['mine']);", "-", "-"),
+        ("echo $_SERVER['HTTP_HOST'] ?? '', $_GET['cur'] ?? '', $_POST['cur'] ?? '';", "-", "-"),
+        ("echo count($_COOKIE);", "+ *", "+ *"),
+        ("echo empty($_COOKIE);", "+ *", "+ *"),
+        ("echo $_COOKIE['a b'] ?? '';", "+ *", "+ *"),
+        ("echo $_COOKIE[''] ?? '';", "+ *", "+ *"),
+        ("['known' => $a, 'cur' => $b] = $_COOKIE;", "+ *", "+ *"),
+        ("echo 1; fastcgi_finish_request(); echo $_COOKIE['cur'];", "-", "-"),
+        ("echo filter_input(INPUT_COOKIE, 'cur'), filter_input(INPUT_GET, 'x');", "+ cur", "- cur"),
+        ("echo getenv('HTTP_HOST');", "-", "-"),
+        ("function f() { return compact('a') + get_defined_vars(); } @f();", "-", "-"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = host.script(&format!("said{at}.php"), &format!("<?php {code}"));
+        assert_eq!(run(&mut worker, &script, "known=1", "cur=USD").0, with_it, "{code}");
+        assert_eq!(run(&mut worker, &script, "known=1", "other=USD").0, with_another, "{code}");
+        // Nobody asks: the server has not withheld anything.
+        let answer = worker.run(&Ask::get(&script).set("HTTP_COOKIE", "cur=USD"));
+        assert!(answer.notes.iter().all(|(kind, _)| *kind != NoteKind::Cookies), "{code}");
+    }
+}
+
+/// All cookies are there from the moment on at which the script looks for one, as if they always had been.
+#[test]
+fn what_was_withheld_is_there_when_it_is_looked_for() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    let code = "<?php $_COOKIE['own'] = 'o'; $before = $_SERVER['REQUEST_METHOD']; $cur = $_COOKIE['cur'];
+        echo json_encode([$cur, $_COOKIE, $_REQUEST, $_SERVER['HTTP_COOKIE'], getenv('HTTP_COOKIE'),
+            getallheaders()['Cookie'], filter_input(INPUT_COOKIE, 'cur'), filter_input_array(INPUT_COOKIE)]);";
+    let script = host.script("all.php", code);
+    let (note, text) = run(&mut worker, &script, "known=1; x[a]=2", "cur=US%44; y[b]=3");
+    assert_eq!(note, "+ *");
+    let all = r#"{"known":"1","x":{"a":"2"},"cur":"USD","y":{"b":"3"}}"#;
+    let own = all.replacen(r#""cur""#, r#""own":"o","cur""#, 1);
+    let sent = "known=1; x[a]=2; cur=US%44; y[b]=3";
+    let expected = format!(r#"["USD",{own},{all},"{sent}","{sent}","{sent}","USD",{all}]"#);
+    assert_eq!(text, expected);
+    // None was known.
+    let (note, text) = run(&mut worker, &script, "", "cur=EUR");
+    assert_eq!((note.as_str(), text.contains(r#""cur=EUR","cur=EUR""#)), ("+ *", true), "{text}");
+    // The next request has nothing of it.
+    let plain = host.script("plain.php", "<?php echo $_COOKIE['known'] ?? 'none', count($_COOKIE);");
+    assert_eq!(run(&mut worker, &plain, "", ""), ("- *".to_owned(), "none0".to_owned()));
+}
+
+/// WordPress escapes what it copies; so is what comes later.
+#[test]
+fn wordpress_copies_the_arrays() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    std::fs::create_dir_all(host.script("at.php", "").with_file_name("wp-includes")).unwrap();
+    let core = "<?php
+        function add_magic_quotes($all) {
+            foreach ($all as $k => $v) { $all[$k] = is_array($v) ? add_magic_quotes($v) : (is_string($v) ? addslashes($v) : $v); }
+            return $all;
+        }
+        function wp_fix_server_vars() { $_SERVER = array_merge(['SERVER_SOFTWARE' => ''], $_SERVER); }
+        function wp_magic_quotes() { $_COOKIE = add_magic_quotes($_COOKIE); $_SERVER = add_magic_quotes($_SERVER); $_REQUEST = array_merge($_GET, $_POST); }
+        function other() { return count($_COOKIE); }";
+    host.script("wp-includes/load.php", core);
+    let boot = "<?php require __DIR__ . '/wp-includes/load.php'; wp_fix_server_vars(); wp_magic_quotes();";
+    let silent = host.script("silent.php", boot);
+    assert_eq!(run(&mut worker, &silent, "", "cur=it's").0, "-");
+    let reads = host.script(
+        "reads.php",
+        &format!("{boot} echo $_COOKIE['cur'], $_SERVER['HTTP_COOKIE'], $_REQUEST['cur'] ?? '-';"),
+    );
+    assert_eq!(run(&mut worker, &reads, "", "cur=it's"), ("+ *".to_owned(), r"it\'scur=it\'s-".to_owned()));
+    let other = host.script("other.php", &format!("{boot} other();"));
+    assert_eq!(run(&mut worker, &other, "", "cur=it's").0, "+ *");
+}
+
+/// Where fetches can't be watched, nothing is withheld, and everything counts as read.
+#[test]
+fn with_a_jit_all_cookies_count() {
+    let mut host = Host::start(&format!("{INI}opcache.jit_buffer_size=16M\nopcache.jit=tracing\n"), &[]);
+    let mut worker = host.worker(0);
+    let script = host.script("jit.php", "<?php echo count($_COOKIE), $_COOKIE['cur'] ?? '';");
+    assert_eq!(run(&mut worker, &script, "known=1", "cur=USD"), ("+ *".to_owned(), "2USD".to_owned()));
+    assert_eq!(run(&mut worker, &script, "known=1", ""), ("- *".to_owned(), "1".to_owned()));
+}
+
+// ---- generated scripts ----
+
+/// Ways to the value of the cookie `cur`, in any scope.
+const WAYS: &[&str] = &[
+    "($_COOKIE['cur'] ?? '')",
+    "(isset($_COOKIE['cur']) ? $_COOKIE['cur'] : '')",
+    "@$_COOKIE['c' . 'ur']",
+    "@$_COOKIE[strrev('ruc')]",
+    "(string) ($_REQUEST['cur'] ?? '')",
+    "@$GLOBALS['_COOKIE']['cur']",
+    "@$GLOBALS['_' . 'COOKIE']['cur']",
+    "implode(',', $_COOKIE)",
+    "json_encode($_COOKIE)",
+    "serialize($_COOKIE)",
+    "http_build_query($_COOKIE)",
+    "print_r($_COOKIE, true)",
+    "var_export($_COOKIE, true)",
+    "implode(array_map('strval', $_COOKIE))",
+    "implode(array_filter($_COOKIE))",
+    "implode(array_column([$_COOKIE], 'cur'))",
+    "implode(array_intersect_key($_COOKIE, ['cur' => 1]))",
+    "implode(array_merge([], $_COOKIE))",
+    "implode([...array_values($_COOKIE)])",
+    "implode(array_keys(array_flip($_COOKIE)))",
+    "implode((new ArrayObject($_COOKIE))->getArrayCopy())",
+    "implode(iterator_to_array(new ArrayIterator($_COOKIE)))",
+    "((object) $_COOKIE)->cur",
+    "(function () { foreach ($_COOKIE as $k => $v) { if ($k === 'cur') { return $v; } } return ''; })()",
+    "(function () { foreach ($_COOKIE as &$v) { $w = $v; } return $w ?? ''; })()",
+    "(function () { ['cur' => $v] = $_COOKIE + ['cur' => '']; return $v; })()",
+    "(function () { @['none' => $n, 'cur' => $v] = $_COOKIE; return $v; })()",
+    "(function () { list('cur' => $v) = $_COOKIE; return $v; })()",
+    "(function () { extract($_COOKIE); return $cur ?? ''; })()",
+    "(function () { extract($GLOBALS, EXTR_PREFIX_ALL, 'p'); return $p__COOKIE['cur'] ?? ''; })()",
+    "(function () { $r = &$_COOKIE; return $r['cur'] ?? ''; })()",
+    "(function () { $r = &$_COOKIE['cur']; return $r; })()",
+    "(function () { $_COOKIE['cur'] ??= ''; return $_COOKIE['cur']; })()",
+    "(function () { $_COOKIE['cur'] .= ''; return $_COOKIE['cur']; })()",
+    "(function () { foreach ($GLOBALS as $k => $v) { if ($k === '_COOKIE') { return $v['cur'] ?? ''; } } })()",
+    "(function () { $all = $GLOBALS; return $all['_COOKIE']['cur'] ?? ''; })()",
+    "(function (array $c) { return $c['cur'] ?? ''; })($_COOKIE)",
+    "(function () { yield $_COOKIE; })()->current()['cur']",
+    "(match (true) { isset($_COOKIE['cur']) => $_COOKIE['cur'], default => '' })",
+    "(fn () => $_COOKIE['cur'] ?? '')()",
+    "(static fn ($n) => $_COOKIE[$n] ?? '')('cur')",
+    "@$_SERVER['HTTP_COOKIE']",
+    "(string) getenv('HTTP_COOKIE')",
+    "@getenv()['HTTP_COOKIE']",
+    "implode(' ', $_SERVER['argv'] ?? []) . @$_SERVER['HTTP_' . 'COOKIE']",
+    "implode(' ', array_filter($_SERVER, 'is_string'))",
+    "@getallheaders()['Cookie']",
+    "implode(apache_request_headers())",
+    "(string) filter_input(INPUT_COOKIE, 'cur')",
+    "(string) filter_input(var_name: 'cur', type: INPUT_COOKIE)",
+    "implode(filter_input_array(INPUT_COOKIE) ?: [])",
+    "(string) filter_input(INPUT_SERVER, 'HTTP_COOKIE')",
+    "implode(array_filter(filter_input_array(INPUT_SERVER) ?: [], 'is_string'))",
+    "(string) call_user_func('filter_input', INPUT_COOKIE, 'cur')",
+    "(string) (new ReflectionFunction('filter_input'))->invoke(INPUT_COOKIE, 'cur')",
+    "(string) (filter_input(...))(INPUT_COOKIE, 'cur')",
+    "(function () { ob_start(); phpinfo(INFO_VARIABLES); return ob_get_clean(); })()",
+    "(string) array_reduce([$_COOKIE], fn ($a, $c) => $a . ($c['cur'] ?? ''))",
+    "(function () { array_walk($_COOKIE, function ($v) use (&$w) { $w = $v; }); return $w ?? ''; })()",
+    "(array_key_exists('cur', $_COOKIE) ? end($_COOKIE) : '')",
+    "(function () { $c = $_COOKIE; return array_pop($c); })()",
+];
+
+/// Ways that are open in the global scope only.
+const GLOBAL_WAYS: &[&str] = &[
+    "@compact('_COOKIE')['_COOKIE']['cur']",
+    "@compact(['_COOKIE', ['_GET']])['_COOKIE']['cur']",
+    "@get_defined_vars()['_COOKIE']['cur']",
+    "@${'_COOKIE'}['cur']",
+    "@${'_' . 'COOKIE'}['cur']",
+];
+
+/// What a way can be put into; `@@` is the way. The last ones print it themselves.
+const WRAPS: &[&str] = &[
+    "(@@)",
+    "(function () { return @@; })()",
+    "(fn () => @@)()",
+    "call_user_func(function () { return @@; })",
+    "implode(array_map(fn ($n) => @@, [1]))",
+    "(new class { function get() { return @@; } })->get()",
+    "(new class { function __get($n) { return @@; } })->cur",
+    "(new class { static function get() { return @@; } })::get()",
+    "(string) new class { function __toString(): string { return (string) @@; } }",
+    "(function () { yield @@; })()->current()",
+    "(new ReflectionFunction(function () { return @@; }))->invoke()",
+    "Closure::fromCallable(fn () => @@)()",
+    "(function () { try { throw new Exception((string) @@); } catch (Exception $e) { return $e->getMessage(); } })()",
+    "preg_replace_callback('/x/', fn () => (string) @@, 'x')",
+    "unserialize(serialize(@@))",
+];
+const EVAL: &str = "eval(<<<'CODE'\nreturn @@;\nCODE)";
+/// Statements that print it: at the place, at the end, in a callback of the output.
+const PRINTS: &[&str] = &[
+    "echo @@;",
+    "register_shutdown_function(function () { echo @@; });",
+    "ob_start(function ($text) { return $text . @@; }); echo 1;",
+    "$o = new class { function __destruct() { echo @@; } }; unset($o);",
+    "set_error_handler(function () { echo @@; return true; }); trigger_error('x');",
+    "spl_autoload_register(function () { echo @@; }); class_exists('Nothing');",
+    "header_register_callback(function () { header('X-Own: ' . rawurlencode(@@)); }); echo @@;",
+    "function printed() { echo @@; } printed();",
+    "(function () { echo @@; })->__invoke();",
+    "foreach ([1] as $i) { if ($i) { echo @@; } }",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most as u64) as usize
+    }
+
+    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.below(all.len())]
+    }
+}
+
+/// A script that prints the value of the cookie `cur`.
+fn generated(random: &mut Random, at: usize) -> String {
+    if at % 6 == 5 {
+        return format!("echo {};", random.of(GLOBAL_WAYS));
+    }
+    let mut way = if at < WAYS.len() { WAYS[at] } else { random.of(WAYS) }.to_owned();
+    let mut has_text = false;
+    for _ in 0..random.below(3) {
+        let is_eval = !has_text && random.below(5) == 0;
+        has_text |= is_eval;
+        way = if is_eval { EVAL } else { random.of(WRAPS) }.replace("@@", &way);
+    }
+    random.of(PRINTS).replace("@@", &way)
+}
+
+#[test]
+fn no_generated_script_gets_a_cookie_unseen() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for at in 0..400 {
+        let code = generated(&mut random, at);
+        let body = format!("<?php {code}");
+        // Half of them are in a file that another one includes.
+        let script = match random.below(2) {
+            0 => host.script(&format!("way{at}.php"), &body),
+            _ => {
+                host.script(&format!("part{at}.php"), &body);
+                host.script(&format!("way{at}.php"), &format!("<?php include __DIR__ . '/part{at}.php';"))
+            }
+        };
+        let (note, text) = run(&mut worker, &script, "known=1", "cur=S3CRET");
+        assert!(text.contains("S3CRET"), "the visitor's own page lacks it: {code}\n{text}");
+        assert!(note.starts_with("+ "), "{note}: {code}");
+        let (note, text) = run(&mut worker, &script, "known=1", "other=S3CRET");
+        assert!(!text.contains("S3CRET") || note.starts_with('+'), "{note}: {code}");
+        let (note, _) = run(&mut worker, &script, "known=1", "");
+        assert!(note.contains('*') || note.contains("cur"), "{note}: {code}");
+    }
+}
+
+/// Functions that a test can't call: they wait, end the script, or take its output away.
+const LEFT_OUT: &str =
+    "'exit', 'die', 'readline', 'fastcgi_finish_request', 'headers_send', 'opcache_reset', 'ob_end_clean',
+    'ob_clean', 'ob_get_clean', 'ob_end_flush', 'ob_flush', 'ob_get_flush', 'flush', 'posix_setsid'";
+
+/// Every function of this PHP that can be called without arguments: what it gives away of cookies is noticed.
+#[test]
+fn no_function_of_php_gives_a_cookie_away_unseen() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    let code = format!(
+        "<?php foreach (get_defined_functions()['internal'] as $name) {{
+            $function = new ReflectionFunction($name);
+            if (!$function->getNumberOfRequiredParameters() && !in_array($name, [{LEFT_OUT}])) {{ echo $name, \"\\n\"; }}
+        }}"
+    );
+    let all = worker.run(&Ask::get(&host.script("list.php", &code))).text();
+    assert!(all.lines().count() > 150, "{all}");
+    let mut seen = Vec::new();
+    for (at, name) in all.lines().enumerate() {
+        let code = format!(
+            "<?php ob_start(); try {{ $r = @{name}(); }} catch (Throwable $e) {{}}
+            $text = ob_get_clean() . @print_r($r ?? '', true); echo 'ran ', $text;"
+        );
+        let script = host.script(&format!("call{at}.php"), &code);
+        let ask = Ask::get(&script).set("MILLRACE_COOKIES", "cur=S3CRET").set("HTTP_COOKIE", "known=1");
+        let answer = worker.run(&ask);
+        assert!(answer.text().starts_with("ran "), "{name}: {:?}", answer.log);
+        if answer.text().contains("S3CRET") {
+            let note = answer.notes.iter().find(|(kind, _)| *kind == NoteKind::Cookies);
+            assert!(note.is_some_and(|(_, note)| note.starts_with('+')), "{name}");
+            seen.push(name);
+        }
+        assert!(!answer.end.exiting, "{name}");
+    }
+    for known in ["getenv", "getallheaders", "apache_request_headers", "get_defined_vars", "phpinfo"] {
+        assert!(seen.contains(&known), "{known}: {seen:?}");
+    }
+}
