@@ -151,9 +151,12 @@ static zval *variable(const char *name)
 	return value;
 }
 
-/* Whether $_REQUEST has cookies. */
+/* Whether $_REQUEST has cookies: WordPress's own has none, from when it escapes the arrays. */
 static bool is_in_request(void)
 {
+	if (cookies.escaped) {
+		return false;
+	}
 	const char *order = PG(request_order) ? PG(request_order) : PG(variables_order);
 	return order && strpbrk(order, "cC");
 }
@@ -171,8 +174,7 @@ static void reveal(void)
 	SG(request_info).cookie_data = whole.bytes;
 	add_to(variable("_COOKIE"), cookies.escaped);
 	add_to(&PG(http_globals)[TRACK_VARS_COOKIE], false);
-	if (is_in_request() && !cookies.escaped) {
-		/* WordPress's own has none. */
+	if (is_in_request()) {
 		add_to(variable("_REQUEST"), false);
 	}
 	set_field(variable("_SERVER"), cookies.escaped);

@@ -101,6 +101,11 @@ fn wordpress_copies_the_arrays() {
         &format!("{boot} echo $_COOKIE['cur'], $_SERVER['HTTP_COOKIE'], $_REQUEST['cur'] ?? '-';"),
     );
     assert_eq!(run(&mut worker, &reads, "", "cur=it's"), ("+ *".to_owned(), r"it\'scur=it\'s-".to_owned()));
+    let arguments = host.script(
+        "arguments.php",
+        &format!("{boot} foreach (range(1, 99) as $n) {{ $_REQUEST[\"argument-$n\"] ?? ''; }} echo count($_REQUEST);"),
+    );
+    assert_eq!(run(&mut worker, &arguments, "", "cur=1").0, "-", "WordPress's own $_REQUEST has no cookies");
     let other = host.script("other.php", &format!("{boot} other();"));
     assert_eq!(run(&mut worker, &other, "", "cur=it's").0, "+ *");
 }
