@@ -94,12 +94,14 @@ class Client:
 
     def __init__(self, port, address="127.0.0.1"):
         self.port, self.address, self.cookies, self.connection = port, address, {}, None
+        # Of the cookies that have one.
+        self.paths = {}
 
     def ask(self, path, form=None, call=False, method=None, timeout=90, etag=None):
         """One request; `form` is posted, `call` is what a script of a page sends, `etag` is that of the page that the browser has. Raises OSError or HTTPException if there is no answer."""
         fields = {"Host": f"127.0.0.1:{self.port}", **BROWSER, **(CALL if call else NAVIGATION)}
-        if self.cookies:
-            fields["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        if cookies := self.sent(path):
+            fields["Cookie"] = cookies
         if etag:
             fields["If-None-Match"] = etag
         body = None
@@ -131,6 +133,14 @@ class Client:
                 self.close()
                 raise
 
+    def cookies_for(self, path):
+        """Those that a browser sends with a request for that path."""
+        return {name: value for name, value in self.cookies.items() if path.startswith(self.paths.get(name, "/"))}
+
+    def sent(self, path):
+        """The Cookie field of a request for that path."""
+        return "; ".join(f"{name}={value}" for name, value in self.cookies_for(path).items())
+
     def keep(self, cookie):
         """Takes a cookie, or throws it away as the server says."""
         pair, *attributes = [part.strip() for part in cookie.split(";")]
@@ -140,6 +150,7 @@ class Client:
             self.cookies.pop(name, None)
         else:
             self.cookies[name] = value
+            self.paths[name] = next((part[5:] for part in attributes if part.lower().startswith("path=")), "/")
 
     def log_in(self, user=USER, password=PASSWORD):
         """Logs in as the form does."""

@@ -126,22 +126,30 @@ fn is_meant(rules: &Rules, wanted: &[u8], name: &[u8]) -> bool {
 }
 
 /// Divides a `Cookie` field: what the script of a page for all sees of it, and what it gets only if it looks for it. Both are appended.
+/// A field that is not divided stays as it is, with its blanks: PHP takes them for a part of the value.
 pub fn divide(rules: &Rules, value: &[u8], seen: &mut Vec<u8>, withheld: &mut Vec<u8>) {
+    let is_unknown = |name: &[u8]| {
+        let mut room = [0; 128];
+        is_unknown(rules, as_php_sees(name, &mut room).unwrap_or(name))
+    };
+    if each_cookie(value).all(|(name, _)| is_unknown(name)) {
+        return add(withheld, value);
+    }
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
-        let php = as_php_sees(name, &mut room).unwrap_or(name);
-        let out = if rules.is_harmless(php) {
-            continue;
-        } else if is_unknown(rules, php) {
-            &mut *withheld
-        } else {
-            &mut *seen
-        };
-        if !out.is_empty() {
-            out.extend_from_slice(b"; ");
+        if is_unknown(name) {
+            add(withheld, cookie);
+        } else if !rules.is_harmless(as_php_sees(name, &mut room).unwrap_or(name)) {
+            add(seen, cookie);
         }
-        out.extend_from_slice(cookie);
     }
+}
+
+fn add(out: &mut Vec<u8>, cookies: &[u8]) {
+    if !out.is_empty() {
+        out.extend_from_slice(b"; ");
+    }
+    out.extend_from_slice(cookies);
 }
 
 #[cfg(test)]
@@ -211,5 +219,8 @@ mod tests {
         let (mut seen, mut withheld) = (Vec::new(), Vec::new());
         divide(&rules(), b"_ga=1; cur=USD; _lscache_vary=a; x=2", &mut seen, &mut withheld);
         assert_eq!((&seen[..], &withheld[..]), (&b"_lscache_vary=a"[..], &b"cur=USD; x=2"[..]));
+        let mut whole = Vec::new();
+        divide(&rules(), b"a=1  ; b= 2 ;;c", &mut seen, &mut whole);
+        assert_eq!(whole, b"a=1  ; b= 2 ;;c");
     }
 }

@@ -48,6 +48,11 @@ impl Caching {
             CacheMode::Profile => self.profile(site),
         };
         apply(plan, &mut rules);
+        for rule in &site.rules {
+            // Where the rule doesn't match, too: a script that makes a page without it must not see one client's cookie.
+            rules.key_cookies.extend(&rule.effects.cache.key_cookies);
+            rules.chosen_cookies.extend(&rule.effects.cache.key_cookies);
+        }
         Some(rules)
     }
 
