@@ -1,6 +1,6 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
 //! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching. Besides,
-//! how files at paths that others can choose are opened, and which programs serve sites.
+//! how files at paths that others can choose are opened, which programs serve sites, and the calendar.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; the public functions of this crate are safe to
 //! call.
@@ -9,6 +9,7 @@
 #![warn(clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod child;
+pub mod date;
 mod descriptors;
 pub mod kernel_tls;
 mod limits;

@@ -32,7 +32,7 @@ const WRITE: u32 = 2;
 /// Looks at the folders of the site in `folder`: the list `closed` of `path` and `why`, the figure `looked`, the word `user`.
 ///
 /// # Errors
-/// Nobody can say who PHP is, or there is no such folder: why.
+/// It is unknown as which user PHP runs, or the application has no folder for uploads: the reason.
 pub fn look(root: &Path, folder: &Path, status: Option<&Value>) -> Result<Facts, Blind> {
     let no = |why: &str| Blind::DoesNotApply(why.to_owned());
     let status = status.ok_or_else(|| no("no Millrace serves the site, or it does not answer"))?;
@@ -83,7 +83,7 @@ fn worker(status: &Value, service: &str) -> Option<u64> {
 }
 
 /// The folder, and those of this year and month in it, which a command that ran as another user may have made.
-fn with_months(folder: &Path, month: Option<(i64, u32)>) -> Vec<PathBuf> {
+fn with_months(folder: &Path, month: Option<(u64, u64)>) -> Vec<PathBuf> {
     let mut all = vec![folder.to_owned()];
     if let Some((year, month)) = month {
         let year = folder.join(year.to_string());
@@ -92,18 +92,13 @@ fn with_months(folder: &Path, month: Option<(i64, u32)>) -> Vec<PathBuf> {
     all
 }
 
-/// Year and month of so many seconds since 1970 (days from civil, as Howard Hinnant has it).
-fn month(seconds: u64) -> (i64, u32) {
-    let days = i64::try_from(seconds / 86_400).unwrap_or_default() + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + year + i64::from(month <= 2), u32::try_from(month).unwrap_or(1))
+/// Year and month of so many seconds since 1970.
+fn month(seconds: u64) -> (u64, u64) {
+    let (year, month, _) = millrace_sys::date::of_days(seconds / 86_400);
+    (year, month)
 }
 
-/// Who a process is for the file system.
+/// The user, the groups and the capability by which the kernel decides what a process may do in the file system.
 #[derive(Debug, PartialEq, Eq)]
 struct User {
     uid: u32,

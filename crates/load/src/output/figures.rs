@@ -84,21 +84,9 @@ pub fn span(seconds: f64) -> String {
 /// Seconds since 1970 as `2026-11-22 06:28:25 UTC`.
 pub fn moment(since_1970: f64) -> String {
     let seconds = since_1970.max(0.0) as u64;
-    let (year, month, day) = date(seconds / 86_400);
+    let (year, month, day) = millrace_sys::date::of_days(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// The Gregorian date this many days after 1970-01-01. Counted in eras of 400 years that begin in March.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
 /// As many decimal places as make three digits, without zeros at the end.

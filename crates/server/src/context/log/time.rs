@@ -27,18 +27,11 @@ impl Civil {
     /// From the time since 1970.
     pub fn from_unix(since: Duration) -> Civil {
         let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        // Days from 1 March of year 0 on, in eras of 400 years, so that the leap day is the last of its year.
-        let days = days + 719_468;
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+        let (year, month, day) = millrace_sys::date::of_days(days);
         Civil {
-            year: era * 400 + year_of_era + u64::from(month <= 2),
+            year,
             month,
-            day: day_of_year - (153 * march_month + 2) / 5 + 1,
+            day,
             hour: second / 3_600,
             minute: second / 60 % 60,
             second: second % 60,
