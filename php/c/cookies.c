@@ -352,11 +352,6 @@ static void look_at(zend_execute_data *execute_data, enum array array)
 
 static user_opcode_handler_t were[256];
 
-static int go_on(zend_execute_data *execute_data, zend_uchar opcode)
-{
-	return were[opcode] ? were[opcode](execute_data) : ZEND_USER_OPCODE_DISPATCH;
-}
-
 /* The name of the variable that an opcode is about; NULL: none that is text. */
 static const zend_string *name_of(zend_execute_data *execute_data)
 {
@@ -376,7 +371,7 @@ static int on_fetch(zend_execute_data *execute_data)
 			look_at(execute_data, array);
 		}
 	}
-	return go_on(execute_data, EX(opline)->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 /* isset($_COOKIE), empty($_COOKIE): whether there are any. */
@@ -389,7 +384,7 @@ static int on_isset(zend_execute_data *execute_data)
 			look_at_whole(execute_data, false);
 		}
 	}
-	return go_on(execute_data, EX(opline)->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 /* $GLOBALS: one variable by its name, or all. */
@@ -405,7 +400,7 @@ static int on_globals(zend_execute_data *execute_data)
 			zend_string_release(name);
 		}
 	}
-	return go_on(execute_data, EX(opline)->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 /* ---- functions ---- */
@@ -496,19 +491,13 @@ static bool uses_jit(void)
 /* In the host, before anything is compiled. */
 void cookies_startup(void)
 {
-	static const zend_uchar fetches[] = { ZEND_FETCH_R, ZEND_FETCH_W, ZEND_FETCH_RW, ZEND_FETCH_IS, ZEND_FETCH_FUNC_ARG, ZEND_FETCH_UNSET };
 	blind = options.rewind || options.worker_script || uses_jit();
 	if (blind) {
 		return;
 	}
-	for (size_t i = 0; i < sizeof fetches; i++) {
-		were[fetches[i]] = zend_get_user_opcode_handler(fetches[i]);
-		zend_set_user_opcode_handler(fetches[i], on_fetch);
-	}
-	were[ZEND_ISSET_ISEMPTY_VAR] = zend_get_user_opcode_handler(ZEND_ISSET_ISEMPTY_VAR);
-	zend_set_user_opcode_handler(ZEND_ISSET_ISEMPTY_VAR, on_isset);
-	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
-	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
+	watch_fetches(on_fetch, were);
+	watch_opcode(ZEND_ISSET_ISEMPTY_VAR, on_isset, were);
+	watch_opcode(ZEND_FETCH_GLOBALS, on_globals, were);
 }
 
 /* In the host, when all functions are there. */

@@ -1,5 +1,5 @@
 /*
- * Functions of PHP that call ours instead. A handler that stands for several functions asks by which of them it was called: a
+ * Functions and opcodes of PHP that call ours first. A handler that stands for several functions asks by which of them it was called: a
  * closure of a function (`exec(...)`) and a class that extends one of PHP's have copies of it, with the same handler.
  */
 #include "worker.h"
@@ -63,4 +63,27 @@ const struct watched *watch_called(const struct watched *all, size_t count, cons
 		}
 	}
 	zend_error_noreturn(E_CORE_ERROR, "%s() is not watched", ZSTR_VAL(called->common.function_name));
+}
+
+/* Has an opcode call ours; `were` keeps what it called until now. Called in the host, before anything is compiled. */
+void watch_opcode(zend_uchar opcode, user_opcode_handler_t ours, user_opcode_handler_t were[256])
+{
+	were[opcode] = zend_get_user_opcode_handler(opcode);
+	zend_set_user_opcode_handler(opcode, ours);
+}
+
+/* The same for all opcodes that fetch a variable by its name. */
+void watch_fetches(user_opcode_handler_t ours, user_opcode_handler_t were[256])
+{
+	static const zend_uchar fetches[] = { ZEND_FETCH_R, ZEND_FETCH_W, ZEND_FETCH_RW, ZEND_FETCH_IS, ZEND_FETCH_FUNC_ARG, ZEND_FETCH_UNSET };
+	for (size_t i = 0; i < sizeof fetches; i++) {
+		watch_opcode(fetches[i], ours, were);
+	}
+}
+
+/* What a watched opcode would have done; the end of a handler. */
+int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execute_data)
+{
+	user_opcode_handler_t next = were[EX(opline)->opcode];
+	return next ? next(execute_data) : ZEND_USER_OPCODE_DISPATCH;
 }

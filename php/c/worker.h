@@ -246,7 +246,7 @@ bool functions_fix_pathinfo(void);
 HashTable *functions_user_ini_cache(void);
 void functions_hide(void);
 
-/* watch.c: functions of PHP that call ours instead */
+/* watch.c: functions and opcodes of PHP that call ours first */
 struct watched {
 	const char *of, *name;    /* its class, or NULL; in lower case */
 	unsigned kind, argument;  /* the watcher's own */
@@ -257,6 +257,9 @@ zend_function *watch_find(const char *of, const char *name);
 zif_handler watch_replace(const char *of, const char *name, zif_handler ours);
 void watch_functions(struct watched *all, size_t count, zif_handler ours);
 const struct watched *watch_called(const struct watched *all, size_t count, const zend_execute_data *execute_data);
+void watch_opcode(zend_uchar opcode, user_opcode_handler_t ours, user_opcode_handler_t were[256]);
+void watch_fetches(user_opcode_handler_t ours, user_opcode_handler_t were[256]);
+int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execute_data);
 
 /* taint.c */
 void taint_watch(void);

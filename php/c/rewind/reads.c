@@ -197,11 +197,6 @@ static void note_variable(zend_execute_data *execute_data, const zend_string *va
 
 static user_opcode_handler_t were[256];
 
-static int go_on(zend_execute_data *execute_data, zend_uchar opcode)
-{
-	return were[opcode] ? were[opcode](execute_data) : ZEND_USER_OPCODE_DISPATCH;
-}
-
 /* A variable is fetched by its name. */
 static int on_fetch(zend_execute_data *execute_data)
 {
@@ -212,7 +207,7 @@ static int on_fetch(zend_execute_data *execute_data)
 			note_variable(execute_data, Z_STR_P(name));
 		}
 	}
-	return go_on(execute_data, opline->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 /* $GLOBALS as a whole: all of the superglobals are in it. */
@@ -228,7 +223,7 @@ static int on_globals(zend_execute_data *execute_data)
 			note(OF_SERVER, NULL, NULL, execute_data);
 		}
 	}
-	return go_on(execute_data, EX(opline)->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 /* `global $name` */
@@ -238,7 +233,7 @@ static int on_bind(zend_execute_data *execute_data)
 	if (noting) {
 		note_variable(execute_data, Z_STR_P(RT_CONSTANT(opline, opline->op2)));
 	}
-	return go_on(execute_data, opline->opcode);
+	return watch_go_on(were, execute_data);
 }
 
 static zend_op_array *(*next_compile)(zend_file_handle *file, int type);
@@ -336,16 +331,9 @@ static zend_observer_fcall_handlers on_function(zend_execute_data *execute_data)
 /* In the host, before anything is compiled. */
 void reads_startup(void)
 {
-	static const zend_uchar fetches[] = { ZEND_FETCH_R, ZEND_FETCH_W, ZEND_FETCH_RW, ZEND_FETCH_IS, ZEND_FETCH_FUNC_ARG,
-		ZEND_FETCH_UNSET };
-	for (size_t i = 0; i < sizeof fetches; i++) {
-		were[fetches[i]] = zend_get_user_opcode_handler(fetches[i]);
-		zend_set_user_opcode_handler(fetches[i], on_fetch);
-	}
-	were[ZEND_BIND_GLOBAL] = zend_get_user_opcode_handler(ZEND_BIND_GLOBAL);
-	zend_set_user_opcode_handler(ZEND_BIND_GLOBAL, on_bind);
-	were[ZEND_FETCH_GLOBALS] = zend_get_user_opcode_handler(ZEND_FETCH_GLOBALS);
-	zend_set_user_opcode_handler(ZEND_FETCH_GLOBALS, on_globals);
+	watch_fetches(on_fetch, were);
+	watch_opcode(ZEND_BIND_GLOBAL, on_bind, were);
+	watch_opcode(ZEND_FETCH_GLOBALS, on_globals, were);
 	watch_functions(watched, WATCHED, note_call);
 	/* With an observer all calls of functions take longer: 4 % of the CPU of a WordPress page. */
 	if (options.rewind_methods) {
