@@ -15,7 +15,7 @@
 //!   effect: [`write_fill_cookies`];
 //! - in profile mode an `Accept` that is no browser's for a page is part of the key as it is, and so is the `Content-Type` of a request
 //!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`is_browsers_accept`];
-//! - cookies that nobody knows are withheld as well, until a script looks for one: [`crate::looked`];
+//! - unknown cookies are withheld as well, until a script looks for one: [`crate::looked`];
 //! - for the rest (`User-Agent`, `Accept-Language`, `Referer` and `X-*`) the application must send
 //!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
@@ -431,6 +431,14 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
     Some(&room[..length])
 }
 
+/// Appends a cookie to those of a `Cookie` field.
+pub(crate) fn add_cookie(out: &mut Vec<u8>, cookie: &[u8]) {
+    if !out.is_empty() {
+        out.extend_from_slice(b"; ");
+    }
+    out.extend_from_slice(cookie);
+}
+
 /// Appends the part of a `Cookie` field that PHP may see when it runs for a shared page: all but the harmless cookies; if it is known which
 /// ones matter to the application, only these. If nothing is appended, the field must be omitted. Returns whether anything was omitted.
 pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> bool {
@@ -531,8 +539,7 @@ impl Wants {
 }
 
 /// Whether an `Accept` is what browsers send for a page, or `*/*`, which says nothing: requests with such a value, or without one, share
-/// pages unless these say `Vary: Accept`. All others have keys of their own: of what else a value contains nobody knows what a script makes
-/// of it. Browsers have differed only in the formats of images that they name, and in signed exchanges.
+/// pages unless these say `Vary: Accept`. All others have keys of their own, because a script may choose by anything else in the value. Browsers have differed only in the formats of images that they name, and in signed exchanges.
 fn is_browsers_accept(value: &[u8]) -> bool {
     let Some(rest) = value.strip_prefix(b"text/html,application/xhtml+xml,application/xml;q=0.9,") else {
         return value == b"*/*" || value == CRAWLERS_ACCEPT;

@@ -18,7 +18,7 @@
 //! was found to mean nothing. By PHP: then whether it is there says no more, but what it is called may. By the application: then its
 //! value says no more.
 
-use crate::ask::{as_php_sees, each_cookie};
+use crate::ask::{add_cookie, as_php_sees, each_cookie};
 use crate::notes::Notes;
 use crate::rules::{Rules, UnknownCookies, VaryCookies};
 
@@ -133,23 +133,16 @@ pub fn divide(rules: &Rules, value: &[u8], seen: &mut Vec<u8>, withheld: &mut Ve
         is_unknown(rules, as_php_sees(name, &mut room).unwrap_or(name))
     };
     if each_cookie(value).all(|(name, _)| is_unknown(name)) {
-        return add(withheld, value);
+        return add_cookie(withheld, value);
     }
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
         if is_unknown(name) {
-            add(withheld, cookie);
+            add_cookie(withheld, cookie);
         } else if !rules.is_harmless(as_php_sees(name, &mut room).unwrap_or(name)) {
-            add(seen, cookie);
+            add_cookie(seen, cookie);
         }
     }
-}
-
-fn add(out: &mut Vec<u8>, cookies: &[u8]) {
-    if !out.is_empty() {
-        out.extend_from_slice(b"; ");
-    }
-    out.extend_from_slice(cookies);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::ask::{as_php_sees, each_cookie};
+use crate::ask::{add_cookie, as_php_sees, each_cookie};
 use crate::rules::{Patterns, Rules};
 
 /// A keyed hash of a cookie: std's SipHash, with a random key in each process, once for each half.
@@ -122,15 +122,11 @@ impl ConcernedCookies {
         for (name, cookie) in each_cookie(value) {
             let is_judged =
                 || as_php_sees(name, &mut [0; 128]).is_some_and(|seen| self.application.matches(seen));
-            let out = match self.is_concerned(name) {
-                false => &mut *others,
-                true if is_judged() => continue,
-                true => &mut *sessions,
-            };
-            if !out.is_empty() {
-                out.extend_from_slice(b"; ");
+            if !self.is_concerned(name) {
+                add_cookie(others, cookie);
+            } else if !is_judged() {
+                add_cookie(sessions, cookie);
             }
-            out.extend_from_slice(cookie);
         }
     }
 }

@@ -48,11 +48,6 @@ impl Caching {
             CacheMode::Profile => self.profile(site),
         };
         apply(plan, &mut rules);
-        for rule in &site.rules {
-            // Where the rule doesn't match, too: a script that makes a page without it must not see one client's cookie.
-            rules.key_cookies.extend(&rule.effects.cache.key_cookies);
-            rules.chosen_cookies.extend(&rule.effects.cache.key_cookies);
-        }
         Some(rules)
     }
 
@@ -78,6 +73,11 @@ impl Caching {
             false if self.vary_by_known_cookies => UnknownCookies::Ignored,
             false => UnknownCookies::Bypass,
         };
+        for rule in &site.rules {
+            // Where the rule doesn't match, too: a script that makes a page without it must not see one client's cookie.
+            rules.key_cookies.extend(&rule.effects.cache.key_cookies);
+            rules.chosen_cookies.extend(&rule.effects.cache.key_cookies);
+        }
         rules.bypass_arguments.extend(self.bypass_arguments);
         rules.bypass_paths = Paths::new(self.bypass_paths);
         rules.open_paths = Paths::new(self.open_paths);
