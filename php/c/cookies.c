@@ -142,6 +142,16 @@ static void set_field(zval *array, bool escaped)
 	zend_hash_str_update(Z_ARRVAL_P(array), ZEND_STRL("HTTP_COOKIE"), &value);
 }
 
+/* The same for filter_input(), which has arrays of its own, if they are filled already. */
+static void set_filtered(int kind, const zval *array)
+{
+	if (Z_TYPE_P(array) == IS_ARRAY && zend_hash_num_elements(Z_ARRVAL_P(array))) {
+		char *value = whole.bytes;
+		size_t length = strlen(value);
+		sapi_module.input_filter(kind, "HTTP_COOKIE", &value, length, &length);
+	}
+}
+
 static zval *variable(const char *name)
 {
 	zval *value = zend_hash_str_find_ind(&EG(symbol_table), name, strlen(name));
@@ -181,6 +191,8 @@ static void reveal(void)
 	set_field(&PG(http_globals)[TRACK_VARS_SERVER], false);
 	set_field(variable("_ENV"), false);
 	set_field(&PG(http_globals)[TRACK_VARS_ENV], false);
+	set_filtered(PARSE_SERVER, &PG(http_globals)[TRACK_VARS_SERVER]);
+	set_filtered(PARSE_ENV, &PG(http_globals)[TRACK_VARS_ENV]);
 }
 
 /* ---- noting ---- */

@@ -61,14 +61,15 @@ fn what_was_withheld_is_there_when_it_is_looked_for() {
     let mut worker = host.worker(0);
     let code = "<?php $_COOKIE['own'] = 'o'; $before = $_SERVER['REQUEST_METHOD']; $cur = $_COOKIE['cur'];
         echo json_encode([$cur, $_COOKIE, $_REQUEST, $_SERVER['HTTP_COOKIE'], getenv('HTTP_COOKIE'),
-            getallheaders()['Cookie'], filter_input(INPUT_COOKIE, 'cur'), filter_input_array(INPUT_COOKIE)]);";
+            getallheaders()['Cookie'], filter_input(INPUT_COOKIE, 'cur'), filter_input_array(INPUT_COOKIE),
+            filter_input(INPUT_SERVER, 'HTTP_COOKIE'), filter_input_array(INPUT_SERVER)['HTTP_COOKIE']]);";
     let script = host.script("all.php", code);
     let (note, text) = run(&mut worker, &script, "known=1; x[a]=2", "cur=US%44; y[b]=3");
     assert_eq!(note, "+ *");
     let all = r#"{"known":"1","x":{"a":"2"},"cur":"USD","y":{"b":"3"}}"#;
     let own = all.replacen(r#""cur""#, r#""own":"o","cur""#, 1);
     let sent = "known=1; x[a]=2; cur=US%44; y[b]=3";
-    let expected = format!(r#"["USD",{own},{all},"{sent}","{sent}","{sent}","USD",{all}]"#);
+    let expected = format!(r#"["USD",{own},{all},"{sent}","{sent}","{sent}","USD",{all},"{sent}","{sent}"]"#);
     assert_eq!(text, expected);
     // None was known.
     let (note, text) = run(&mut worker, &script, "", "cur=EUR");
