@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 46] = [
+const SOURCES: [&str; 47] = [
     "main.c",
     "host.c",
     "check.c",
@@ -39,6 +39,7 @@ const SOURCES: [&str; 46] = [
     "sandbox/landlock.c",
     "sandbox/seccomp.c",
     "sandbox/nursery.c",
+    "sandbox/signals.c",
     "sandbox/private.c",
     "temp.c",
     "mail.c",
