@@ -101,7 +101,7 @@ struct options {
 	uint64_t max_requests;
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
-	bool unscoped;       /* the sandbox is as on a kernel without domains of signals */
+	const char *signals; /* for tests: the sandbox keeps signals as on an older kernel, sandbox/signals.c; NULL: as this one does */
 	bool rewind;         /* requests begin at a point behind the boot */
 	bool rewind_methods; /* calls of methods are noticed */
 	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
