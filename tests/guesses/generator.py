@@ -88,10 +88,10 @@ class Generator:
             body = f"Guess::take(fn () => {way});"
         else:
             body = f"add_filter('{hook}', function ($x = null) {{ Guess::take(fn () => {way}); return $x; }}, {dice.choice([1, 10, 99, -5])});"
-        paths = ["/sample-page/"] * 8 + ["/", "/nothing-here/", "/hello-world/", "/feed/", "/wp-json/wp/v2/pages"]
-        if letter == "k":
-            paths = ways.CART_PATHS
-        path = dice.choice(paths[:8] if plain or letter in "wemdg" else paths)
+        if place in ways.LATE + ways.MIDDLE and dice.random() < 0.15:
+            body += f"\n{ways.STREAM}"
+        paths = ["/sample-page/"] * 10 + ["/", "/nothing-here/", "/hello-world/", "/feed/", "/wp-json/wp/v2/pages"]
+        path = dice.choice(ways.CART_PATHS if letter == "k" else paths[:10] if plain or letter in "wemdg" else paths)
         show = f"Guess::show('{place}');\n" if place else ""
         says = f"Guess::plays({number}, '{form}', '{letter}'{'' if clear else ', false'});"
         return Plugin(number, self.seed, letter, form, place, f"{path}?g={number}", f"<?php\n{says}\n{body}\n{show}", part, plain, clear, around)
