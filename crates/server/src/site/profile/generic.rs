@@ -127,6 +127,10 @@ const SITES: &[&str] = &[
 
 /// Whether a file's name says that visitors should not have it. `name` is lower case.
 pub(super) fn is_secret(name: &[u8]) -> bool {
+    if ending(name).is_some_and(|last| is_in(SERVED, last)) {
+        // Most files of a site: no list of endings has theirs, and no suffix is left to take off.
+        return is_in(NAMES, name);
+    }
     let name = original(name);
     let name = JOURNALS.iter().find_map(|journal| name.strip_suffix(*journal)).unwrap_or(name);
     let last = ending(name).unwrap_or_default();
@@ -200,8 +204,8 @@ pub(super) const NOTHING: Caching = Caching {
 ///
 /// Used for files that are not run: `x.php.bak`, `x.php~`, `x.phtml`, `#x.php#`, `x.phps`.
 pub(super) fn is_php_source(name: &[u8]) -> bool {
-    memchr::memmem::find_iter(name, b".ph")
-        .any(|at| [&b"p"[..], b"t", b"ar"].iter().any(|rest| name[at + 3..].starts_with(rest)))
+    memchr::memchr_iter(b'.', name)
+        .any(|at| [&b"php"[..], b"pht", b"phar"].iter().any(|source| name[at + 1..].starts_with(source)))
 }
 
 #[cfg(test)]
