@@ -149,7 +149,7 @@ def foreign(page, visitor):
 
 
 def differs(plugin, page, truth, withheld):
-    """In which letters a page differs from what PHP gives; those in `withheld` may be missing in it. `!`: in its status or form."""
+    """In which letters a page differs from what PHP gives, but for those in `withheld`: they may be missing in it, and redirects keep arguments. `!`: in its status or form."""
     wrong = set()
     if page.status != truth.status:
         wrong.add("!")
@@ -157,6 +157,6 @@ def differs(plugin, page, truth, withheld):
         wrong.add("!")
     mine, due = page.secrets(), truth.secrets()
     for one in set(mine) | set(due):
-        if mine.get(one) != due.get(one) and not (one in withheld and not mine.get(one)):
+        if mine.get(one) != due.get(one) and one not in withheld:
             wrong.add(one)
     return wrong
