@@ -37,10 +37,11 @@ class Plugin:
 
 
 class Generator:
-    """Makes plugins; half of them with ways that were `found` in the function table, and in hooks that were seen (stage.Found)."""
+    """Makes plugins; half of them with ways that were `found` in the function table, and in hooks that were seen (stage.Found). `vip`: secrets, by letter, of
+    the member for whom some plugins say something else than for all others."""
 
-    def __init__(self, seed, login, found=None):
-        self.seed, self.login, self.found = seed, login, found
+    def __init__(self, seed, login, found=None, vip=None):
+        self.seed, self.login, self.found, self.vip = seed, login, found, vip or {}
 
     def plugin(self, number, about):
         """The plugin with that number, about one of these letters."""
@@ -68,6 +69,8 @@ class Generator:
     def put(self, dice, number, letter, way, plain=False, is_global=False, clear=True, around=False):
         """A plugin with that way."""
         form = dice.choice(ways.CART_FORMS if letter == "k" else ways.FORMS if clear else ways.BLURRED_FORMS)
+        if letter in self.vip and dice.random() < 0.6:
+            form = "vip"
         hook = dice.choice(["", *ways.HOOKS])
         if self.found and dice.random() < 0.5:
             hook = dice.choice(self.found.hooks)
@@ -88,12 +91,12 @@ class Generator:
             body = f"Guess::take(fn () => {way});"
         else:
             body = f"add_filter('{hook}', function ($x = null) {{ Guess::take(fn () => {way}); return $x; }}, {dice.choice([1, 10, 99, -5])});"
-        paths = ["/sample-page/"] * 8 + ["/", "/nothing-here/", "/hello-world/", "/feed/", "/wp-json/wp/v2/pages"]
-        if letter == "k":
-            paths = ways.CART_PATHS
-        path = dice.choice(paths[:8] if plain or letter in "wemdg" else paths)
+        if place in ways.LATE + ways.MIDDLE and dice.random() < 0.15:
+            body += f"\n{ways.STREAM}"
+        paths = ["/sample-page/"] * 10 + ["/", "/nothing-here/", "/hello-world/", "/feed/", "/wp-json/wp/v2/pages"]
+        path = dice.choice(ways.CART_PATHS if letter == "k" else paths[:10] if plain or letter in "wemdg" else paths)
         show = f"Guess::show('{place}');\n" if place else ""
-        says = f"Guess::plays({number}, '{form}', '{letter}'{'' if clear else ', false'});"
+        says = f"Guess::plays({number}, '{form}', '{letter}', {str(clear).lower()}, '{self.vip.get(letter, '')}');"
         return Plugin(number, self.seed, letter, form, place, f"{path}?g={number}", f"<?php\n{says}\n{body}\n{show}", part, plain, clear, around)
 
     def made(self, dice, number):

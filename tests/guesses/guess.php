@@ -13,13 +13,15 @@ final class Guess
     private static string $form = 'raw';
     /** The letter of the secret that the form is about; '': all. */
     private static string $about = '';
+    /** The secret that the form `vip` is for. */
+    private static string $vip = '';
     /** The text has secrets in it; else it is another one for each visitor. */
     private static bool $clear = true;
     private static ?string $text = null;
 
-    public static function plays(int $number, string $form, string $about, bool $clear = true): void
+    public static function plays(int $number, string $form, string $about, bool $clear = true, string $vip = ''): void
     {
-        [self::$number, self::$form, self::$about, self::$clear] = [$number, $form, $about, $clear];
+        [self::$number, self::$form, self::$about, self::$clear, self::$vip] = [$number, $form, $about, $clear, $vip];
     }
 
     /** The first value counts. `$prints`: what the way prints does, too; not in callbacks of the output. */
@@ -91,6 +93,7 @@ final class Guess
             'hash' => md5($basis),
             // As a bar that says how much is missing for free shipping.
             'threshold' => (float) trim($basis, " '") > 3 ? 'enough' : 'more',
+            'vip' => str_contains($basis, self::$vip) ? 'welcome' : 'join',
             default => crc32($basis) & 1 ? 'left' : 'right',
         };
         return 'guess' . self::$number . '(' . rawurlencode($shown) . ')';

@@ -19,7 +19,7 @@ from wordpress import new_wordpress
 HERE = Path(__file__).resolve().parent
 NAMES = ["Anna", "Bert", "Cora", "Dora", "Emil"]
 # What a visitor may bring; who has one of OWN has no part in what is shared.
-SHARING, OWN = "uvhbtlrcnfqz", "pws"
+SHARING, OWN = "uvyohbtlrcnfqz", "pws"
 
 
 class Site(contextlib.ExitStack):

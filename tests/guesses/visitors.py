@@ -8,7 +8,8 @@ import urllib.parse
 # As guess.php has them. A secret says in its letter what it is.
 SECRET = re.compile(r"zq[a-z][0-9]{3}[a-z0-9]{6}|127\.(?!0\.0\.1\b)\d+\.\d+\.\d+|\b9100\d{5}\b")
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language": "en-US,en;q=0.5", "Accept-Encoding": "identity"}
-COOKIES = {"u": "cur", "v": "site-lang", "h": "_ga", "z": "PHPSESSID"}
+# PHP calls them cur, site-lang, my_lang, pref (an array), _ga, PHPSESSID.
+COOKIES = {"u": "cur", "v": "site-lang", "y": "my.lang", "o": "pref[cur]", "h": "_ga", "z": "PHPSESSID"}
 FIELDS = {
     "b": ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; {}) Firefox/140.0"),
     "t": ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,image/{},*/*;q=0.8"),
@@ -148,7 +149,7 @@ def foreign(page, visitor):
 
 
 def differs(plugin, page, truth, withheld):
-    """In which letters a page differs from what PHP gives; those in `withheld` may be missing in it. `!`: in its status or form."""
+    """In which letters a page differs from what PHP gives, but for those in `withheld`: they may be missing in it, and redirects keep arguments. `!`: in its status or form."""
     wrong = set()
     if page.status != truth.status:
         wrong.add("!")
@@ -156,6 +157,6 @@ def differs(plugin, page, truth, withheld):
         wrong.add("!")
     mine, due = page.secrets(), truth.secrets()
     for one in set(mine) | set(due):
-        if mine.get(one) != due.get(one) and not (one in withheld and not mine.get(one)):
+        if mine.get(one) != due.get(one) and one not in withheld:
             wrong.add(one)
     return wrong

@@ -209,6 +209,8 @@ COOKIES = [
     Source("an unknown cookie", "u", "$_COOKIE", "cur", OF_COOKIES),
     Source("an unknown cookie by $_REQUEST", "u", "$_REQUEST", "cur", OF_COOKIES),
     Source("another unknown cookie", "v", "$_COOKIE", "site-lang", OF_COOKIES),
+    Source("a cookie whose name PHP changes", "y", "$_COOKIE", "my_lang", OF_COOKIES),
+    Source("a cookie that is an array", "o", "$_COOKIE", "pref", OF_COOKIES),
     Source("a harmless cookie", "h", "$_COOKIE", "_ga", OF_COOKIES),
 ]
 FIELDS = [
@@ -291,6 +293,9 @@ ENDS = (
     "$GLOBALS['guess_object'] = new class { function __destruct() { Guess::take(fn () => @@); echo Guess::shown(); } };",
     "header_register_callback(function () { Guess::take(fn () => @@, false); header('X-Guess: ' . Guess::shown(true)); });",
 )
+
+# What has been made is sent, and more comes later than the cache waits for: others may be waiting for the same page.
+STREAM = "add_action('wp_head', function () { while (ob_get_level()) { ob_end_flush(); } flush(); usleep(150000); }, 1);"
 
 # ---- places, by what they need to know before: nothing (the end of the page), that the page begins, that nothing was sent ----
 
