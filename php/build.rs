@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 46] = [
+const SOURCES: [&str; 48] = [
     "main.c",
     "host.c",
     "check.c",
@@ -29,7 +29,9 @@ const SOURCES: [&str; 46] = [
     "origin.c",
     "code.c",
     "visitor.c",
+    "observe.c",
     "cookies.c",
+    "fields.c",
     "noticed.c",
     "early.c",
     "status.c",

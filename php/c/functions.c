@@ -36,7 +36,7 @@ static PHP_FUNCTION(fastcgi_finish_request)
 		if (worker->answer == ANSWER_WAITING) {
 			wire_head(&SG(sapi_headers));
 		}
-		cookies_end();
+		observe_end();
 		wire_end(0);
 	}
 	RETURN_TRUE;
@@ -49,7 +49,7 @@ static PHP_FUNCTION(apache_request_headers)
 	if (!worker) {
 		return;
 	}
-	cookies_look_for_all();
+	observe_all(execute_data);
 	const struct variable *variables = (const void *)worker->variables.bytes;
 	for (uint32_t i = 0; i < worker->request.count; i++) {
 		sapi_add_request_header(variables[i].name, variables[i].name_length,
@@ -206,7 +206,7 @@ static PHP_MINIT_FUNCTION(millrace)
 	REGISTER_INI_ENTRIES();
 	handler_startup();
 	rewind_startup();
-	cookies_startup();
+	observe_startup();
 	if (!zend_hash_str_exists(CG(function_table), "headers_send", sizeof "headers_send" - 1)) {
 		zend_register_functions(NULL, functions_if_absent, NULL, MODULE_PERSISTENT);
 	}
