@@ -76,8 +76,8 @@ where
         return Err(Refusal::Cookie);
     }
     // The same of a field.
-    let is_new = |name: &Box<str>| !old.vary.contains(name);
-    if rules.read_fields == ReadFields::Observed && said.read.names.iter().any(is_new) {
+    let is_observed = rules.read_fields == ReadFields::Observed;
+    if is_observed && said.read.names.iter().any(|name| !old.vary.contains(name)) {
         return Err(Refusal::Fields);
     }
     // A cookie of the 304 is for the requesting client; the page is as public as before.
