@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 48] = [
+const SOURCES: [&str; 49] = [
     "main.c",
     "host.c",
     "check.c",
@@ -32,6 +32,7 @@ const SOURCES: [&str; 48] = [
     "observe.c",
     "cookies.c",
     "fields.c",
+    "identity.c",
     "noticed.c",
     "early.c",
     "status.c",

@@ -1,5 +1,5 @@
 /*
- * Which fields of the request a page depends on. While a page is made that others may get, each read of a variable that the client may
+ * Which fields of the request a page depends on. While a page is made that others may get, or a member's, each read of a variable that the client may
  * have a say in is noted, with the place that reads it; what that means for the page the server decides (crates/pages/src/read_fields.rs).
  *
  * observe.c sees the reads. What WordPress and a few others read for each page, and what is known to leave no trace in it, is left out:
@@ -69,8 +69,10 @@ static const char *counts_as(const char *name, const zend_execute_data *frame)
 		bool is_top = !frame->func->op_array.function_name;
 		return is_top && of_agent ? NULL : observe_runs(frame, "wp_is_mobile") ? ":mobile" : name;
 	}
-	/* By these the key of a page has a part: crates/pages/src/ask.rs. */
-	if (in_load && strcmp(name, "HTTP_ACCEPT") == 0 && (observe_runs(frame, "wp_is_json_request") || observe_runs(frame, "wp_is_xml_request"))) {
+	/* By these the key of a page has a part, or no page is made for all: crates/pages/src/ask.rs. */
+	bool of_content = strcmp(name, "HTTP_ACCEPT") == 0 || strcmp(name, "CONTENT_TYPE") == 0;
+	if (in_load && ((of_content && (observe_runs(frame, "wp_is_json_request") || observe_runs(frame, "wp_is_xml_request")))
+		|| observe_runs(frame, "wp_populate_basic_auth_from_authorization_header"))) {
 		return NULL;
 	}
 	/* For the status line, of which the server takes the code. */
@@ -182,14 +184,23 @@ void fields_read_browser_at(const char *file, uint32_t line)
 
 void fields_begin(void)
 {
-	fields.noting = worker->request.shared && !observe_is_blind();
+	fields.noting = (worker->request.shared || identity_concerns()) && !observe_is_blind();
 	fields.count = 0;
+}
+
+/* The names of what was read until now, for the hooks. */
+void fields_list(zval *array)
+{
+	for (unsigned i = 0; i < fields.count; i++) {
+		add_next_index_string(array, fields.reads[i].name);
+	}
 }
 
 /* Says what was read, before END. */
 void fields_end(void)
 {
-	for (unsigned i = 0; fields.noting && i < fields.count && worker->answer != ANSWER_ENDED; i++) {
+	bool says = fields.noting && worker->request.shared && worker->answer != ANSWER_ENDED;
+	for (unsigned i = 0; says && i < fields.count; i++) {
 		char text[NAME_MOST + PLACE_MOST + 2];
 		int length = snprintf(text, sizeof text, "%s %s", fields.reads[i].name, fields.reads[i].place);
 		wire_note(MR_NOTE_FIELDS, text, (size_t)length);

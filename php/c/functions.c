@@ -145,6 +145,9 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_notice_reads, 0, 3, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, reads, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_identity_reads, 0, 0, IS_ARRAY, 1)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -171,6 +174,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_early_hints, arginfo_early_hints)
 	ZEND_FE(millrace_visitor, arginfo_visitor)
 	ZEND_FE(millrace_notice_reads, arginfo_notice_reads)
+	ZEND_FE(millrace_identity_reads, arginfo_identity_reads)
 	ZEND_FE_END
 };
 

@@ -1,5 +1,6 @@
 /*
- * Sees what a script reads of its request, for those who have to know which pages depend on it: cookies.c and fields.c.
+ * Sees what a script reads of its request, for those who have to know which pages depend on it: cookies.c, fields.c and
+ * identity.c.
  *
  * A script reaches a request by the variables that hold it, which the VM fetches by name - $_SERVER, $_ENV, $_COOKIE, $_REQUEST, $GLOBALS -
  * or by functions of PHP: filter_input(), getenv(), getallheaders(), get_browser(), session_start(), and those that make an array of all
@@ -107,12 +108,14 @@ static enum observed variable_of(const zend_string *name)
 void observe_all(const zend_execute_data *frame)
 {
 	cookies_look_for_all();
+	identity_read_all(frame);
 	fields_read_all(frame);
 }
 
 static void look_at_whole(const zend_execute_data *frame, enum observed variable)
 {
 	cookies_look_at_whole(observe_reader(frame), variable == OF_COOKIES);
+	identity_read_all(frame);
 	if (variable == OF_SERVER) {
 		fields_read_all(frame);
 	}
@@ -141,8 +144,10 @@ static void look_at(zend_execute_data *execute_data, enum observed variable)
 	}
 	if (variable != OF_SERVER) {
 		cookies_look_for(ZSTR_VAL(name), ZSTR_LEN(name), use_of(EX(opline) + 1));
+		identity_read_cookie(ZSTR_VAL(name), ZSTR_LEN(name), execute_data);
 	} else if (zend_string_equals_literal(name, "HTTP_COOKIE")) {
 		cookies_look_for_all();
+		identity_read_all(execute_data);
 	} else {
 		fields_read(ZSTR_VAL(name), ZSTR_LEN(name), execute_data);
 	}
@@ -180,6 +185,7 @@ static int on_isset(zend_execute_data *execute_data)
 	enum observed variable = name ? variable_of(name) : NONE;
 	if (variable == OF_COOKIES || variable == OF_REQUEST) {
 		cookies_look_at_whole(observe_reader(execute_data), false);
+		identity_read_all(execute_data);
 	} else if (variable == OF_BROWSER) {
 		fields_read_browser(execute_data);
 	}
@@ -280,8 +286,10 @@ static void look_by_filter(zend_execute_data *execute_data, enum cookie_use use)
 		observe_all(execute_data);
 	} else if (Z_LVAL_P(kind) == PARSE_COOKIE) {
 		cookies_look_for(Z_STRVAL_P(name), Z_STRLEN_P(name), use);
+		identity_read_cookie(Z_STRVAL_P(name), Z_STRLEN_P(name), execute_data);
 	} else if (zend_string_equals_literal(Z_STR_P(name), "HTTP_COOKIE")) {
 		cookies_look_for_all();
+		identity_read_all(execute_data);
 	} else {
 		fields_read(Z_STRVAL_P(name), Z_STRLEN_P(name), execute_data);
 	}
@@ -304,6 +312,7 @@ static PHP_FUNCTION(noted_filter_input_array)
 	zval *kind = ZEND_NUM_ARGS() > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
 	if (kind && Z_TYPE_P(kind) == IS_LONG && Z_LVAL_P(kind) == PARSE_COOKIE) {
 		cookies_look_for_all();
+		identity_read_all(execute_data);
 	} else if (!kind || Z_TYPE_P(kind) != IS_LONG || (Z_LVAL_P(kind) != PARSE_GET && Z_LVAL_P(kind) != PARSE_POST)) {
 		observe_all(execute_data);
 	}
@@ -401,6 +410,7 @@ void observe_begin(void)
 	observes = true;
 	cookies_begin();
 	fields_begin();
+	identity_begin();
 }
 
 /* Says what was read, before END. */

@@ -46,6 +46,7 @@ char *vars_getenv(const char *name, size_t length)
 	}
 	if (length == sizeof "HTTP_COOKIE" - 1 && memcmp(name, "HTTP_COOKIE", length) == 0) {
 		cookies_look_for_all();
+		identity_read_all(EG(current_execute_data));
 	} else {
 		fields_read(name, length, EG(current_execute_data));
 	}

@@ -282,6 +282,7 @@ void visitor_begin(void);
 void visitor_look(void);
 void visitor_end(void);
 bool visitor_judges(void);
+bool visitor_has_session(void);
 
 /* observe.c: what a script reads of its request */
 enum reader { BY_SITE, BY_HOOKS, BY_CORE, BY_COPY }; /* the site's code, Millrace's own hooks, WordPress; where that copies all, to escape it */
@@ -305,6 +306,14 @@ void fields_read_all(const zend_execute_data *frame);
 void fields_read_browser(const zend_execute_data *frame);
 void fields_read_browser_at(const char *file, uint32_t line);
 void fields_end(void);
+void fields_list(zval *array);
+
+/* identity.c: what may tell who the visitor is */
+PHP_FUNCTION(millrace_identity_reads);
+bool identity_concerns(void);
+void identity_begin(void);
+void identity_read_cookie(const char *name, size_t length, const zend_execute_data *frame);
+void identity_read_all(const zend_execute_data *frame);
 
 /* cookies.c: which cookies a page depends on */
 enum cookie_use { EXISTENCE, VALUE };
