@@ -10,7 +10,7 @@ use std::process::Command;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 46] = [
+const SOURCES: [&str; 51] = [
     "main.c",
     "host.c",
     "check.c",
@@ -30,6 +30,11 @@ const SOURCES: [&str; 46] = [
     "code.c",
     "visitor.c",
     "cookies.c",
+    "carts/reads.c",
+    "carts/instrument.c",
+    "carts/objects.c",
+    "carts/printed.c",
+    "carts/known.c",
     "noticed.c",
     "early.c",
     "status.c",

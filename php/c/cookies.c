@@ -195,6 +195,7 @@ static bool is_plain(const char *name, size_t length)
 void cookies_look_for_all(void)
 {
 	if (worker && cookies.noting) {
+		carts_cookie(NULL);
 		cookies.all = cookies.handed_out = true;
 		reveal();
 	}
@@ -223,6 +224,7 @@ static void look_for(const char *name, size_t length, enum use use)
 	if (!worker || !cookies.noting) {
 		return;
 	}
+	carts_cookie(name);
 	if (!is_plain(name, length)) {
 		cookies_look_for_all();
 		return;
@@ -302,6 +304,7 @@ static void look_at_whole(const zend_execute_data *execute_data, bool of_cookies
 		cookies.escaped |= of_cookies;
 	} else if (is_of_core(execute_data)) {
 		/* The REST server hands all fields on; but nothing in WordPress is kept by the name of a session. */
+		carts_cookie(NULL);
 		cookies.all = true;
 		reveal();
 	} else if (!is_in_hooks(execute_data)) {
@@ -492,6 +495,7 @@ static bool uses_jit(void)
 void cookies_startup(void)
 {
 	blind = options.rewind || options.worker_script || uses_jit();
+	carts_startup(blind);
 	if (blind) {
 		return;
 	}

@@ -95,6 +95,8 @@
 #define MR_NOTE_CODE 6u
 /* NOTE: which cookies the script has looked for: crates/pages/src/looked.rs. */
 #define MR_NOTE_COOKIES 7u
+/* NOTE: whether the page depends on what is in its visitor's cart: crates/pages/src/carts.rs. */
+#define MR_NOTE_CART 8u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */

@@ -162,6 +162,7 @@ void loop_received(void)
 	visitor_begin();
 	board_set64(worker->board, MR_SLOT_ASKED_MS, 0);
 	cookies_begin();
+	carts_begin();
 	board_set64(worker->board, MR_SLOT_STARTED_MS, clock_ms(CLOCK_MONOTONIC_COARSE));
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
 	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);

@@ -247,7 +247,9 @@ static int deactivate(void)
 	}
 	cookies_end();
 	cookies_free();
+	carts_end();
 	visitor_end();
+	carts_free();
 	wire_end(flags);
 	database_reset();
 	return SUCCESS;
@@ -289,6 +291,7 @@ static int startup(sapi_module_struct *module)
 	database_startup();
 	visitor_startup();
 	cookies_watch();
+	carts_watch();
 	functions_hide();
 	taint_watch();
 	sandbox_watch();

@@ -15,12 +15,15 @@ pub enum Note {
     Origin = 5,
     /// Which cookies the script has looked for.
     Cookies = 7,
+    /// Whether the page depends on what is in its visitor's cart.
+    Cart = 8,
 }
 
 impl Note {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Note> {
-        const ALL: [Note; 5] = [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies];
+        const ALL: [Note; 6] =
+            [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies, Note::Cart];
         ALL.into_iter().find(|note| *note as u16 == number)
     }
 }
@@ -38,6 +41,9 @@ pub struct Notes {
     pub origins: Vec<u8>,
     /// Which cookies the script has looked for ([`crate::looked`]); `None`: nothing was said about it.
     pub cookies: Option<Box<[u8]>>,
+    /// Whether the page depends on its visitor's cart: `-`: nothing of it was read; `+` and by whom ([`crate::carts`]). `None`: nothing was
+    /// said about it.
+    pub cart: Option<Box<[u8]>>,
 }
 
 /// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
@@ -59,6 +65,10 @@ impl Notes {
             Note::Origin => (&mut self.origins, b'\n'),
             Note::Cookies => {
                 self.cookies = Some(text.into());
+                return true;
+            }
+            Note::Cart => {
+                self.cart = Some(text.into());
                 return true;
             }
         };

@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::places::{COUNTRY, Country};
 use crate::rules::{Mode, Rules};
 use crate::vary::{MOBILE, MOBILE_FIELDS, Names};
-use crate::{Millis, terms};
+use crate::{Millis, carts, terms};
 
 /// The content of a response's fields and of its script's notes.
 #[derive(Default)]
@@ -48,6 +48,8 @@ pub(super) struct Said<'a> {
     pub tags: Vec<Cow<'a, [u8]>>,
     /// The cookies that its script has looked for.
     pub looked: Looked,
+    /// Its script has read nothing of its visitor's cart.
+    pub is_cart_unread: bool,
     /// Fields that `Connection` names, lower case.
     connection: Vec<Box<str>>,
 }
@@ -74,6 +76,7 @@ impl<'a> Said<'a> {
         }
         said.split_tags(&notes.tags, b",");
         said.looked = Looked::hear(rules, notes, &said.own_vary_names());
+        said.is_cart_unread = notes.cart.as_deref() == Some(carts::UNREAD);
         said.cdn_read = if said.cdn.is_empty() { None } else { Control::parse_targeted(&said.cdn) };
         said
     }

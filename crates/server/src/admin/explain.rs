@@ -310,7 +310,8 @@ fn said(response: &NotedResponse) -> String {
     let says = if grounds.text.is_empty() { String::new() } else { format!(": {}", grounds.text) };
     let because = grounds.because.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     let call = grounds.call.as_ref().map(|place| format!(", set in {place}")).unwrap_or_default();
-    format!("status {status}, {result}; {}{says}{because}{call}", grounds.source)
+    let cart = grounds.cart.as_ref().map(|text| format!("; reads the cart: {text}")).unwrap_or_default();
+    format!("status {status}, {result}; {}{says}{because}{call}{cart}", grounds.source)
 }
 
 fn of_site(out: &mut Text, explained: &Explanation) {
@@ -349,6 +350,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
         json!({
             "seconds_ago": ago(*at), "status": status, "outcome": outcome, "source": grounds.source,
             "text": grounds.text, "because": grounds.because, "call": grounds.call, "tags": grounds.tags,
+            "reads_cart": grounds.cart,
         })
     });
     let bypasses = preview.history.bypasses.iter().map(|bypass| {
