@@ -3,14 +3,18 @@
 //! Where there is no php-config or no libphp, the program is built without PHP: it then says what to install. With
 //! `PHP_CONFIG=/path/php-config8.3` another PHP is chosen; with `MILLRACE_ASAN=1` our C runs under AddressSanitizer.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "tests/gate/lists.rs"]
+mod lists;
+
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 46] = [
+const SOURCES: [&str; 50] = [
     "main.c",
     "host.c",
     "check.c",
@@ -45,6 +49,10 @@ const SOURCES: [&str; 46] = [
     "database.c",
     "wire.c",
     "rewind/point.c",
+    "rewind/gate.c",
+    "rewind/streams.c",
+    "rewind/swept.c",
+    "rewind/sql.c",
     "rewind/renew.c",
     "rewind/reads.c",
     "rewind/files.c",
@@ -175,7 +183,8 @@ fn library(prefix: &str, short: &str) -> Option<(PathBuf, String)> {
 
 fn compile(php: &Php) {
     let mut build = cc::Build::new();
-    build.files(SOURCES.map(|name| format!("c/{name}")));
+    write_lists().expect("the lists of c/rewind/functions cannot be compiled");
+    build.files(SOURCES.map(|name| format!("c/{name}"))).include(env::var("OUT_DIR").unwrap());
     for include in &php.includes {
         build.flag("-isystem").flag(include);
     }
@@ -201,6 +210,39 @@ fn compile(php: &Php) {
     println!("cargo::rustc-cfg=with_php");
     println!("cargo::rustc-link-search=native={}", php.directory.display());
     println!("cargo::rustc-link-lib=dylib={}", php.library);
+}
+
+/// Compiles the lists of PHP's functions and classes in `c/rewind/functions` for `gate.c` and `swept.c`.
+fn write_lists() -> std::io::Result<()> {
+    let read = |name: &str| std::fs::read_to_string(format!("c/rewind/functions/{name}"));
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
+    let mut functions = BTreeMap::new();
+    for (list, kind) in [("pure", "PURE"), ("own", "OWN")] {
+        for name in lists::names(&read(list)?) {
+            functions.insert(name, format!("KIND_{kind}, 0"));
+        }
+    }
+    for (kind, name, argument) in lists::recorded(&read("recorded")?) {
+        let kind =
+            if ["stream", "link"].contains(&&kind[..]) { "PURE".to_owned() } else { kind.to_uppercase() };
+        functions.insert(name, format!("KIND_{kind}, {argument}"));
+    }
+    let quoted = |name: &str| name.replace('\\', "\\\\");
+    let rows: String =
+        functions.iter().map(|(name, place)| format!("\t{{ \"{}\", {place} }},\n", quoted(name))).collect();
+    let table = format!(
+        "static const struct listed listed[] = {{\n{rows}}};\n#define LISTED (sizeof listed / sizeof *listed)\n"
+    );
+    std::fs::write(out.join("functions.h"), table)?;
+    let classes = lists::names(&read("classes")?);
+    let rows: String = classes
+        .iter()
+        .map(|name| format!("\t{{ \"{}\", {} }},\n", quoted(name.trim_end_matches('+')), name.ends_with('+')))
+        .collect();
+    let table = format!(
+        "static const struct {{ const char *name; bool below; }} classes[] = {{\n{rows}}};\n#define CLASSES (sizeof classes / sizeof *classes)\n"
+    );
+    std::fs::write(out.join("classes.h"), table)
 }
 
 /// Links our functions in place of the C library's into the programs; tests have no worker.

@@ -56,6 +56,13 @@
 # define MR_FORGET_SEEDS() ((void)0)
 #endif
 
+/* Since 8.4 the compiler calls some functions without their handler. */
+#if PHP_VERSION_ID < 80400
+# define MR_NO_FRAMELESS_CALLS(function) ((void)(function))
+#else
+# define MR_NO_FRAMELESS_CALLS(function) ((function)->frameless_function_infos = NULL)
+#endif
+
 /* Makes the VM call zend_interrupt_function soon; the flag is atomic since 8.2. */
 #if PHP_VERSION_ID < 80200
 # define MR_INTERRUPT() (EG(vm_interrupt) = 1)

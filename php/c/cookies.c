@@ -456,11 +456,7 @@ static PHP_FUNCTION(noted_filter_input_array)
 /* In the global scope, the superglobals are among the variables that these functions take by name. */
 static void look_by_scope(void)
 {
-	const zend_execute_data *frame = EG(current_execute_data);
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
-	if (!frame || ((ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) && frame->symbol_table == &EG(symbol_table))) {
+	if (watch_is_global_scope()) {
 		cookies_look_for_all();
 	}
 }

@@ -109,6 +109,7 @@ static const char usage[] =
 	"  --rewind              let requests begin behind the boot of an application: millrace_rewind_point() (experimental)\n"
 	"  --rewind-methods      the same, and notice calls of methods of the classes that millrace_rewind_repeats() is given: all calls take longer\n"
 	"  --rewind-compare      the same, as on kernels before 6.7: compare all memory to find what has changed\n"
+	"  --rewind-except A,B   functions (`name`, `Class::method`, or a file for other code in it) that may call in a boot what forbids an image\n"
 	"  --temp-base DIR       create the workers' own temporary folder in this folder\n"
 	"  --open-basedir WHEN   set open_basedir to these folders: always, or when needed (without --sandbox or Landlock)\n"
 	"  --disable-functions A,B   disable these functions, in addition to those in the ini files\n"
@@ -195,6 +196,7 @@ static bool read_options(int argc, char **argv)
 		{ "rewind", no_argument, NULL, 'w' },
 		{ "rewind-methods", no_argument, NULL, 'M' },
 		{ "rewind-compare", no_argument, NULL, 'C' },
+		{ "rewind-except", required_argument, NULL, 'E' },
 		{ "folder", required_argument, NULL, 'F' },
 		{ "read-folder", required_argument, NULL, 'O' },
 		{ "temp-base", required_argument, NULL, 'T' },
@@ -228,6 +230,7 @@ static bool read_options(int argc, char **argv)
 			case 'w': options.rewind = true; break;
 			case 'M': options.rewind = options.rewind_methods = true; break;
 			case 'C': options.rewind = options.rewind_compare = true; break;
+			case 'E': options.rewind_except = optarg; break;
 			case 'F': case 'O': good = add_folder(optarg, option == 'F'); break;
 			case 'T': options.temp_base = optarg; break;
 			case 'B': options.open_basedir = optarg; break;

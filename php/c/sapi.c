@@ -292,6 +292,7 @@ static int startup(sapi_module_struct *module)
 	functions_hide();
 	taint_watch();
 	sandbox_watch();
+	gate_watch();
 	return SUCCESS;
 }
 

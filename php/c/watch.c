@@ -87,3 +87,13 @@ int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execut
 	user_opcode_handler_t next = were[EX(opline)->opcode];
 	return next ? next(execute_data) : ZEND_USER_OPCODE_DISPATCH;
 }
+
+/* Whether the code that runs has the global variables as its own. */
+bool watch_is_global_scope(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
+		frame = frame->prev_execute_data;
+	}
+	return !frame || ((ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) && frame->symbol_table == &EG(symbol_table));
+}

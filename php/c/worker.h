@@ -105,6 +105,7 @@ struct options {
 	bool rewind;         /* requests begin at a point behind the boot */
 	bool rewind_methods; /* calls of methods are noticed */
 	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
+	const char *rewind_except; /* functions that may call what refuses an image, with commas between them; NULL: none */
 	const char *disable_functions, *temp_base, *open_basedir;
 	const char *worker_script, *worker_name, *worker_root; /* persistent workers: their script; NULL: none */
 	struct { const char *path; bool writable; } *folders; /* where the sites are */
@@ -212,6 +213,7 @@ PHP_FUNCTION(millrace_rewind_used);
 PHP_FUNCTION(millrace_rewind_changed);
 PHP_FUNCTION(millrace_rewind_acted);
 PHP_FUNCTION(millrace_rewind_queries);
+PHP_FUNCTION(millrace_rewind_settings);
 PHP_FUNCTION(millrace_rewind_superglobals);
 void rewind_prepare_malloc(void);
 void rewind_startup(void);
@@ -226,6 +228,9 @@ void rewind_changed(void);
 void rewind_acted(void);
 uint64_t rewind_says(uint8_t *flags);
 void rewind_written(void);
+
+/* rewind/gate.c: what its boot may call */
+void gate_watch(void);
 
 /* rewind/figures.c: what people see of it */
 void figures_map(char *start);
@@ -260,6 +265,7 @@ const struct watched *watch_called(const struct watched *all, size_t count, cons
 void watch_opcode(zend_uchar opcode, user_opcode_handler_t ours, user_opcode_handler_t were[256]);
 void watch_fetches(user_opcode_handler_t ours, user_opcode_handler_t were[256]);
 int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execute_data);
+bool watch_is_global_scope(void);
 
 /* taint.c */
 void taint_watch(void);

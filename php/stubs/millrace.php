@@ -138,13 +138,12 @@ function millrace_handle_request(callable $handler): bool {}
  * @param string[] $repeated functions (`name` or `class::name`, if announced by millrace_rewind_repeats()), and ends of paths of files with
  *                           code outside of functions, whose reads of the request do not become part of the image's key, because the
  *                           caller repeats them after the point, or calls millrace_rewind_leave() if what came of them is another one
- * @param bool $another this script has a later point, which is tried first
  * @param callable|null $compare called after the point, once a second at most, and when a request may have changed something: whether what
  *                               the boot has read of the database is the same now (millrace_rewind_queries()). With it an image
  *                               may live for ten seconds; without it, for a second, and until something may have changed
  * @return bool true if the request begins here; false if it runs the ordinary way, without an image
  */
-function millrace_rewind_point(?callable $before = null, array $repeated = [], bool $another = false, ?callable $compare = null): bool {}
+function millrace_rewind_point(?callable $before = null, array $repeated = [], ?callable $compare = null): bool {}
 
 /**
  * Announces functions that may be named in `$repeated` of the point: what is read by the functions that they call belongs to them, too.
@@ -164,11 +163,19 @@ function millrace_rewind_used(): bool {}
 function millrace_rewind_superglobals(): void {}
 
 /**
- * The queries that the boot has sent by mysqli_query(), and their rows as mysqli_result::fetch_all() returns them.
+ * The queries that the boot has sent by mysqli_query(), and their rows as mysqli_result::fetch_all() returns them; false for an error.
  *
- * @return list<array{string, list<list<mixed>>}>
+ * @return list<array{string, list<list<mixed>>|false}>
  */
 function millrace_rewind_queries(): array {}
+
+/**
+ * What the boot has set for its connection, in order: `['query', 'SET ...']`, `['set_charset', NAME]`, `['select_db', NAME]`, as functions of
+ * mysqli. The connection that is opened after the point needs it, too.
+ *
+ * @return list<array{string, string}>
+ */
+function millrace_rewind_settings(): array {}
 
 /**
  * After millrace_rewind_point(): the boot is not right for this request after all. The image is thrown away and the request runs the

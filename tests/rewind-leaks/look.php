@@ -4,7 +4,11 @@
  * after the point it runs what the header field X-Code has, and prints what the functions below see if there is X-Look.
  */
 
-$GLOBALS['leaks_boot'] = hrtime(true);
+function leaks_time_of_boot(): int
+{
+    return hrtime(true);
+}
+$GLOBALS['leaks_boot'] = leaks_time_of_boot();
 
 add_action('template_redirect', function (): void {
     header('X-Boot: ' . $GLOBALS['leaks_boot']);

@@ -5,7 +5,11 @@
  */
 
 defined('ABSPATH') || exit;
-header('X-Boot: ' . getmypid() . '-' . hrtime(true));
+function time_of_boot(): int
+{
+    return hrtime(true);
+}
+header('X-Boot: ' . getmypid() . '-' . time_of_boot());
 add_filter('wp_is_comment_flood', '__return_false', 99);
 add_filter('wp_is_application_passwords_available', '__return_true');
 // Orders and carts begin without mail, and nobody is asked to confirm the administrator's address.

@@ -109,7 +109,7 @@ class Twins(contextlib.ExitStack):
     def serve(self, name, root, mode):
         folder = self.folder / name
         ini = rig.php_ini(folder / "php.ini", INI)
-        return self.enter_context(rig.Millrace(folder, root, ini=ini, settings={**SETTINGS, "php.rewind": mode}))
+        return self.enter_context(rig.Millrace(folder, root, ini=ini, settings={**SETTINGS, "php.rewind": mode, "php.rewind_except": "time_of_boot"}))
 
     def rewind(self):
         """What the first server says of its rewound workers."""

@@ -884,6 +884,8 @@ pub struct Php {
     /// Whether workers put their memory back to a point behind an application's boot, after each request. Experimental: what
     /// the boot has read of the database may be a second old.
     pub rewind: Rewind,
+    /// Functions, methods and files of scripts that may call in such a boot what forbids an image.
+    pub rewind_except: Vec<String>,
     /// Named shares of the workers; at least one. The first is [`PhpPool::FRONT`] and gets requests that match no other.
     pub pools: Vec<PhpPool>,
     /// FastCGI backends instead of Millrace's workers; empty: none.

@@ -408,6 +408,7 @@ fn php(view: &View<'_>) -> Php {
         temp_dir: view.path("php.temp_dir"),
         keep_database_connections: view.switch("php.keep_database_connections"),
         rewind: rewind(view),
+        rewind_except: words(view, "php.rewind_except"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),
         worker_requests: view.number("php.worker_requests"),
         worker: None,
@@ -421,6 +422,7 @@ fn php(view: &View<'_>) -> Php {
         php.ini.clear();
         php.folders.clear();
         php.disable_functions.clear();
+        php.rewind_except.clear();
         php.temp_dir = None;
         php.workers = php.workers_first;
     }

@@ -177,6 +177,8 @@ pub(crate) enum Word {
     Method,
     /// PHP functions.
     Function,
+    /// Functions and methods of PHP scripts, or files.
+    Code,
     /// Environment variables, `*` at either end allowed.
     Variable,
 }

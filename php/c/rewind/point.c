@@ -20,7 +20,7 @@
  *
  * How long an image lives: a second, and until a request that may change something has come to a worker of this host (any
  * method but GET, HEAD and OPTIONS; a purge; a query that writes). If what the boot has read of files and the database can be
- * compared (sources.c), it is compared then, and the image lives for ten.
+ * compared (sources.c), it is compared then, and the image lives for ten; but not past the second in which the boot has read the clock.
  */
 #include "rewind.h"
 
@@ -42,10 +42,10 @@
 /* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
 #define WORTH 3
 #define WAIT_MOST 256
-/* Maximum number of images at the earlier point until the later one is tried again. */
-#define EARLY_MOST 64
 /* Scripts of which is known whether they come to a point. */
 #define SCRIPTS_MOST 32
+/* Kinds of requests whose boots were refused. */
+#define REFUSED_MOST 64
 #define KEY_BYTES (64u << 10)
 /* Of the names in a key, these are its class. */
 #define CLASS_BYTES 4096
@@ -65,15 +65,13 @@ static struct state {
 	bool misfit;            /* the request does not fit the image */
 	bool wrote;             /* the running request has changed something, as its script says */
 	bool acted;             /* it has done something else that must not be done twice */
-	unsigned early;         /* images to be made at the earlier one of two points, because the later one was refused, or its image fitted nothing */
-	unsigned early_next;    /* how many it will be the next time */
-	bool later;             /* the image is of the later one */
 	bool first;             /* the request of the boot has yet to go on */
 	bool own;               /* it is the running one: no image was put back for it */
 	bool compares;          /* the image is compared with what its boot has read */
 	uint64_t made_ms, generation, boot_generation;
 	uint64_t compared_ms;   /* when; `generation` is of that time */
-	uint64_t served, missed; /* requests that this image has served, and that have another key */
+	time_t second;          /* the only one in which the image is right; 0: it has read no clock */
+	uint64_t served;        /* requests that this image has served */
 	uint64_t wait, waited;  /* ordinary requests until the next image; and since the last one */
 	struct script {
 		uint64_t digest;    /* of its path */
@@ -82,6 +80,11 @@ static struct state {
 		unsigned skipped;   /* requests for it since then */
 	} scripts[SCRIPTS_MOST];
 	unsigned scripts_next;
+	struct refused {
+		uint64_t kind;
+		unsigned skipped;   /* requests of this kind since then */
+	} refused[REFUSED_MOST];
+	unsigned refused_next;
 	struct script *last;    /* of the request before this one */
 	bool controlled;
 	struct buffer notes;    /* what the boot has said to the page cache: frames */
@@ -103,7 +106,6 @@ static uint64_t now_ms(void)
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_point, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, before, IS_CALLABLE, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, repeated, IS_ARRAY, 0, "[]")
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, another, _IS_BOOL, 0, "false")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compare, IS_CALLABLE, 1, "null")
 ZEND_END_ARG_INFO()
 
@@ -141,6 +143,7 @@ static void register_functions(void)
 		ZEND_FE(millrace_rewind_changed, arginfo_changed)
 		ZEND_FE(millrace_rewind_acted, arginfo_acted)
 		ZEND_FE(millrace_rewind_queries, arginfo_queries)
+		ZEND_FE(millrace_rewind_settings, arginfo_queries)
 		ZEND_FE(millrace_rewind_superglobals, arginfo_superglobals)
 		ZEND_FE_END
 	};
@@ -162,7 +165,6 @@ void rewind_startup(void)
 		const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 		session = module ? module->globals_ptr : NULL;
 		reads_startup();
-		sources_startup();
 		register_functions();
 	}
 }
@@ -292,7 +294,8 @@ static uint64_t lifetime_ms(void)
 
 static bool is_fresh(void)
 {
-	return state->images && now_ms() - state->made_ms < lifetime_ms() && (state->compares || !has_changes());
+	return state->images && now_ms() - state->made_ms < lifetime_ms() && (state->compares || !has_changes())
+		&& (!state->second || state->second == time(NULL));
 }
 
 static void wait_longer(void)
@@ -301,31 +304,12 @@ static void wait_longer(void)
 	state->wait = MIN(MAX(state->wait, 1) * 2, WAIT_MOST);
 }
 
-/* The later one of two points is of no use at the moment. */
-static void prefer_early(void)
-{
-	state->early = state->early_next = MIN(MAX(state->early_next, 1) * 2, EARLY_MOST);
-}
-
-/* What the image's end says of the two points. */
-static void choose_point(void)
-{
-	if (!state->later) {
-		state->early -= state->early > 0;
-	} else if (state->served >= WORTH) {
-		state->early_next = 0;
-	} else if (state->missed) {
-		prefer_early();
-	}
-}
-
 /* The image is not used any more. */
 static void drop(void)
 {
 	if (!state->images) {
 		return;
 	}
-	choose_point();
 	state->images = false;
 	chunks_end();
 	figures_dropped(state->shown);
@@ -363,6 +347,48 @@ static bool is_pointless(struct script *script)
 	return script->skipped;
 }
 
+/*
+ * What the refusal of a boot holds for: requests for the same script whose path has the same first folder, with the same names in their query.
+ * One page whose plugin draws a random number must not cost the others their image.
+ */
+static uint64_t kind_at_hand(void)
+{
+	const char *script = vars_value("SCRIPT_FILENAME"), *uri = vars_value("REQUEST_URI"), *host = vars_value("HTTP_HOST");
+	uint64_t kind = mix(script ? mix(MIX_START, script, strlen(script)) : MIX_START, host ? host : "", host ? strlen(host) : 0);
+	uri = uri && *uri == '/' ? uri + 1 : "";
+	size_t path = strcspn(uri, "?"), folder = strcspn(uri, "/?");
+	kind = mix(kind, uri, folder < path ? folder : 0);
+	for (const char *at = uri + path; *at;) {
+		size_t name = strcspn(at, "=&");
+		kind = mix(kind, at, name);
+		at += strcspn(at, "&");
+		at += *at == '&';
+	}
+	return kind;
+}
+
+/* Whether boots of this kind were refused. It is tried again now and then: it may have been changed. */
+static bool was_refused(uint64_t kind)
+{
+	for (size_t i = 0; i < REFUSED_MOST; i++) {
+		if (state->refused[i].kind == kind) {
+			state->refused[i].skipped = (state->refused[i].skipped + 1) % WAIT_MOST;
+			return state->refused[i].skipped;
+		}
+	}
+	return false;
+}
+
+static void remember_refusal(uint64_t kind)
+{
+	for (size_t i = 0; i < REFUSED_MOST; i++) {
+		if (state->refused[i].kind == kind) {
+			return;
+		}
+	}
+	state->refused[state->refused_next++ % REFUSED_MOST] = (struct refused){ .kind = kind };
+}
+
 /* The request that is about to run the ordinary way may become the boot of an image. */
 static void prepare_boot(void)
 {
@@ -374,10 +400,13 @@ static void prepare_boot(void)
 	state->last = script;
 	if (is_pointless(script)) {
 		figures_say(MR_REASON_NO_POINT);
+	} else if (was_refused(kind_at_hand())) {
+		figures_say(MR_REASON_REFUSED);
 	} else if (script == before && ++state->waited > state->wait) {
 		state->boot_generation = generation();
 		reads_begin();
 		sources_begin();
+		gate_begin();
 	}
 }
 
@@ -389,6 +418,7 @@ void rewind_look(void)
 			rewind_changed();
 		}
 		state->acted = false;
+		gate = worker->request.again ? GATE_BEHIND : GATE_OPEN;
 		figures_look(is_plain());
 		if (worker->request.ordinary) {
 			figures_say(MR_REASON_COMPARED);
@@ -409,9 +439,10 @@ void rewind_ran(void)
 {
 	if (state) {
 		end_changes();
-		reads_end();
+		bool was_boot = gate == GATE_BOOT || gate_refusal();
+		gate_end();
 		sources_end();
-		if (!state->images && state->waited > state->wait) {
+		if (!state->images && was_boot) {
 			struct script *script = script_at_hand();
 			script->pointless = !script->point;
 			state->waited = state->wait; /* the next request may become one */
@@ -428,6 +459,7 @@ bool rewind_left(void)
 		return false;
 	}
 	state->left = false;
+	gate = worker->request.again ? GATE_BEHIND : GATE_OPEN;
 	worker->answer = ANSWER_WAITING;
 	worker->request.body_read = 0;
 	wire_unsay();
@@ -483,7 +515,8 @@ static const char *refuse(HashTable *repeated)
 	if (EG(active_fiber) || (EG(flags) & EG_FLAGS_IN_SHUTDOWN) || EG(exception)) {
 		return "it is called in a fiber or at the end of the script";
 	}
-	return reads_leave_out(repeated);
+	const char *why = gate_refusal();
+	return why ? why : reads_leave_out(repeated);
 }
 
 /* Once each time that it is another reason. */
@@ -530,6 +563,16 @@ static void repeat_notes(void)
 	worker->controlled = state->controlled;
 }
 
+/* What the boot has written into buffers goes, without their callbacks, which may write it to a file. */
+static void drop_output(void)
+{
+	for (int level = 0; level < php_output_get_level(); level++) {
+		php_output_handler **handler = (php_output_handler **)zend_stack_base(&OG(handlers)) + level;
+		(*handler)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
+	}
+	php_output_discard_all();
+}
+
 /* The request runs the ordinary way: the boot ends here as a script that has nothing to say any more. Does not come back. */
 static ZEND_NORETURN void leave(void)
 {
@@ -537,18 +580,18 @@ static ZEND_NORETURN void leave(void)
 	state->inside = false;
 	drop();
 	sources_end();
+	gate_end();
 	worker->answer = ANSWER_VOID;
 	SG(headers_sent) = 1;
 	php_free_shutdown_functions();
 	zend_objects_store_mark_destructed(&EG(objects_store));
-	php_output_discard_all();
+	drop_output();
 	zend_bailout();
 }
 
 /* The request at hand does not fit the image. Another worker gets it, if there is one; then this does not come back. */
 static void decline(void)
 {
-	state->missed++;
 	state->misfit = true;
 	if (worker->request.may_decline && worker->answer == ANSWER_WAITING) {
 		state->inside = state->misfit = false;
@@ -586,7 +629,11 @@ static bool asks_opcache(void)
 static bool waits_for_request(void)
 {
 	struct pollfd wait = { .fd = worker->socket, .events = POLLIN };
-	uint64_t until = state->made_ms + lifetime_ms(), now;
+	uint64_t now = now_ms(), until = state->made_ms + lifetime_ms();
+	if (state->second) {
+		uint64_t next_second = ((uint64_t)state->second + 1) * 1000, wall = clock_ms(CLOCK_REALTIME);
+		until = MIN(until, now + (next_second > wall ? next_second - wall : 0));
+	}
 	if (worker->in.length != worker->in_used) {
 		return true;
 	}
@@ -636,9 +683,12 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	ZVAL_UNDEF(&result);
 	compare->retval = &result;
 	zend_call_function(compare, cache);
-	if (Z_TYPE(result) != IS_TRUE) {
-		zval_ptr_dtor(&result);
-		return EG(exception) != NULL;
+	bool is_same = Z_TYPE(result) == IS_TRUE && !EG(exception);
+	zval_ptr_dtor(&result);
+	if (!is_same) {
+		/* What it has thrown is about the image: the request runs the ordinary way, and does not see it. */
+		zend_clear_exception();
+		return false;
 	}
 	state->generation = at;
 	state->compared_ms = now;
@@ -699,10 +749,12 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	repeat_notes();
 	state->inside = true;
 	state->own = state->acted = false;
+	gate = GATE_OPEN;
 	if (!is_same(compare, cache)) {
 		figures_say(MR_REASON_OLD);
 		leave();
 	}
+	gate = GATE_BEHIND;
 	figures_begin(state->shown);
 }
 
@@ -729,7 +781,8 @@ static void remember(bool compares)
 	state->generation = state->boot_generation;
 	state->made_ms = state->compared_ms = board_get64(worker->board, MR_SLOT_STARTED_MS);
 	state->compares = compares;
-	state->served = state->missed = 0;
+	state->second = gate_second();
+	state->served = 0;
 	state->first = true;
 	state->images = true;
 }
@@ -760,20 +813,16 @@ PHP_FUNCTION(millrace_rewind_point)
 	HashTable *repeated = NULL;
 	zend_fcall_info before = { 0 }, compare = { 0 };
 	zend_fcall_info_cache cache, compare_cache;
-	bool another = false;
-	ZEND_PARSE_PARAMETERS_START(0, 4)
+	ZEND_PARSE_PARAMETERS_START(0, 3)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_FUNC_OR_NULL(before, cache)
 		Z_PARAM_ARRAY_HT(repeated)
-		Z_PARAM_BOOL(another)
 		Z_PARAM_FUNC_OR_NULL(compare, compare_cache)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!state || state->images || state->inside || state->waited <= state->wait || getpid() != state->worker) {
+	if (!state || state->images || state->inside || getpid() != state->worker || (gate != GATE_BOOT && !gate_refusal())) {
 		RETURN_FALSE;
 	}
-	if (another && !state->early) {
-		RETURN_FALSE;
-	}
+	gate = GATE_OPEN;
 	state->waited = 0;
 	struct script *script = script_at_hand();
 	script->point = true;
@@ -787,16 +836,24 @@ PHP_FUNCTION(millrace_rewind_point)
 		why = collect_garbage();
 	}
 	if (!why) {
+		why = sweep();
+	}
+	if (!why) {
 		why = renew_changed_superglobal();
 	}
 	if (!why) {
 		why = kernel_take();
 	}
 	if (why) {
-		/* An earlier point of this script may do. */
-		state->wait = another || state->early ? WAIT_MOST : 0;
-		prefer_early();
+		remember_refusal(kind_at_hand());
 		say(why);
+		gate_end();
+		RETURN_FALSE;
+	}
+	if (gate_second() && gate_second() != time(NULL)) {
+		/* The second is over that the boot has read the clock in: the next request may have more time. */
+		state->waited = state->wait;
+		gate_end();
 		RETURN_FALSE;
 	}
 	bool compares = sources_take() && ZEND_FCI_INITIALIZED(compare) && asks_opcache();
@@ -805,7 +862,6 @@ PHP_FUNCTION(millrace_rewind_point)
 	maps_prepare();
 	ending_remember();
 	remember(compares);
-	state->later = !another && !state->early;
 	why = room_stay();
 	/* From here on, once a request. */
 	if (why) {

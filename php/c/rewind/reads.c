@@ -3,11 +3,12 @@
  * these reads, with their values, are the image's key.
  *
  * The VM's opcodes that fetch a variable by its name are noted while a boot runs: `$_SERVER['HTTPS']` is a FETCH and, as the
- * next opcode, the look at one element, which is what is noted; without one it is the whole array. So are functions that
- * read a request without a superglobal, and functions that make random values, which no two requests may share.
+ * next opcode, the look at one element, which is what is noted; without one it is the whole array. Functions that read a request without a
+ * superglobal are noted by the gate (gate.c).
  *
  * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to
- * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them.
+ * read the request's User-Agent. In functions they are bound (`global $is_chrome`); files that run in the global scope name them. So it is
+ * with $argv, which PHP makes of the query.
  *
  * A caller of millrace_rewind_point() that repeats some of these reads after the point, or compares what came of them, names them: the
  * functions that they are in, or the files in whose global scope they are. These reads do not count. Functions that are announced before
@@ -23,17 +24,23 @@
 #define READS_MOST 512
 #define REPEATS_MOST 32
 #define CLASSES_MOST 8
+#define AGENT "HTTP_USER_AGENT"
 
-enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_FUNCTION, OF_RANDOM };
+enum source { OF_SERVER, OF_GET, OF_POST, OF_COOKIE, OF_REQUEST, OF_ENV, OF_FILES, OF_GETENV, OF_CALL };
 static const char *const names[] = { "_SERVER", "_GET", "_POST", "_COOKIE", "_REQUEST", "_ENV", "_FILES" };
 #define NAMES (sizeof names / sizeof *names)
-static const char *const of_browser[] = { "is_lynx", "is_gecko", "is_winIE", "is_macIE", "is_opera", "is_NS4", "is_safari", "is_chrome",
-	"is_iphone", "is_IE", "is_edge" };
+/* Global variables that are made of the request, and the element of $_SERVER that they are made of. */
+static const struct { const char *name, *element; } globals[] = {
+	{ "argc", "argv" }, { "argv", "argv" }, { "is_lynx", AGENT }, { "is_gecko", AGENT }, { "is_winIE", AGENT }, { "is_macIE", AGENT },
+	{ "is_opera", AGENT }, { "is_NS4", AGENT }, { "is_safari", AGENT }, { "is_chrome", AGENT }, { "is_iphone", AGENT }, { "is_IE", AGENT },
+	{ "is_edge", AGENT },
+};
 
 static struct read {
 	enum source source;
 	zend_string *name;              /* the element; NULL: the whole array */
-	const char *function_read;      /* OF_FUNCTION: its name; OF_RANDOM: where random values come from */
+	const char *call;               /* OF_CALL: what the boot does that no image may be of, or the name of a function that it calls */
+	bool is_function;               /* `call` is a name */
 	const zend_string *function, *file; /* where it is read */
 	const zend_string *within;      /* the announced function that was running; NULL: none was */
 	uint32_t line;
@@ -49,7 +56,7 @@ static size_t repeats_count;
 /* Classes whose objects hold what these functions have read. */
 static const zend_string *classes[CLASSES_MOST];
 static size_t classes_count;
-static bool noting, overflown, used;
+static bool overflown, used;
 
 /* ---- noting ---- */
 
@@ -73,15 +80,14 @@ static const zend_string *running_repeat(const zend_execute_data *frame)
 	return NULL;
 }
 
-static void note_at(enum source source, zend_string *name, const char *function_read, const zend_string *function,
-	const zend_string *file, uint32_t line)
+static void note_at(struct read what)
 {
-	const zend_string *within = running_repeat(EG(current_execute_data));
+	what.within = running_repeat(EG(current_execute_data));
 	for (size_t i = 0; i < count; i++) {
 		const struct read *read = &reads[i];
-		if (read->source == source && read->function == function && read->file == file && read->function_read == function_read
-			&& read->within == within
-			&& (read->name == name || (read->name && name && zend_string_equals(read->name, name)))) {
+		if (read->source == what.source && read->function == what.function && read->file == what.file && read->call == what.call
+			&& read->within == what.within
+			&& (read->name == what.name || (read->name && what.name && zend_string_equals(read->name, what.name)))) {
 			return;
 		}
 	}
@@ -89,34 +95,81 @@ static void note_at(enum source source, zend_string *name, const char *function_
 		overflown = true;
 		return;
 	}
-	reads[count++] = (struct read){ source, name ? zend_string_copy(name) : NULL, function_read, function, file, within, line };
+	if (what.name) {
+		zend_string_addref(what.name);
+	}
+	reads[count++] = what;
 }
 
-static void note(enum source source, zend_string *name, const char *function_read, const zend_execute_data *frame)
+/* The same of the script's code that runs. */
+static void note_here(struct read what)
 {
+	const zend_execute_data *frame = EG(current_execute_data);
 	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
 		frame = frame->prev_execute_data;
 	}
-	const zend_string *function = frame ? frame->func->common.function_name : NULL;
-	const zend_string *file = frame ? frame->func->op_array.filename : NULL;
-	note_at(source, name, function_read, function, file, frame && frame->opline ? frame->opline->lineno : 0);
+	if (frame) {
+		what.function = frame->func->common.function_name;
+		what.file = frame->func->op_array.filename;
+		what.line = frame->opline ? frame->opline->lineno : 0;
+	}
+	note_at(what);
 }
 
-static bool is_of_browser(const zend_string *variable)
+/* One element of a superglobal, or, without a name, all of it. The time of a request is read as from the clock. */
+static void note(enum source source, zend_string *name)
 {
-	for (size_t i = 0; i < sizeof of_browser / sizeof *of_browser; i++) {
-		if (strcmp(ZSTR_VAL(variable), of_browser[i]) == 0) {
-			return true;
+	if (source == OF_SERVER && name && zend_string_equals_literal(name, "REQUEST_TIME")) {
+		gate_clock((time_t)sapi_get_request_time());
+		return;
+	}
+	note_here((struct read){ .source = source, .name = name });
+}
+
+/* filter_input(), filter_has_var(); false: there is no such kind of variables. */
+bool reads_note_input(zend_long kind, zend_string *name)
+{
+	static const enum source sources[] = { [PARSE_POST] = OF_POST, [PARSE_GET] = OF_GET, [PARSE_COOKIE] = OF_COOKIE, [PARSE_STRING] = OF_CALL,
+		[PARSE_ENV] = OF_ENV, [PARSE_SERVER] = OF_SERVER };
+	bool is_known = kind >= 0 && (size_t)kind < sizeof sources / sizeof *sources && sources[kind] != OF_CALL;
+	if (is_known) {
+		note(sources[kind], name);
+	}
+	return is_known;
+}
+
+/* getenv() */
+void reads_note_environment(zend_string *name)
+{
+	note(OF_GETENV, name);
+}
+
+/* What no image may be of is done within a function that may be repeated after the point: that is decided there. False: it is not. */
+bool reads_note_call(const char *what, const zend_function *called)
+{
+	bool is_within = running_repeat(EG(current_execute_data)) != NULL;
+	if (is_within) {
+		note_here((struct read){ .source = OF_CALL, .call = called ? ZSTR_VAL(called->common.function_name) : what, .is_function = called });
+	}
+	return is_within;
+}
+
+/* The element of $_SERVER that a global variable is made of; NULL: it is made of none. */
+static const char *made_of(const zend_string *variable)
+{
+	for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+		if (strcmp(ZSTR_VAL(variable), globals[i].name) == 0) {
+			return globals[i].element;
 		}
 	}
-	return false;
+	return NULL;
 }
 
-static void note_browser(const zend_string *function, const zend_string *file, uint32_t line)
+static void note_global(const char *element, const zend_string *function, const zend_string *file, uint32_t line)
 {
-	zend_string *agent = zend_string_init(ZEND_STRL("HTTP_USER_AGENT"), 0);
-	note_at(OF_SERVER, agent, NULL, function, file, line);
-	zend_string_release(agent);
+	zend_string *name = zend_string_init(element, strlen(element), 0);
+	note_at((struct read){ .source = OF_SERVER, .name = name, .function = function, .file = file, .line = line });
+	zend_string_release(name);
 }
 
 static zval *operand(zend_execute_data *execute_data, const zend_op *opline, zend_uchar type, znode_op node)
@@ -174,9 +227,10 @@ bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *wr
 static void note_variable(zend_execute_data *execute_data, const zend_string *variable)
 {
 	enum source source = OF_SERVER;
-	if (is_of_browser(variable)) {
+	const char *element = made_of(variable);
+	if (element) {
 		const zend_op_array *here = &EX(func)->op_array;
-		note_browser(here->function_name, here->filename, EX(opline)->lineno);
+		note_global(element, here->function_name, here->filename, EX(opline)->lineno);
 	}
 	if (ZSTR_LEN(variable) < 4 || ZSTR_VAL(variable)[0] != '_') {
 		return;
@@ -189,7 +243,7 @@ static void note_variable(zend_execute_data *execute_data, const zend_string *va
 	if (source == NAMES || (!reads_element(execute_data, &name, &writes) && writes)) {
 		return;
 	}
-	note(source, name, NULL, execute_data);
+	note(source, name);
 	if (name) {
 		zend_string_release(name);
 	}
@@ -201,7 +255,7 @@ static user_opcode_handler_t were[256];
 static int on_fetch(zend_execute_data *execute_data)
 {
 	const zend_op *opline = EX(opline);
-	if (noting) {
+	if (gate == GATE_BOOT) {
 		const zval *name = operand(execute_data, opline, opline->op1_type, opline->op1);
 		if (name && Z_TYPE_P(name) == IS_STRING) {
 			note_variable(execute_data, Z_STR_P(name));
@@ -213,14 +267,14 @@ static int on_fetch(zend_execute_data *execute_data)
 /* $GLOBALS as a whole: all of the superglobals are in it. */
 static int on_globals(zend_execute_data *execute_data)
 {
-	if (noting) {
+	if (gate == GATE_BOOT) {
 		zend_string *name = NULL;
 		bool writes = false;
 		if (reads_element(execute_data, &name, &writes)) {
 			note_variable(execute_data, name);
 			zend_string_release(name);
 		} else if (!writes) {
-			note(OF_SERVER, NULL, NULL, execute_data);
+			note(OF_SERVER, NULL);
 		}
 	}
 	return watch_go_on(were, execute_data);
@@ -230,7 +284,7 @@ static int on_globals(zend_execute_data *execute_data)
 static int on_bind(zend_execute_data *execute_data)
 {
 	const zend_op *opline = EX(opline);
-	if (noting) {
+	if (gate == GATE_BOOT) {
 		note_variable(execute_data, Z_STR_P(RT_CONSTANT(opline, opline->op2)));
 	}
 	return watch_go_on(were, execute_data);
@@ -242,9 +296,10 @@ static zend_op_array *(*next_compile)(zend_file_handle *file, int type);
 static zend_op_array *on_compile(zend_file_handle *file, int type)
 {
 	zend_op_array *code = next_compile(file, type);
-	for (int i = 0; noting && code && i < code->last_var; i++) {
-		if (is_of_browser(code->vars[i])) {
-			note_browser(NULL, code->filename, 1);
+	for (int i = 0; gate == GATE_BOOT && code && i < code->last_var; i++) {
+		const char *element = made_of(code->vars[i]);
+		if (element) {
+			note_global(element, NULL, code->filename, 1);
 		}
 	}
 	return code;
@@ -255,48 +310,6 @@ void reads_watch_files(void)
 {
 	next_compile = zend_compile_file;
 	zend_compile_file = on_compile;
-}
-
-/* ---- functions ---- */
-
-static struct watched watched[] = {
-	{ .name = "getenv" }, { .name = "filter_input" }, { .name = "filter_input_array" }, { .name = "filter_has_var" },
-	{ .name = "getallheaders" }, { .name = "apache_request_headers" }, { .name = "get_browser" },
-	{ .name = "get_defined_vars" }, { .name = "random_int" }, { .name = "random_bytes" }, { .name = "mt_rand" },
-	{ .name = "rand" }, { .name = "mt_srand" }, { .name = "srand" }, { .name = "uniqid" }, { .name = "lcg_value" },
-	{ .name = "shuffle" }, { .name = "array_rand" }, { .name = "str_shuffle" }, { .name = "openssl_random_pseudo_bytes" },
-	{ .name = "password_hash" }, { .name = "session_create_id" }, { .name = "tempnam" },
-	{ .name = "openssl_pkey_new" }, { .name = "sodium_crypto_box_keypair" }, { .name = "sodium_crypto_kx_keypair" },
-	{ .name = "sodium_crypto_sign_keypair" }, { .name = "sodium_crypto_secretbox_keygen" }, { .name = "sodium_crypto_auth_keygen" },
-	{ .name = "sodium_crypto_generichash_keygen" }, { .name = "sodium_crypto_kdf_keygen" },
-	{ .name = "sodium_crypto_shorthash_keygen" }, { .name = "sodium_crypto_stream_keygen" },
-	{ .name = "sodium_crypto_aead_aes256gcm_keygen" }, { .name = "sodium_crypto_aead_chacha20poly1305_keygen" },
-	{ .name = "sodium_crypto_aead_chacha20poly1305_ietf_keygen" },
-	{ .name = "sodium_crypto_aead_xchacha20poly1305_ietf_keygen" },
-	{ .name = "sodium_crypto_secretstream_xchacha20poly1305_keygen" },
-	{ .name = "__construct", .of = "random\\randomizer" }, { .name = "__construct", .of = "random\\engine\\mt19937" },
-	{ .name = "__construct", .of = "random\\engine\\pcgoneseq128xslrr64" },
-	{ .name = "__construct", .of = "random\\engine\\xoshiro256starstar" },
-};
-#define WATCHED (sizeof watched / sizeof *watched)
-
-static void note_call(INTERNAL_FUNCTION_PARAMETERS)
-{
-	const struct watched *one = watch_called(watched, WATCHED, execute_data);
-	if (noting && one == watched && ZEND_NUM_ARGS() > 0 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_STRING) {
-		note(OF_GETENV, Z_STR_P(ZEND_CALL_ARG(execute_data, 1)), NULL, execute_data);
-	} else if (noting) {
-		note(OF_FUNCTION, NULL, one->of ? one->of : one->name, execute_data);
-	}
-	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-}
-
-/* The boot reads random values in another way than by one of these functions: `of`, a literal. */
-void reads_note_random(const char *of)
-{
-	if (noting) {
-		note(OF_RANDOM, NULL, of, EG(current_execute_data));
-	}
 }
 
 /* ---- objects that hold what was read ---- */
@@ -313,7 +326,7 @@ static bool is_announced(const zend_class_entry *class)
 
 static void on_method(zend_execute_data *execute_data)
 {
-	bool is_object = noting && Z_TYPE(EX(This)) == IS_OBJECT && is_announced(Z_OBJCE(EX(This)));
+	bool is_object = gate == GATE_BOOT && Z_TYPE(EX(This)) == IS_OBJECT && is_announced(Z_OBJCE(EX(This)));
 	used |= is_object && !running_repeat(execute_data);
 }
 
@@ -322,7 +335,7 @@ static zend_observer_fcall_handlers on_function(zend_execute_data *execute_data)
 {
 	zend_observer_fcall_handlers handlers = { NULL, NULL };
 	const zend_class_entry *scope = EX(func)->common.scope;
-	if (noting && scope && is_announced(scope)) {
+	if (gate == GATE_BOOT && scope && is_announced(scope)) {
 		handlers.begin = on_method;
 	}
 	return handlers;
@@ -334,7 +347,6 @@ void reads_startup(void)
 	watch_fetches(on_fetch, were);
 	watch_opcode(ZEND_BIND_GLOBAL, on_bind, were);
 	watch_opcode(ZEND_FETCH_GLOBALS, on_globals, were);
-	watch_functions(watched, WATCHED, note_call);
 	/* With an observer all calls of functions take longer: 4 % of the CPU of a WordPress page. */
 	if (options.rewind_methods) {
 		zend_observer_fcall_register(on_function);
@@ -344,7 +356,6 @@ void reads_startup(void)
 /* A request begins that may come to a point. */
 void reads_begin(void)
 {
-	noting = true;
 	overflown = used = false;
 	count = repeats_count = classes_count = 0;
 }
@@ -372,11 +383,6 @@ void reads_announce(HashTable *functions, HashTable *of_objects)
 bool reads_were_used(void)
 {
 	return used || !options.rewind_methods;
-}
-
-void reads_end(void)
-{
-	noting = false;
 }
 
 /* ---- the key ---- */
@@ -408,18 +414,11 @@ static bool is_repeated(const struct read *read, HashTable *repeated)
 	return false;
 }
 
-/* An array whose content is another one in each request: with it as a whole no image would serve a second one. */
+/* What is another one in each request: with it no image would serve a second one. */
 static bool is_always_new(const struct read *read)
 {
-	return read->source == OF_FUNCTION || read->source == OF_RANDOM
-		|| (!read->name && (read->source == OF_SERVER || read->source == OF_ENV));
-}
-
-/* What is as old as the image may be. */
-static bool is_time(const struct read *read)
-{
-	return read->source == OF_SERVER && read->name && (zend_string_equals_literal(read->name, "REQUEST_TIME")
-		|| zend_string_equals_literal(read->name, "REQUEST_TIME_FLOAT"));
+	bool is_of_server = read->source == OF_SERVER || read->source == OF_ENV;
+	return read->source == OF_CALL || (is_of_server && (!read->name || zend_string_equals_literal(read->name, "REQUEST_TIME_FLOAT")));
 }
 
 /* Leaves out what the caller repeats. Why there can be no key, or NULL. */
@@ -427,19 +426,19 @@ const char *reads_leave_out(HashTable *repeated)
 {
 	static char text[400];
 	size_t kept = 0;
-	noting = false;
 	if (overflown) {
 		return "the boot reads too many parts of its request";
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct read *read = &reads[i];
-		if (is_time(read) || is_repeated(read, repeated)) {
+		if (is_repeated(read, repeated)) {
 			continue;
 		}
 		if (is_always_new(read)) {
-			const char *verb = read->source == OF_FUNCTION ? "calls " : read->source == OF_RANDOM ? "reads " : "reads all of $";
-			snprintf(text, sizeof text, "the boot %s%s%s in %.200s:%u", verb, read->function_read ? read->function_read : names[read->source],
-				read->source == OF_FUNCTION ? "()" : "", read->file ? ZSTR_VAL(read->file) : "?", read->line);
+			const char *what = read->call ? read->call : read->name ? "reads $_SERVER[REQUEST_TIME_FLOAT]" : "reads all of $";
+			snprintf(text, sizeof text, "the boot %s%s%s%s in %.200s:%u", read->is_function ? "calls " : "", what,
+				read->is_function ? "()" : "", read->call || read->name ? "" : names[read->source],
+				read->file ? ZSTR_VAL(read->file) : "?", read->line);
 			return text;
 		}
 		reads[kept++] = *read;

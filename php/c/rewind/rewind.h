@@ -2,8 +2,10 @@
  * Rewound workers: PHP boots an application once, and each request begins where the boot has ended.
  *
  *   point.c    millrace_rewind_point(): when an image is made, how a request gets to the point, which requests do not
+ *   gate.c     which functions of PHP the boot may call: functions/ has their lists
+ *   streams.c  what it may open; swept.c: what may be there at the point; sql.c: what a statement of SQL does
  *   reads.c    what the boot has read of its request: an image serves only requests in which the same is written
- *   sources.c  what the boot has read of files and the database
+ *   files.c    the files that it has read or asked about; sources.c: the database
  *   ending.c   the end of a request, as far as scripts and clients see it
  *   room.c     the controller: memory and a stack of its own, outside of the image
  *   image.c    the process's memory as it was at the point, and how it is put back
@@ -134,6 +136,60 @@ void renew_superglobals(void);
 const char *renew_changed_superglobal(void);
 void renew_request(void);
 
+/* ---- gate.c ---- */
+
+/* What the gate does while the request at hand runs. A word of the process's memory: each request that begins at the point finds what it was there. */
+extern enum gate {
+	GATE_OPEN,   /* nothing */
+	GATE_BOOT,   /* the request may become an image */
+	GATE_BEHIND, /* it has begun in one, or is run again to be compared: it must not act twice */
+} gate;
+
+/* The places of functions/. What is a stream or a link is as good as pure. */
+enum kind {
+	KIND_PURE, KIND_OWN, KIND_REFUSED, KIND_LOOK, KIND_LOOK_AT, KIND_LIST, KIND_ENVIRONMENT, KIND_INPUT, KIND_SCOPE, KIND_CLOCK, KIND_MOMENT, KIND_FIELD,
+	KIND_OF_DATABASE,
+	KIND_QUERY = KIND_OF_DATABASE, KIND_CHARSET, KIND_DATABASE, KIND_STATEMENT, KIND_TRANSACTION, KIND_COMMIT, KIND_SQLITE, KIND_SQLITE_STATEMENT,
+	KIND_SQLITE_COMMIT,
+};
+
+/* What belongs to a function that is not pure. */
+struct gated {
+	zif_handler original;
+	uint8_t kind, argument;
+};
+
+void gate_begin(void);
+void gate_end(void);
+void gate_refuse(const char *what);
+void gate_refuse_call(const zend_function *called);
+void gate_acts(const char *what);
+void gate_clock(time_t second);
+time_t gate_second(void);
+const char *gate_refusal(void);
+
+/* ---- streams.c ---- */
+
+void streams_watch(void);
+
+/* ---- swept.c ---- */
+
+const char *sweep(void);
+
+/* ---- sql.c ---- */
+
+enum sql {
+	SQL_READS,   /* only reads, and finds the same for each client as long as no table is another one */
+	SQL_SETS,    /* sets something for the session alone */
+	SQL_KEEPS,   /* changes nothing by itself */
+	SQL_COMMITS,
+	SQL_WRITES,
+	SQL_UNKNOWN, /* may do anything, as far as its text says */
+};
+/* Whom a statement that reads has to find the same for. */
+enum finds { FOR_ALL, WITH_COUNT /* the rows of the one before, too */, FOR_ONE };
+enum sql sql_kind(const char *text, enum finds finds);
+
 /* ---- reads.c ---- */
 
 void reads_startup(void);
@@ -141,15 +197,16 @@ void reads_watch_files(void);
 void reads_begin(void);
 void reads_announce(HashTable *functions, HashTable *of_objects);
 bool reads_were_used(void);
-void reads_note_random(const char *of);
-void reads_end(void);
+bool reads_note_input(zend_long kind, zend_string *name);
+void reads_note_environment(zend_string *name);
+bool reads_note_call(const char *what, const zend_function *called);
 const char *reads_leave_out(HashTable *redone);
 bool reads_key(struct buffer *key);
 void reads_names(struct text *names);
 
 /* ---- sources.c ---- */
 
-void sources_startup(void);
+void sources_call(INTERNAL_FUNCTION_PARAMETERS, const struct gated *one);
 void sources_begin(void);
 void sources_end(void);
 bool sources_take(void);

@@ -2,29 +2,20 @@
 namespace Millrace\WordPress;
 
 /**
- * With php.rewind, WordPress and its plugins are loaded once, and requests begin behind that: at the start of `wp_loaded`, or, where
- * plugins or the theme read too much of their request until then, at the end of `plugins_loaded`. What the boot has read of its request until then is
- * the image's key; what WordPress itself reads is read again here, or compared.
+ * With php.rewind, WordPress and its plugins are loaded once, and requests begin behind that: at the start of `wp_loaded`. What the boot has read of
+ * its request until then is the image's key; what WordPress itself reads is read again here, or compared.
  *
  * What the boot has read of the database is compared, too, once a second at most, and after each request that may have written: its
- * queries are sent again. If a row is another one now, the request runs the ordinary way. With SQLite only the options that are
+ * queries are sent again. If a row is another one now, the request runs the ordinary way. What the boot has set for its connection is set again. With SQLite only the options that are
  * loaded on every page are compared, by each request; other rows are at most as old as such an image may be (php/c/rewind/point.c: one second).
  * What the boot has read from our object cache is compared by each request (php/object-cache/rewound.php).
  */
 final class Rewind
 {
-    public const HOOKS = [
-        'plugins_loaded' => ['early', 0, \PHP_INT_MAX],
-        'wp_loaded' => ['late', 0, \PHP_INT_MIN],
-    ];
+    public const HOOKS = ['wp_loaded' => ['point', 0, \PHP_INT_MIN]];
 
-    /**
-     * Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. And what is random, but
-     * never shown, so that the requests of one image may share it: wpdb's placeholder for `%`, and prefixes of WooCommerce's keys in the object
-     * cache (since 11.0), by which it leaves behind what it had under older ones.
-     */
-    private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php',
-        'wp_magic_quotes', 'sanitize_comment_cookies', 'wpdb::placeholder_escape', 'WC_Cache_Helper::generate_cache_prefix'];
+    /** Functions and files of WordPress whose reads are repeated, or whose findings are compared, after the point. */
+    private const REPEATED = ['wp_fix_server_vars', 'wp_is_json_request', 'wp-includes/vars.php', 'wp_magic_quotes', 'sanitize_comment_cookies'];
     /** Where our object cache looks at the address, for what to ask for. */
     private const PREFETCH = 'WP_Object_Cache::prefetch';
     /** @var array<string, mixed> the options of the boot */
@@ -48,19 +39,8 @@ final class Rewind
         millrace_rewind_repeats([...self::REPEATED, self::PREFETCH, ...RewoundShop::ANSWERS, ...RewoundShop::LOADS, RewoundShop::NONCES], RewoundShop::STATE);
     }
 
-    /** Plugins are loaded. For most visitors the later point serves; where it does not, this one is used. */
-    public static function early(): void
-    {
-        self::point(true);
-    }
-
     /** All is loaded and initialized, and WordPress has not looked for a page yet. */
-    public static function late(): void
-    {
-        self::point(false);
-    }
-
-    private static function point(bool $early): void
+    public static function point(): void
     {
         self::$objects = self::objectCache();
         if ((wp_using_ext_object_cache() && !self::$objects) || wp_installing() || is_admin()) {
@@ -69,7 +49,7 @@ final class Rewind
         $closed = false;
         $before = [];
         $is_sqlite = get_class($GLOBALS['wpdb']) !== 'wpdb';
-        $close = static function () use (&$closed, &$before, $is_sqlite, $early): ?string {
+        $close = static function () use (&$closed, &$before, $is_sqlite): ?string {
             self::$options = $is_sqlite && !self::$objects ? wp_load_alloptions() : [];
             self::$found = self::find();
             self::$agent = (string) ($_SERVER['HTTP_USER_AGENT'] ?? '');
@@ -78,16 +58,16 @@ final class Rewind
             $closed = self::disconnect();
             self::$connected = !$closed;
             $before = self::superglobals();
-            self::$changes = self::changes($before, $early);
+            self::$changes = self::changes($before);
             $why = RewoundNetwork::remember(self::$changes['_SERVER'][0]);
             return $why ?? self::$objects?->before_image(RewoundShop::groups());
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
         $own = self::$objects ? [self::PREFETCH] : [];
         $repeated = [...self::REPEATED, RewoundNetwork::READS, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
-        $rewound = millrace_rewind_point($close, $repeated, $early, $compare);
+        $rewound = millrace_rewind_point($close, $repeated, $compare);
         if ($rewound) {
-            self::begin($early);
+            self::begin();
             return;
         }
         foreach ($before as $name => $value) {
@@ -112,12 +92,9 @@ final class Rewind
     }
 
     /** What WordPress itself has done to the superglobals until the point. */
-    private static function repeat(bool $early): void
+    private static function repeat(): void
     {
         wp_fix_server_vars();
-        if ($early) {
-            return;
-        }
         wp_magic_quotes();
         if (has_action('sanitize_comment_cookies', 'sanitize_comment_cookies')) {
             sanitize_comment_cookies();
@@ -128,10 +105,10 @@ final class Rewind
     }
 
     /** What others have done to them. It follows from what they have read of the request, which is in the image's key. Leaves them as the server sends them. */
-    private static function changes(array $boot, bool $early): array
+    private static function changes(array $boot): array
     {
         millrace_rewind_superglobals();
-        self::repeat($early);
+        self::repeat();
         $changes = [];
         foreach (self::superglobals() as $name => $usual) {
             $set = array_filter($boot[$name], static fn ($value, $key) => !array_key_exists($key, $usual) || $usual[$key] !== $value, \ARRAY_FILTER_USE_BOTH);
@@ -142,10 +119,10 @@ final class Rewind
     }
 
     /** The request is another one than that of the boot. */
-    private static function begin(bool $early): void
+    private static function begin(): void
     {
         timer_start();
-        self::repeat($early);
+        self::repeat();
         foreach (self::$changes as $name => [$set, $unset]) {
             foreach ($set as $key => $value) {
                 $GLOBALS[$name][$key] = $value;
@@ -188,18 +165,21 @@ final class Rewind
         self::connect();
         foreach (millrace_rewind_queries() as [$query, $rows]) {
             $result = mysqli_query($GLOBALS['wpdb']->dbh, $query);
-            if (!$result instanceof \mysqli_result || !self::agree($query, $rows, $result->fetch_all())) {
+            if (!self::agree($query, $rows, $result instanceof \mysqli_result ? $result->fetch_all() : false)) {
                 return false;
             }
         }
         return true;
     }
 
-    /** Whether rows are the same. Of the timeout of a transient only matters that it is not over: plugins extend it all the time. */
-    private static function agree(string $query, array $then, array $now): bool
+    /**
+     * Whether rows are the same; false stands for an error. Of the timeout of a transient only matters that it is not over: plugins extend
+     * it all the time.
+     */
+    private static function agree(string $query, array|false $then, array|false $now): bool
     {
-        if ($then === $now) {
-            return true;
+        if ($then === $now || $then === false || $now === false) {
+            return $then === $now;
         }
         if (count($then) !== count($now) || !str_contains($query, 'transient_timeout_')) {
             return false;
@@ -298,5 +278,8 @@ final class Rewind
                 \PDO::ATTR_STRINGIFY_FETCHES => true, \PDO::ATTR_TIMEOUT => 10]);
         }
         $wpdb->db_connect();
+        foreach (millrace_rewind_settings() as [$how, $value]) {
+            ("mysqli_$how")($wpdb->dbh, $value);
+        }
     }
 }

@@ -165,4 +165,3 @@ function ticks(): void
 }
 
 $everything = new Everything;
-Everything::libc();

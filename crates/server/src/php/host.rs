@@ -323,6 +323,9 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     }
     if rewinds(settings) {
         arguments.push(if has_shop(settings) { "--rewind-methods" } else { "--rewind" }.into());
+        if !settings.rewind_except.is_empty() {
+            arguments.extend(["--rewind-except".into(), settings.rewind_except.join(",").into()]);
+        }
     }
     let when = match settings.open_basedir {
         OpenBasedir::Auto if settings.sandbox == Sandbox::On => Some("needed"),

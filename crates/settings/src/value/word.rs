@@ -26,6 +26,7 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
             Word::ArgumentValue => name(text, b"&#?", "not an argument"),
             Word::Method => method(text),
             Word::Function => function(text),
+            Word::Code => code(text),
             Word::Variable => variable(text),
         };
         read.map(|text| (text, raw.span.clone())).map_err(|(label, cure)| {
@@ -107,6 +108,15 @@ fn function(text: &str) -> Result<String, Bad> {
         return Err(("not a function name", None));
     }
     Ok(text.to_ascii_lowercase())
+}
+
+/// `wp_cron`, `Class::method`, `folder/file.php`.
+fn code(text: &str) -> Result<String, Bad> {
+    let legal = |byte: u8| !byte.is_ascii_control() && !b",\"' ".contains(&byte);
+    if text.is_empty() || text.len() > MOST_BYTES || !text.bytes().all(legal) {
+        return Err(("not a function, method or file", None));
+    }
+    Ok(text.to_owned())
 }
 
 /// `WORDPRESS_*`: an environment variable of the server.
@@ -223,6 +233,9 @@ impl Word {
             }
             Self::Method => "methods: \"POST\"",
             Self::Function => "names of PHP functions: \"exec\", \"mail\"",
+            Self::Code => {
+                "functions of scripts: \"function\", \"Class::method\", or \"folder/file.php\" for code outside of functions"
+            }
             Self::Variable => {
                 "names of environment variables, `*` at either end for anything: \"APP_KEY\", \"WORDPRESS_*\""
             }
@@ -238,7 +251,7 @@ impl Word {
             Self::Field => "fields",
             Self::ArgumentValue => "arguments",
             Self::Method => "methods",
-            Self::Function => "functions",
+            Self::Function | Self::Code => "functions",
             Self::Variable => "variables",
         }
     }
@@ -252,6 +265,7 @@ impl Word {
             Self::ArgumentValue => "an argument",
             Self::Method => "a method",
             Self::Function => "a function name",
+            Self::Code => "a function",
             Self::Variable => "a variable name",
         }
     }
@@ -265,6 +279,7 @@ impl Word {
             Self::ArgumentValue => "\"action=export\"",
             Self::Method => "\"POST\"",
             Self::Function => "\"exec\"",
+            Self::Code => "\"Logger::__construct\"",
             Self::Variable => "\"WORDPRESS_*\"",
         }
     }
@@ -300,6 +315,8 @@ mod tests {
             (Word::ArgumentValue, "utm_*"),
             (Word::Method, "POST"),
             (Word::Function, "shell_exec"),
+            (Word::Code, "App\\Log::__construct"),
+            (Word::Code, "plugins/log.php"),
         ] {
             assert_eq!(read(word, good).as_deref(), Some(good), "{word:?}");
         }

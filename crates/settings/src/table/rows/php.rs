@@ -183,11 +183,23 @@ static ROWS: &[Setting] = &[
                puts its memory back.",
         reason: "Most of what an application does before it looks at its request is the same each time. It \
                  needs an application that calls millrace_rewind_point(), as WordPress does here by itself. \
-                 It disables opcache's JIT and `keep_database_connections`. It is off by default because a \
-                 plugin whose boot opens a session, makes a random id or writes something gives that to the \
-                 visitors after the one who booted: switch it on only for plugins that you know.",
+                 A boot that opens a session, makes a random id, or writes anything is not shared: its \
+                 requests start from the beginning, and `millrace status` says why. It disables opcache's \
+                 JIT and `keep_database_connections`.",
         example: "\"on\"",
         elsewhere: &["zygote", "checkpoint", "snapshot"],
+        ..BOTH
+    },
+    Setting {
+        key: "php.rewind_except",
+        kind: Kind::Words(Word::Code),
+        default: Default::Unset("none but some of WordPress's own"),
+        line: "Functions of scripts that may call, in a boot that requests share (`rewind`), what is refused there.",
+        reason: "What such a function draws, reads or writes is then the same for all visitors who share the \
+                 boot, and is not done again for them. `millrace status` says \"no image: random_bytes() in \
+                 X\", with the name to write here: only do so if the result is never shown and nothing that \
+                 it does is missed.",
+        example: "[\"Logger::__construct\"]",
         ..BOTH
     },
 ];
