@@ -78,6 +78,8 @@ final class Member
     private static bool $asked = false;
     /** Our own queries and reads don't count. */
     private static bool $own = false;
+    /** The server has been told that others may have the page. */
+    private static bool $is_shared = false;
 
     /** WordPress knows who asks, and from now on who reads that. */
     public static function identified(): void
@@ -147,10 +149,18 @@ final class Member
         Kind::begin();
     }
 
-    /** The page is this member's own. `$why`: in a word or two, for people. */
+    /**
+     * The page is this member's own. `$why`: in a word or two, for people. Functions that plugins have registered for the end of the request,
+     * callbacks of the output and destructors run after the hook `shutdown`, and so after the report.
+     */
     public static function mark(string $why): void
     {
         self::$why[$why] = true;
+        if (self::$is_shared) {
+            self::$is_shared = false;
+            Visitor::keep_page();
+            self::trace();
+        }
     }
 
     /** Who reads the user's number or row: whether that is to be noticed again. */
@@ -482,6 +492,7 @@ final class Member
             return $personal;
         }
         millrace_visitor('tags', implode(',', array_map('rawurlencode', $tags)));
+        self::$is_shared = true;
         return ["kind=member-kind-$kind", "page=$seconds"];
     }
 

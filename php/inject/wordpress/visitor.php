@@ -35,6 +35,9 @@ final class Visitor
     private static array $valid = [];
     /** The log-in cookie that this answer sets: [its value, the user]. */
     private static ?array $issued = null;
+    /** The report, once it is made. */
+    private static array $said = [];
+    private static bool $keeps = false;
     /** The user whose application password came with this request. */
     private static int $program = 0;
 
@@ -102,8 +105,23 @@ final class Visitor
         }
         if ($_COOKIE || self::$issued || self::$program || self::session()) {
             $word = self::member() ?? self::shopper() ?? self::other();
-            millrace_visitor(...[...$word, 'profile', self::site()]);
+            self::$said = [...$word, 'profile', self::site()];
+            self::say();
         }
+    }
+
+    /** Nobody else may have the page, whatever the report says, or has said. */
+    public static function keep_page(): void
+    {
+        self::$keeps = true;
+        self::$said && self::say();
+    }
+
+    private static function say(): void
+    {
+        $is_of_page = static fn (string $part): bool => str_starts_with($part, 'kind=') || str_starts_with($part, 'page=');
+        $said = self::$keeps ? [...array_filter(self::$said, static fn ($part) => !$is_of_page($part)), 'kind=none'] : self::$said;
+        millrace_visitor(...$said);
     }
 
     /** Logged in; or null. */
