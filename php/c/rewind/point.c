@@ -159,6 +159,8 @@ void rewind_startup(void)
 	}
 	/* No connection may be open at the point. */
 	options.keep_database_connections = false;
+	long page = sysconf(_SC_PAGESIZE);
+	rewind_page = page > 0 ? (size_t)page : rewind_page;
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	options.rewind = shared != MAP_FAILED;
 	if (options.rewind) {
@@ -741,6 +743,10 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 		leave();
 	}
 	renew_request();
+	if (state->second && state->second != (time_t)sapi_get_request_time()) {
+		figures_say(MR_REASON_OLD);
+		leave();
+	}
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
 		figures_say(MR_REASON_KEY);
 		decline();
