@@ -828,12 +828,14 @@ PHP_FUNCTION(millrace_rewind_point)
 	if (!state || state->images || state->inside || getpid() != state->worker || (gate != GATE_BOOT && !gate_refusal())) {
 		RETURN_FALSE;
 	}
+	/* Destructors of the boot's own code are a part of it. */
+	const char *why = collect_garbage();
 	gate = GATE_OPEN;
 	state->waited = 0;
 	struct script *script = script_at_hand();
 	script->point = true;
 	script->pointless = false;
-	const char *why = refuse(repeated);
+	why = why ? why : refuse(repeated);
 	if (!why) {
 		state->class = class_of_boot();
 		why = is_off() ? "answers from such images have differed from ordinary ones (millrace status)" : call_before(&before, &cache);
