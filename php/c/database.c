@@ -43,6 +43,7 @@
 /* A connection of mysqli's list of persistent ones. */
 static struct kept {
 	MYSQLND_CONN_DATA *connection; /* NULL: the place is free */
+	uint64_t number;               /* the database's own of it: another connection may have been made where this one was */
 	char *user, *password, *database;
 	bool clean; /* reset, and not used since */
 } kept[KEPT_MOST];
@@ -54,16 +55,6 @@ static uint64_t opened, reused;
 static HashTable customised;
 static func_mysqlnd_conn_data__change_user change_user_was;
 
-static struct kept *find(const MYSQLND_CONN_DATA *connection)
-{
-	for (size_t i = 0; i < KEPT_MOST; i++) {
-		if (kept[i].connection == connection) {
-			return &kept[i];
-		}
-	}
-	return NULL;
-}
-
 static void forget(struct kept *one)
 {
 	if (one && one->connection) {
@@ -72,6 +63,20 @@ static void forget(struct kept *one)
 		free(one->database);
 		memset(one, 0, sizeof *one);
 	}
+}
+
+static struct kept *find(const MYSQLND_CONN_DATA *connection)
+{
+	for (size_t i = 0; i < KEPT_MOST; i++) {
+		struct kept *one = &kept[i];
+		if (one->connection == connection && (!connection || one->number == connection->thread_id)) {
+			return one;
+		}
+		if (one->connection == connection) {
+			forget(one);
+		}
+	}
+	return NULL;
 }
 
 static uint64_t count(void)
@@ -154,6 +159,7 @@ static void remember(MY_MYSQL *link, const zval *user, const zval *password, con
 		one->password = copy_of(password, INI_STR("mysqli.default_pw"));
 		one->database = copy_of(database, NULL);
 		one->connection = connection;
+		one->number = connection->thread_id;
 	}
 	if (!one || !one->user || !one->password || !one->database) {
 		forget(one);

@@ -206,6 +206,7 @@ fn what_no_boot_may_do() {
         ("$made = (new ReflectionClass('Random\\Engine\\Secure'))->newInstance()->generate();", "Random\\Engine\\Secure::generate()"),
         ("$list = [1, 2, 3]; shuffle($list); $made = $list;", "shuffle()"),
         ("ob_start('uniqid'); echo 'x'; $made = ob_get_clean();", "uniqid()"),
+        ("class D { public $d; function __destruct() { file_put_contents(__DIR__ . '/log', 'x'); } } $d = new D; $d->d = $d; unset($d);", "file_put_contents()"),
         // What is there at the point.
         ("$made = new Random\\Engine\\Secure;", "an object of the class Random\\Engine\\Secure"),
         ("$made = new class extends XMLReader {};", "an object of the class XMLReader"),

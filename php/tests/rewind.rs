@@ -445,6 +445,109 @@ fn compression_is_for_the_request_at_hand() {
     }
 }
 
+/// The callbacks of buffers that the boot has opened run for each request, and not for an image that is thrown away: a cache would store an empty page.
+#[test]
+fn output_callbacks_of_a_dropped_image_do_not_run() {
+    let callback = "ob_start(function ($text) { file_put_contents(__DIR__ . '/seen', strlen($text) . PHP_EOL, FILE_APPEND); return $text; }); $boot =";
+    let mut stage = Stage::with("", &SITE.replace("$boot =", callback));
+    let mut rewound = 0;
+    for n in 0..60 {
+        // Requests that don't fit end the image.
+        let ask = stage.ask("echo 'content';");
+        let ask = if n % 6 == 5 {
+            Ask::post(&stage.script, "text/plain", b"x").set("X_CODE", "echo 'content';")
+        } else {
+            ask
+        };
+        let answer = stage.worker.run(&ask);
+        assert_eq!(answer.text(), "content");
+        rewound += u32::from(answer.values("X-Rewound") == ["1"]);
+    }
+    let seen = std::fs::read_to_string(stage.host.root.join("seen")).unwrap();
+    let lines: Vec<&str> = seen.lines().collect();
+    assert!(rewound > 10, "{rewound} requests began at the point");
+    assert_eq!((lines.len(), lines.iter().all(|line| *line == "7")), (60, true), "{lines:?}");
+}
+
+/// What the comparison throws says that the image is not right: the request runs the ordinary way, and does not see it.
+#[test]
+fn a_comparison_that_throws_finds_a_change() {
+    let compare = "millrace_rewind_point(compare: fn () => throw new Exception('not for the request'))";
+    let mut stage = Stage::with("", &SITE.replace("millrace_rewind_point()", compare));
+    for n in 0..60 {
+        let answer = stage.run("millrace_rewind_changed(); echo 'good';");
+        assert_eq!((answer.status, answer.text()), (200, "good".to_owned()), "request {n}: {answer:?}");
+    }
+}
+
+/// Where the boot has read the clock, an image lives no longer than the second in which it has.
+#[test]
+fn an_image_that_knows_the_time_lives_for_its_second() {
+    let site = SITE
+        .replace("$boot =", "$second = time(); $boot =")
+        .replace("millrace_rewind_point()", "millrace_rewind_point(compare: fn () => true)");
+    let mut stage = Stage::with("", &site);
+    let (begin, mut rewound) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(4) {
+        let answer = stage.run("echo $second, ' ', $_SERVER['REQUEST_TIME'];");
+        let text = answer.text();
+        let (second, of_request) = text.split_once(' ').unwrap();
+        if answer.values("X-Rewound") == ["1"] {
+            assert_eq!(second, of_request, "{answer:?}");
+            rewound += 1;
+        }
+    }
+    assert!(rewound > 0, "no request began at the point");
+}
+
+/// One kind of request whose boot is refused does not cost the others their image.
+#[test]
+fn a_refusal_holds_for_its_kind() {
+    let mut stage = Stage::with(
+        "",
+        &SITE.replace("$boot =", "if (isset($_GET['random'])) { $random = mt_rand(); } $boot ="),
+    );
+    let (mut rewound, mut attempts) = (0, 0);
+    for n in 0..200 {
+        let ask =
+            stage.ask("echo $random ?? '-';").set("REQUEST_URI", if n % 5 == 0 { "/?random=1" } else { "/" });
+        let ask = ask.set("QUERY_STRING", if n % 5 == 0 { "random=1" } else { "" });
+        let answer = stage.worker.run(&ask);
+        let is_rewound = answer.values("X-Rewound") == ["1"];
+        assert!(n % 5 != 0 || !is_rewound, "{answer:?}");
+        rewound += u32::from(is_rewound);
+        attempts += answer.log.iter().filter(|line| line.contains("no image")).count();
+    }
+    assert!(rewound > 60 && attempts <= 1, "{rewound} of 160 began at the point, {attempts} complaints");
+}
+
+/// With `auto` only requests are run again that have done nothing outside of their process behind the point either.
+#[test]
+fn what_acts_behind_the_point_is_not_run_again() {
+    let mut stage = Stage::new();
+    let again = [
+        "echo mt_rand(), microtime();",
+        "header('X-A: 1'); setlocale(LC_ALL, 'C'); echo file_get_contents(__FILE__);",
+        "array_map('rand', [1], [2]);",
+    ];
+    let once = [
+        "@file_get_contents('http://127.0.0.1:1/');",
+        "@fopen('http://127.0.0.1:1/', 'r');",
+        "@get_headers('http://127.0.0.1:1/');",
+        "$f = 'fsockopen'; @$f('127.0.0.1', 1);",
+        "@stream_socket_client('udp://127.0.0.1:9');",
+        "setcookie('a', '1');",
+        "error_log('x');",
+        "touch(__DIR__ . '/touched');",
+        "session_start();",
+        "(new ReflectionFunction('exec'))->invoke('true');",
+        "file_put_contents('php://stderr', '');",
+    ];
+    for (code, expected) in again.map(|code| (code, true)).into_iter().chain(once.map(|code| (code, false))) {
+        assert_eq!(stage.rewound(code).end.repeatable, expected, "{code}");
+    }
+}
+
 /// Functions that are watched can be called in any way: by a closure of the function, too, and as a method of a class that extends PHP's.
 #[test]
 fn watched_functions_work_in_all_ways() {

@@ -1,7 +1,8 @@
 <?php
 /**
  * All that a request can find of the one before it in WordPress and in its database session. A must-use plugin of tests/rewind-leaks:
- * after the point it runs what the header field X-Code has, and prints what the functions below see if there is X-Look.
+ * after the point it runs what the header field X-Code has, and prints what the functions below see if there is X-Look. In the boot it runs, in the
+ * hook X-Hook, what X-In-Boot has, and says what came of it.
  */
 
 function leaks_time_of_boot(): int
@@ -10,8 +11,13 @@ function leaks_time_of_boot(): int
 }
 $GLOBALS['leaks_boot'] = leaks_time_of_boot();
 
+if (isset($_SERVER['HTTP_X_IN_BOOT'])) {
+    add_action($_SERVER['HTTP_X_HOOK'], fn () => $GLOBALS['leaks_made'] = eval(base64_decode($_SERVER['HTTP_X_IN_BOOT'])), 5);
+}
+
 add_action('template_redirect', function (): void {
     header('X-Boot: ' . $GLOBALS['leaks_boot']);
+    header('X-Made: ' . json_encode($GLOBALS['leaks_made'] ?? null));
     header('X-Began: ' . (int) $_SERVER['REQUEST_TIME_FLOAT']);
     if (isset($_SERVER['HTTP_X_LOOK'])) {
         wp_send_json(leaks_of_wordpress() + leaks_of_database() + ['writes' => $_SERVER['HTTP_X_LOOK'] !== 'write' || writes()]);

@@ -56,8 +56,9 @@ void chunks_put(void)
 {
 	for (uint32_t lent = chunks->used & ~chunks->then; lent; lent &= lent - 1) {
 		unsigned at = (unsigned)__builtin_ctz(lent);
-		if (at >= CHUNKS_KEPT) {
-			madvise(chunks->region + at * CHUNK_BYTES, CHUNK_BYTES, MADV_DONTNEED);
+		if (at >= CHUNKS_KEPT && madvise(chunks->region + at * CHUNK_BYTES, CHUNK_BYTES, MADV_DONTNEED) != 0) {
+			/* It keeps its memory, as the first ones do: what is in it is of no meaning. */
+			continue;
 		}
 	}
 	chunks->used = chunks->then;

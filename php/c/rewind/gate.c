@@ -10,7 +10,7 @@
  * it, with the handler and with what belongs to it. The handler costs a compare unless a boot runs that may become an image, or a request behind one.
  *
  * Exceptions hold for what a function calls itself: WordPress's, whose results are made again or never shown, and those of an administrator
- * (php.rewind_except). What is called within functions that are repeated after the point is decided there (reads.c).
+ * (php.rewind_except). Random values and clocks within functions that are repeated after the point are decided there (reads.c); acts are not.
  */
 #include "rewind.h"
 
@@ -135,10 +135,12 @@ static bool is_excepted_now(const zend_function *called)
 
 /* ---- refusing ---- */
 
-static void refuse(const char *what, const zend_function *called)
+enum refused { READS, ACTS };
+
+static void refuse(enum refused how, const char *what, const zend_function *called)
 {
 	const zend_execute_data *frame = caller();
-	if (gate != GATE_BOOT || is_excepted_now(called) || reads_note_call(what, called)) {
+	if (gate != GATE_BOOT || is_excepted_now(called) || (how == READS && reads_note_call(what, called))) {
 		return;
 	}
 	gate = GATE_OPEN;
@@ -156,20 +158,20 @@ static void refuse(const char *what, const zend_function *called)
 /* The boot calls a function that no image may be of, with these arguments. */
 void gate_refuse_call(const zend_function *called)
 {
-	refuse(NULL, called);
+	refuse(ACTS, NULL, called);
 }
 
 /* The boot does what no image may: `what` is a verb and what follows it. */
 void gate_refuse(const char *what)
 {
-	refuse(what, NULL);
+	refuse(READS, what, NULL);
 }
 
 /* The same; and a request that is run again to be compared ends before it. */
 void gate_acts(const char *what)
 {
 	if (gate == GATE_BOOT) {
-		gate_refuse(what);
+		refuse(ACTS, what, NULL);
 	} else if (gate == GATE_BEHIND) {
 		rewind_acted();
 	}
@@ -248,8 +250,9 @@ static const char *text_of(const zval *value)
 static void look_at_path(const zval *path, bool is_pattern, const zend_function *called)
 {
 	const char *text = text_of(path);
+	text = text && strncasecmp(text, "file://", 7) == 0 ? text + 7 : text;
 	if (path && Z_TYPE_P(path) == IS_OBJECT) {
-		refuse(NULL, called);
+		refuse(READS, NULL, called);
 	} else if (text && *text && !strstr(text, "://")) {
 		(is_pattern ? files_note_pattern : files_note_asked)(text);
 	}
@@ -269,7 +272,7 @@ static void look_at_input(zend_execute_data *execute_data)
 {
 	const zval *kind = argument(execute_data, 1), *name = argument(execute_data, 2);
 	if (!text_of(name) || Z_TYPE_P(kind) != IS_LONG || !reads_note_input(Z_LVAL_P(kind), Z_STR_P(name))) {
-		refuse(NULL, EX(func));
+		refuse(READS, NULL, EX(func));
 	}
 }
 
@@ -279,7 +282,7 @@ static void look_at_environment(zend_execute_data *execute_data)
 	if (text_of(name)) {
 		reads_note_environment(Z_STR_P(name));
 	} else {
-		refuse(NULL, EX(func));
+		refuse(READS, NULL, EX(func));
 	}
 }
 
@@ -337,7 +340,7 @@ static void look(zend_execute_data *execute_data, const struct gated *one)
 		default:
 			break;
 	}
-	refuse(NULL, EX(func));
+	refuse(one->kind == KIND_REFUSED || one->kind == KIND_FIELD ? ACTS : READS, NULL, EX(func));
 }
 
 static inline const struct gated *gated(const zend_execute_data *execute_data)
@@ -366,7 +369,7 @@ static void on_moment(INTERNAL_FUNCTION_PARAMETERS)
 	bool has_fraction = text && (one->argument == 2 ? strpbrk(text, "uv") : strchr(text, '.')) != NULL;
 	bool is_read = gate == GATE_BOOT && !is_fixed;
 	if (is_read && has_fraction) {
-		refuse(NULL, EX(func));
+		refuse(READS, NULL, EX(func));
 	} else if (is_read) {
 		gate_clock(time(NULL));
 	}

@@ -45,11 +45,10 @@ struct found {
 /* Bits of /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst). */
 #define HAS_PAGE (UINT64_C(3) << 62)
 
-static const char zeros[PAGE] __attribute__((aligned(PAGE)));
-
 static struct image {
 	int pagemap, fault;      /* fault: -1 where the kernel does not tell which pages were written */
 	uintptr_t brk;
+	const char *zeros;       /* a page of them */
 	char *store;             /* the pages, and behind them the index; stays for the next image */
 	size_t store_bytes, pages;
 	uint32_t *index;         /* a saved range's pages in order: 1 + place in the store, 0: it was not there */
@@ -65,13 +64,16 @@ static struct image {
 bool image_open(void)
 {
 	image = room_take(sizeof *image);
-	if (!image) {
+	char *zeros = room_take(PAGE);
+	if (!image || !zeros) {
 		return false;
 	}
+	image->zeros = zeros;
 	image->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	image->fault = options.rewind_compare ? -1 : (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
 	struct uffdio_api api = { .api = UFFD_API, .features = WP_ASYNC };
-	struct scan probe = { .size = sizeof probe, .start = (uintptr_t)zeros, .end = (uintptr_t)zeros + PAGE,
+	uintptr_t page = (uintptr_t)image & ~(uintptr_t)(PAGE - 1);
+	struct scan probe = { .size = sizeof probe, .start = page, .end = page + PAGE,
 		.category_mask = IS_PRESENT, .return_mask = IS_PRESENT };
 	if (image->fault >= 0 && (ioctl(image->fault, UFFDIO_API, &api) != 0 || ioctl(image->pagemap, SCAN, &probe) < 0)) {
 		close(image->fault);
@@ -287,7 +289,7 @@ static const char *put_mappings(void)
 
 static void put_page(char *page, uint32_t place)
 {
-	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : zeros;
+	const char *then = place ? image->store + (size_t)(place - 1) * PAGE : image->zeros;
 	if (bytes_differ(page, then, PAGE) != 0) {
 		bytes_copy(page, then, PAGE);
 		image->copied++;
@@ -312,7 +314,10 @@ static void put_missing(const struct range *range, const uint32_t *index, uintpt
 	}
 }
 
-/* Pages that were not there are given back as a whole, so that comparing does not make the kernel fill them. */
+/*
+ * Pages that were not there are given back as a whole, so that comparing does not make the kernel fill them. Those that the kernel does not take, because
+ * they are locked, are filled with zeros.
+ */
 static void put_compared(const struct range *range, const uint32_t *index)
 {
 	size_t count = pages_of(range);
@@ -321,8 +326,8 @@ static void put_compared(const struct range *range, const uint32_t *index)
 		while (end < count && !index[end]) {
 			end++;
 		}
-		if (end > at) {
-			madvise((char *)range->start + at * PAGE, (end - at) * PAGE, MADV_DONTNEED);
+		if (end > at && madvise((char *)range->start + at * PAGE, (end - at) * PAGE, MADV_DONTNEED) != 0) {
+			put_pages(range, index, range->start + at * PAGE, range->start + end * PAGE);
 		}
 		for (at = end; at < count && index[at]; at++) {
 			put_page((char *)range->start + at * PAGE, index[at]);

@@ -57,6 +57,7 @@ void maps_prepare(void)
 void maps_remember(void)
 {
 	memset(&maps_changes, 0, sizeof maps_changes);
+	maps_changes.thread = pthread_self();
 	maps->bytes = size_of_all();
 }
 

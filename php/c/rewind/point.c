@@ -159,6 +159,8 @@ void rewind_startup(void)
 	}
 	/* No connection may be open at the point. */
 	options.keep_database_connections = false;
+	long page = sysconf(_SC_PAGESIZE);
+	rewind_page = page > 0 ? (size_t)page : rewind_page;
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	options.rewind = shared != MAP_FAILED;
 	if (options.rewind) {
@@ -741,6 +743,10 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 		leave();
 	}
 	renew_request();
+	if (state->second && state->second != (time_t)sapi_get_request_time()) {
+		figures_say(MR_REASON_OLD);
+		leave();
+	}
 	if (!reads_key(&key) || key.length != state->key.length || memcmp(key.bytes, state->key.bytes, key.length) != 0) {
 		figures_say(MR_REASON_KEY);
 		decline();
@@ -822,12 +828,14 @@ PHP_FUNCTION(millrace_rewind_point)
 	if (!state || state->images || state->inside || getpid() != state->worker || (gate != GATE_BOOT && !gate_refusal())) {
 		RETURN_FALSE;
 	}
+	/* Destructors of the boot's own code are a part of it. */
+	const char *why = collect_garbage();
 	gate = GATE_OPEN;
 	state->waited = 0;
 	struct script *script = script_at_hand();
 	script->point = true;
 	script->pointless = false;
-	const char *why = refuse(repeated);
+	why = why ? why : refuse(repeated);
 	if (!why) {
 		state->class = class_of_boot();
 		why = is_off() ? "answers from such images have differed from ordinary ones (millrace status)" : call_before(&before, &cache);

@@ -1,7 +1,7 @@
 /*
  * Functions of the C library that libraries take from the program instead, since it exports them (build.rs): they note whether
  * mappings are other ones than before. A mapping that is made and unmapped as a whole leaves the others as they were: PHP reads files in this
- * way.
+ * way. A thread that a library has started - to look up a name, for example - may call them at the same time: of it is only noted that it did.
  */
 #include "replaced.h"
 
@@ -10,9 +10,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+extern size_t rewind_page;
+
 static uintptr_t end_of(const void *start, size_t length)
 {
-	return ((uintptr_t)start + length + 4095) & ~(uintptr_t)4095;
+	return ((uintptr_t)start + length + rewind_page - 1) & ~(uintptr_t)(rewind_page - 1);
+}
+
+static bool is_of_php(void)
+{
+	return pthread_equal(pthread_self(), maps_changes.thread);
+}
+
+static void note_others(void)
+{
+	__atomic_store_n(&maps_changes.others, true, __ATOMIC_RELAXED);
 }
 
 /* A mapping that was made since; NULL: another one, or a part of one. */
@@ -37,18 +49,19 @@ static void note(const void *start, size_t length)
 			return;
 		}
 	}
-	maps_changes.others = true;
+	note_others();
 }
 
 void *mmap(void *start, size_t length, int protection, int flags, int descriptor, off_t offset)
 {
-	void *lent = start ? NULL : chunks_lend(length, protection, flags);
+	bool is_noted = is_of_php();
+	void *lent = start || !is_noted ? NULL : chunks_lend(length, protection, flags);
 	if (lent) {
 		return lent;
 	}
 	void *mapped = (void *)syscall(SYS_mmap, start, length, protection, flags, descriptor, offset);
-	if (flags & MAP_FIXED) {
-		maps_changes.others = true;
+	if ((flags & MAP_FIXED) || !is_noted) {
+		note_others();
 	} else if (mapped != MAP_FAILED) {
 		note(mapped, length);
 	}
@@ -62,22 +75,23 @@ void *mmap64(void *start, size_t length, int protection, int flags, int descript
 
 int munmap(void *start, size_t length)
 {
-	if (chunks_take_back(start, length)) {
+	bool is_noted = is_of_php();
+	if (is_noted && chunks_take_back(start, length)) {
 		return 0;
 	}
-	struct mapping *one = find(start, length);
+	struct mapping *one = is_noted ? find(start, length) : NULL;
 	if (one) {
 		one->start = 0;
 		maps_changes.count--;
 	} else {
-		maps_changes.others = true;
+		note_others();
 	}
 	return (int)syscall(SYS_munmap, start, length);
 }
 
 int mprotect(void *start, size_t length, int protection)
 {
-	maps_changes.others = true;
+	note_others();
 	return (int)syscall(SYS_mprotect, start, length, protection);
 }
 
@@ -87,6 +101,6 @@ void *mremap(void *start, size_t old_length, size_t length, int flags, ...)
 	va_start(more, flags);
 	void *place = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
 	va_end(more);
-	maps_changes.others = true;
+	note_others();
 	return (void *)syscall(SYS_mremap, start, old_length, length, flags, place);
 }

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_REPLACED_H
 #define MILLRACE_REPLACED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #define MAPPINGS_MOST 16u
 
 extern struct maps_changes {
+	pthread_t thread;  /* whose mappings are noted one by one; others write nothing but `others` */
 	bool others;       /* a mapping of before may be another one now */
 	unsigned count;    /* of `made` */
 	struct mapping {

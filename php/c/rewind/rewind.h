@@ -29,7 +29,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define PAGE 4096u
+/* The system's pages: 4 KB, 16 KB or 64 KB. Set in the host. */
+extern size_t rewind_page;
+#define PAGE rewind_page
 
 /* ---- point.c ---- */
 

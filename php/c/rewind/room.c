@@ -21,6 +21,8 @@
 #define BELOW_BYTES (256u << 10)
 #define OURS_MOST 6
 
+size_t rewind_page = 4096;
+
 static struct room {
 	ucontext_t point, controller;
 	char *free, *end;

@@ -101,9 +101,13 @@ static enum sql said(const struct gated *one, const zend_string *sql)
 			break;
 	}
 	enum sql kind = sql ? sql_kind(ZSTR_VAL(sql), finds) : SQL_WRITES;
-	/* There may be more than one statement; and SQLite's texts know no backslash. */
-	bool is_unclear = one->kind == KIND_STATEMENT ? kind == SQL_UNKNOWN : one->kind == KIND_SQLITE_STATEMENT && sql && strchr(ZSTR_VAL(sql), '\\');
-	return is_unclear ? SQL_WRITES : kind;
+	if (one->kind == KIND_STATEMENT && kind == SQL_UNKNOWN) {
+		/* There may be more than one, of which another one writes. */
+		return SQL_WRITES;
+	}
+	/* To SQLite, a backslash in a text is a character as others are: the text may end elsewhere. */
+	bool is_unclear = one->kind == KIND_SQLITE_STATEMENT && kind == SQL_READS && strchr(ZSTR_VAL(sql), '\\');
+	return is_unclear ? SQL_UNKNOWN : kind;
 }
 
 /* Whether an image may be of a boot that says this. */
