@@ -14,7 +14,8 @@
 //!
 //! A page that depends on cookies in this way varies by [`READS`]`cur`, as if that was a field of the request; there is only one
 //! variant, that of requests without such a cookie. Cookies are known, and don't count, if they are harmless, part of the key, or of the
-//! application, which says itself what they mean ([`crate::visitors`]). A visitor with the cookie of a session asks for a page only if it
+//! application, which says itself what they mean ([`crate::visitors`]). A harmless one counts if the script has looked for it by its name; those
+//! of consent are withheld like unknown ones. A visitor with the cookie of a session asks for a page only if it
 //! was found to mean nothing. By PHP: then whether it is there says no more, but what it is called may. By the application: then its
 //! value says no more.
 
@@ -68,7 +69,8 @@ impl Looked {
             let Ok(text) = std::str::from_utf8(name) else { continue };
             let of_session = || (is_judged || part.starts_with(b"?")) && rules.bypass_cookies.matches(name);
             let is_field = || vary.iter().any(|field| field.strip_prefix("cookie=") == Some(text));
-            if is_unknown(rules, name) && !of_session() && !is_field() {
+            let counts = is_unknown(rules, name) || rules.is_harmless(name);
+            if counts && !of_session() && !is_field() {
                 names.push(format!("{READS}{text}").into());
             }
         }
@@ -91,6 +93,12 @@ pub fn is_unknown(rules: &Rules, name: &[u8]) -> bool {
         && !rules.chosen_cookies.matches(name)
 }
 
+/// Whether a page for all is made without a cookie of this name until its script looks for it; if the script looks at all cookies, it concerns
+/// these.
+fn is_withheld(rules: &Rules, name: &[u8]) -> bool {
+    is_unknown(rules, name) || rules.is_consent(name)
+}
+
 /// The first cookie among these fields that is meant by a name that begins with [`READS`].
 pub fn found<'a>(
     rules: &Rules,
@@ -108,9 +116,18 @@ pub fn found<'a>(
     })
 }
 
-/// Whether a request with these fields has a cookie that nobody knows.
-pub fn has_unknown<'a>(rules: &Rules, fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+/// Whether a request with these fields has a cookie that is withheld.
+pub fn has_withheld<'a>(rules: &Rules, fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
     rules.unknown_cookies != UnknownCookies::Ignored && found(rules, fields, ALL).is_some()
+}
+
+/// Whether it has one that nobody knows.
+pub fn has_unknown<'a>(rules: &Rules, mut fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+    let is_one = |name: &[u8]| is_meant(rules, b"*", name) && !rules.is_consent(name);
+    rules.unknown_cookies != UnknownCookies::Ignored
+        && fields.any(|(field, value)| {
+            field.eq_ignore_ascii_case("cookie") && each_cookie(value).any(|(name, _)| is_one(name))
+        })
 }
 
 fn is_meant(rules: &Rules, wanted: &[u8], name: &[u8]) -> bool {
@@ -118,9 +135,10 @@ fn is_meant(rules: &Rules, wanted: &[u8], name: &[u8]) -> bool {
     let is_plain = name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
     let mut room = [0; 128];
     match as_php_sees(name, &mut room) {
-        Some(seen) if is_plain || !is_unknown(rules, seen) => {
-            is_unknown(rules, seen) && (wanted == b"*" || wanted == seen)
-        }
+        Some(seen) if is_plain || !is_unknown(rules, seen) => match wanted {
+            b"*" => is_withheld(rules, seen),
+            _ => wanted == seen && (is_unknown(rules, seen) || rules.is_harmless(seen)),
+        },
         _ => true,
     }
 }
@@ -128,16 +146,16 @@ fn is_meant(rules: &Rules, wanted: &[u8], name: &[u8]) -> bool {
 /// Divides a `Cookie` field: what the script of a page for all sees of it, and what it gets only if it looks for it. Both are appended.
 /// A field that is not divided stays as it is, with its blanks: PHP takes them for a part of the value.
 pub fn divide(rules: &Rules, value: &[u8], seen: &mut Vec<u8>, withheld: &mut Vec<u8>) {
-    let is_unknown = |name: &[u8]| {
+    let is_withheld = |name: &[u8]| {
         let mut room = [0; 128];
-        is_unknown(rules, as_php_sees(name, &mut room).unwrap_or(name))
+        is_withheld(rules, as_php_sees(name, &mut room).unwrap_or(name))
     };
-    if each_cookie(value).all(|(name, _)| is_unknown(name)) {
+    if each_cookie(value).all(|(name, _)| is_withheld(name)) {
         return add_cookie(withheld, value);
     }
     for (name, cookie) in each_cookie(value) {
         let mut room = [0; 128];
-        if is_unknown(name) {
+        if is_withheld(name) {
             add_cookie(withheld, cookie);
         } else if !rules.is_harmless(as_php_sees(name, &mut room).unwrap_or(name)) {
             add_cookie(seen, cookie);
@@ -172,7 +190,10 @@ mod tests {
             (None, &[][..], ":reads=*", false),
             (Some("-"), &[], "", false),
             (Some("- cur ?lang"), &[], ":reads=cur :reads=lang", false),
-            (Some("- wordpress_logged_in_1 _ga _lscache_vary"), &[], "", false),
+            (Some("- wordpress_logged_in_1 _lscache_vary"), &[], "", false),
+            // Known as harmless, but read in PHP all the same.
+            (Some("- _ga"), &[], ":reads=_ga", false),
+            (Some("+ cookieyes-consent"), &[], ":reads=cookieyes-consent", true),
             (Some("- ?PHPSESSID"), &[], "", false),
             (Some("- PHPSESSID"), &[], ":reads=PHPSESSID", false),
             (Some("- = my_session cur"), &[], ":reads=cur", false),
@@ -204,14 +225,19 @@ mod tests {
         for cookies in ["curs=1", "_ga=1; x=1", "wordpress_logged_in_1=x", ""] {
             assert!(!has(cookies, ":reads=cur"), "{cookies}");
         }
+        assert!(has("_ga=1", ":reads=_ga") && has("CookieConsent=1", ":reads=CookieConsent"));
+        assert!(has("CookieConsent=1", ALL) && !has("CookieConsent=1", ":reads=_ga"));
+        let unknown =
+            |cookies: &'static str| has_unknown(&rules, [("cookie", cookies.as_bytes())].into_iter());
+        assert!(unknown("x=1; CookieConsent=1") && !unknown("CookieConsent=1; _ga=1"));
         assert!(has("x=1", ALL) && has("PHPSESSID=1", ALL) && !has("_ga=1; wordpress_logged_in_1=x", ALL));
     }
 
     #[test]
     fn a_cookie_is_seen_withheld_or_dropped() {
         let (mut seen, mut withheld) = (Vec::new(), Vec::new());
-        divide(&rules(), b"_ga=1; cur=USD; _lscache_vary=a; x=2", &mut seen, &mut withheld);
-        assert_eq!((&seen[..], &withheld[..]), (&b"_lscache_vary=a"[..], &b"cur=USD; x=2"[..]));
+        divide(&rules(), b"_ga=1; cur=USD; _lscache_vary=a; CookieConsent=2", &mut seen, &mut withheld);
+        assert_eq!((&seen[..], &withheld[..]), (&b"_lscache_vary=a"[..], &b"cur=USD; CookieConsent=2"[..]));
         let mut whole = Vec::new();
         divide(&rules(), b"a=1  ; b= 2 ;;c", &mut seen, &mut whole);
         assert_eq!(whole, b"a=1  ; b= 2 ;;c");

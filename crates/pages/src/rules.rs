@@ -49,6 +49,9 @@ pub struct Rules {
     /// Cookies that scripts in the browser set for themselves; ignored, and not passed to PHP when it runs for a
     /// shared page: [`Rules::is_harmless`].
     pub harmless_cookies: Patterns,
+    /// Those of them by which a visitor has consented to something, or not: plugins read them in PHP. They are withheld until a script looks
+    /// for one.
+    pub consent_cookies: Patterns,
     /// Cookies that the site's settings name, for bypasses or keys: they matter here, even if they are harmless
     /// elsewhere.
     pub chosen_cookies: Patterns,
@@ -176,6 +179,7 @@ impl Rules {
             script_paths: Paths::default(),
             chosen_paths: Paths::default(),
             harmless_cookies: Patterns::default(),
+            consent_cookies: Patterns::default(),
             chosen_cookies: Patterns::default(),
             judged_cookies: Patterns::default(),
             unknown_cookies: UnknownCookies::Ignored,
@@ -206,7 +210,8 @@ impl Rules {
             mode: Mode::Profile,
             dropped_arguments: Patterns::new(STATISTICS_ARGUMENTS),
             bypass_cookies: Patterns::new(SESSION_COOKIES),
-            harmless_cookies: Patterns::new(HARMLESS_COOKIES),
+            harmless_cookies: harmless_cookies(),
+            consent_cookies: Patterns::new(CONSENT_COOKIES),
             key_cookies: Patterns::new([LITESPEED_COOKIE]),
             vary_cookies: VaryCookies::AllButHarmless,
             vary_fields: Patterns::new(VARY_FIELDS),
@@ -234,6 +239,11 @@ impl Rules {
     /// Whether a cookie of this name (as PHP sees it) is ignored here.
     pub fn is_harmless(&self, name: &[u8]) -> bool {
         self.harmless_cookies.matches(name) && !self.chosen_cookies.matches(name)
+    }
+
+    /// Whether it is one of consent.
+    pub fn is_consent(&self, name: &[u8]) -> bool {
+        self.consent_cookies.matches(name) && self.is_harmless(name)
     }
 }
 
@@ -317,8 +327,30 @@ pub const SESSION_COOKIES: &[&str] = &[
     "laravel_*",
 ];
 
-/// Cookies of analytics, advertising and consent, which scripts in the browser read, and the server's own of the
-/// waiting room.
+fn harmless_cookies() -> Patterns {
+    let mut all = Patterns::new(HARMLESS_COOKIES);
+    all.extend(CONSENT_COOKIES);
+    all
+}
+
+/// Cookies of consent: scripts in the browser read them, and some plugins in PHP.
+pub const CONSENT_COOKIES: &[&str] = &[
+    "cookieyes-consent",
+    "cookielawinfo-*",
+    "CookieConsent",
+    "cookie_notice_accepted",
+    "cmplz_*",
+    "cc_cookie*",
+    "borlabs-cookie",
+    "OptanonConsent",
+    "OptanonAlertBoxClosed",
+    "viewed_cookie_policy",
+    "euconsent*",
+    "moove_gdpr_popup",
+    "real_cookie_banner*",
+];
+
+/// Cookies of analytics and advertising, which scripts in the browser read, and the server's own of the waiting room.
 pub const HARMLESS_COOKIES: &[&str] = &[
     "millrace_place",
     "_ga",
@@ -355,19 +387,6 @@ pub const HARMLESS_COOKIES: &[&str] = &[
     "optimizely*",
     "_vwo*",
     "_vis_opt*",
-    "cookieyes-consent",
-    "cookielawinfo-*",
-    "CookieConsent",
-    "cookie_notice_accepted",
-    "cmplz_*",
-    "cc_cookie*",
-    "borlabs-cookie",
-    "OptanonConsent",
-    "OptanonAlertBoxClosed",
-    "viewed_cookie_policy",
-    "euconsent*",
-    "moove_gdpr_popup",
-    "real_cookie_banner*",
     "wordpress_test_cookie",
     "wp_lang",
     "sbjs_*",

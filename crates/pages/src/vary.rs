@@ -10,7 +10,7 @@
 
 use crate::ask::{Device, as_php_sees, each_cookie};
 use crate::looked::{READS, found};
-use crate::rules::{Mode, Rules, VaryCookies};
+use crate::rules::{Mode, Rules, UnknownCookies, VaryCookies};
 
 /// Prefix of one cookie's name in [`crate::Terms::vary`], from LiteSpeed's `X-LiteSpeed-Vary: cookie=NAME`.
 const ONE_COOKIE: &str = "cookie=";
@@ -167,7 +167,10 @@ fn cookies(rules: &Rules, one: Option<&str>, value: &[u8], out: &mut Vec<u8>) {
         let counts = match (one, &rules.vary_cookies) {
             (Some(one), _) => seen == one.as_bytes(),
             (None, VaryCookies::Only(patterns)) => patterns.matches(seen),
-            (None, VaryCookies::AllButHarmless) => !rules.is_harmless(seen),
+            (None, VaryCookies::AllButHarmless) => {
+                let is_shown = rules.unknown_cookies == UnknownCookies::Observed && rules.is_consent(seen);
+                !rules.is_harmless(seen) || is_shown
+            }
             (None, VaryCookies::All) => true,
         };
         if counts {
@@ -311,6 +314,12 @@ mod tests {
         let header = |text: &'static str| [("Cookie", text)];
         let mut rules = Rules::profile();
         assert_eq!(value(&rules, "cookie", &header("_ga=1; a=2;b=3; cookieyes-consent=x")), "a=2;b=3;");
+        // A script that looks for one gets those of consent, too.
+        rules.unknown_cookies = UnknownCookies::Observed;
+        assert_eq!(
+            value(&rules, "cookie", &header("_ga=1; a=2; cookieyes-consent=x")),
+            "a=2;cookieyes-consent=x;"
+        );
         rules.vary_cookies = VaryCookies::Only(Patterns::new(["SESS*", "SSESS*"]));
         assert_eq!(value(&rules, "cookie", &header("_ga=1; x=2")), value(&rules, "cookie", &[]));
         assert_eq!(value(&rules, "cookie", &header("x=2; SESSab=1")), "SESSab=1;");

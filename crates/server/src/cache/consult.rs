@@ -242,7 +242,7 @@ impl<'a> Consultation<'a> {
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
         // The response to the last one with such cookies was its own: the others don't wait for that.
         let is_own = at_once.is_none()
-            && self.has_unknown_cookies()
+            && self.has_withheld_cookies()
             && passed::is_noted(passed::with_cookies(key), moment);
         let is_special = is_own || at_once.is_none() && self.is_special(stale.is_some());
         Ok(match running {
@@ -293,8 +293,8 @@ impl<'a> Consultation<'a> {
         asking.range || self.rules.faithful && own_idea()
     }
 
-    fn has_unknown_cookies(&self) -> bool {
-        settle::has_unknown_cookies(self.rules, self.request)
+    fn has_withheld_cookies(&self) -> bool {
+        settle::has_withheld_cookies(self.rules, self.request)
     }
 
     fn told_by(&self) -> u64 {
@@ -360,7 +360,7 @@ impl<'a> Consultation<'a> {
             is_head: self.request.is_head(),
             client: self.request.ends.client_ip(),
             has_place: self.request.waiting_place().is_some(),
-            is_like_first: !self.has_unknown_cookies() && self.told_by() == fill.told_by,
+            is_like_first: !self.has_withheld_cookies() && self.told_by() == fill.told_by,
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
             cache_status,

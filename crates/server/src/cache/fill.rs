@@ -493,7 +493,7 @@ impl FillJob {
     /// some, decide for themselves.
     fn is_for_all_now(&self, lead: &Lead, terms: &Terms) -> bool {
         let fields: Vec<_> = terms.vary.iter().filter(|name| !name.starts_with(READS)).cloned().collect();
-        lead.is_for_all(&fields) && !settle::has_unknown_cookies(&self.rules, &self.request)
+        lead.is_for_all(&fields) && !settle::has_withheld_cookies(&self.rules, &self.request)
     }
 
     /// The response is for one request only.

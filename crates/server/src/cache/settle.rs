@@ -198,6 +198,11 @@ pub fn cookies_too(request: &Request) -> impl Iterator<Item = (&str, &[u8])> + C
     request.head.fields().chain(withheld)
 }
 
+/// Whether a request has cookies that scripts get only if they look for one.
+pub fn has_withheld_cookies(rules: &Rules, request: &Request) -> bool {
+    looked::has_withheld(rules, cookies_too(request))
+}
+
 /// Whether a request has cookies that nobody knows.
 pub fn has_unknown_cookies(rules: &Rules, request: &Request) -> bool {
     looked::has_unknown(rules, cookies_too(request))

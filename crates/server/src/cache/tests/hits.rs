@@ -193,6 +193,9 @@ fn a_cookie_that_a_script_looks_for_gets_a_page_of_its_own() {
                 (1, "- cur ?lang", "cur=USD", "other=1"),
                 (2, "- *", "other=1", "_ga=1"),
                 (3, "-", "", "cur=USD"),
+                (4, "- CookieConsent", "CookieConsent=1", "_ga=1"),
+                (5, "- _ga", "_ga=1", "CookieConsent=1"),
+                (6, "- *", "CookieConsent=1", "_ga=1"),
             ] {
                 let path = format!("/{at}");
                 answers(looked(note, "for all"));
