@@ -18,6 +18,8 @@ pub struct Clock {
     seen: Cell<(Instant, SystemTime)>,
     date_second: Cell<u64>,
     date: RefCell<String>,
+    /// How far it is ahead of the machine's clock: tests let a day pass in seconds.
+    ahead: Cell<Duration>,
 }
 
 impl Default for Clock {
@@ -31,6 +33,7 @@ impl Default for Clock {
             seen: Cell::new((Instant::now(), SystemTime::now())),
             date_second: Cell::new(u64::MAX),
             date: RefCell::new(String::new()),
+            ahead: Cell::default(),
         };
         clock.read();
         clock
@@ -40,7 +43,7 @@ impl Default for Clock {
 impl Clock {
     /// Reads the time again.
     pub fn read(&self) {
-        let now = Instant::now();
+        let now = Instant::now() + self.ahead.get();
         self.now.set(now);
         self.ticks.set(now.duration_since(self.started).as_millis() as u64);
         // The wall clock can be set, but rarely: between two readings, the monotonic clock gives the difference.
@@ -49,13 +52,20 @@ impl Clock {
         if since < WALL_CLOCK {
             self.wall.set(wall + since);
         } else {
-            self.wall.set(SystemTime::now());
+            self.wall.set(SystemTime::now() + self.ahead.get());
             self.seen.set((now, self.wall.get()));
         }
         let second = self.unix_time().as_secs();
         if self.date_second.replace(second) != second {
             *self.date.borrow_mut() = httpdate::fmt_http_date(self.wall.get());
         }
+    }
+
+    /// Lets time pass.
+    #[cfg(test)]
+    pub fn pass(&self, time: Duration) {
+        self.ahead.set(self.ahead.get() + time);
+        self.read();
     }
 
     /// Monotonic time of the last reading.

@@ -15,6 +15,10 @@ use millrace_htaccess::effort::MOST_STEPS;
 const STEPS_A_TICK: u64 = 40_000;
 /// How far a site may be ahead of its share, in ticks: one evaluation at its limit.
 const AHEAD: u64 = MOST_STEPS / STEPS_A_TICK;
+/// An evaluation that takes more steps than this, 1 ms, is costly: while other sites need the loop, the site's next ones are made beside it.
+const COSTLY: u64 = 400_000;
+/// How long a site's rules count as costly after such an evaluation, ticks: some requests cost less than others.
+const COSTLY_FOR: u64 = 10_000;
 /// Evaluations below this cost nothing, so that ordinary rules need no account.
 const FREE: u64 = 20_000;
 /// The loop is shared if requests of different sites came one after the other within this time, ticks.
@@ -37,6 +41,8 @@ pub struct EvaluationBudget {
 struct Account {
     /// When the steps so far are paid for.
     paid_at: u64,
+    /// Until when the site's rules count as costly.
+    costly_until: u64,
     waiting: Rc<Cell<u32>>,
 }
 
@@ -45,6 +51,8 @@ struct Account {
 pub enum EvaluationTurn {
     /// Now.
     Now,
+    /// On a thread beside the event loop.
+    Beside(EvaluationPlace),
     /// After this time; the place among the waiting ones is given up on drop.
     Wait(Duration, EvaluationPlace),
     /// Too many requests of the site are waiting.
@@ -69,20 +77,32 @@ impl EvaluationBudget {
         }
     }
 
-    /// Whether the site's turn has come.
-    pub fn turn(&self, site: usize, now: u64) -> EvaluationTurn {
+    /// Whether the site's turn has come. `may_leave`: the evaluation can be made beside the loop.
+    pub fn turn(&self, site: usize, now: u64, may_leave: bool) -> EvaluationTurn {
         let accounts = self.accounts.borrow();
         let Some(account) = accounts.get(&site) else { return EvaluationTurn::Now };
         let is_shared = self.shared_at.get().is_some_and(|at| now < at + LATELY);
         let ahead = account.paid_at.saturating_sub(now);
-        if !is_shared || ahead <= AHEAD {
+        let leaves = may_leave && now < account.costly_until;
+        if !is_shared || (!leaves && ahead <= AHEAD) {
             return EvaluationTurn::Now;
         }
         if account.waiting.get() >= MOST_WAITING {
             return EvaluationTurn::Busy;
         }
         account.waiting.set(account.waiting.get() + 1);
-        EvaluationTurn::Wait(Duration::from_millis(ahead - AHEAD), EvaluationPlace(account.waiting.clone()))
+        let place = EvaluationPlace(account.waiting.clone());
+        match leaves {
+            true => EvaluationTurn::Beside(place),
+            false => EvaluationTurn::Wait(Duration::from_millis(ahead - AHEAD), place),
+        }
+    }
+
+    /// An evaluation of the site beside the loop has taken so many steps.
+    pub fn note(&self, site: usize, steps: u64, now: u64) {
+        if let Some(account) = self.accounts.borrow_mut().get_mut(&site).filter(|_| steps > COSTLY) {
+            account.costly_until = now + COSTLY_FOR;
+        }
     }
 
     /// An evaluation of the site has taken so many steps.
@@ -92,11 +112,16 @@ impl EvaluationBudget {
         }
         let mut accounts = self.accounts.borrow_mut();
         if accounts.len() >= MOST_SITES {
-            accounts.retain(|_, account| account.paid_at > now || account.waiting.get() > 0);
+            accounts.retain(|_, account| {
+                account.paid_at.max(account.costly_until) > now || account.waiting.get() > 0
+            });
         }
         let account = accounts.entry(site).or_default();
         // What one site does while it is alone is forgotten after a while.
         account.paid_at = account.paid_at.clamp(now, now + 2 * AHEAD) + steps / STEPS_A_TICK;
+        if steps > COSTLY {
+            account.costly_until = now + COSTLY_FOR;
+        }
     }
 }
 
@@ -117,14 +142,14 @@ mod tests {
                 budget.see(OTHER, now);
             }
             budget.see(RULES, now);
-            match budget.turn(RULES, now) {
+            match budget.turn(RULES, now, false) {
                 EvaluationTurn::Now => {
                     budget.pay(RULES, cost, now);
                     taken += cost;
                     // A processor does ten times a site's share.
                     now += (cost / STEPS_A_TICK / 10).max(1);
                 }
-                EvaluationTurn::Wait(..) | EvaluationTurn::Busy => now += 1,
+                _ => now += 1,
             }
         }
         taken
@@ -147,9 +172,34 @@ mod tests {
         for now in 0..10_000 {
             budget.see(OTHER, now);
             budget.see(RULES, now);
-            assert!(matches!(budget.turn(RULES, now), EvaluationTurn::Now));
+            assert!(matches!(budget.turn(RULES, now, true), EvaluationTurn::Now));
             budget.pay(RULES, FREE - 1, now);
         }
+    }
+
+    #[test]
+    fn costly_rules_leave_the_loop_while_it_is_shared() {
+        let budget = EvaluationBudget::default();
+        let leaves = |now| matches!(budget.turn(RULES, now, true), EvaluationTurn::Beside(_));
+        budget.see(OTHER, 5);
+        budget.see(RULES, 5);
+        budget.pay(RULES, COSTLY, 5);
+        assert!(!leaves(6), "not costly");
+        budget.pay(RULES, COSTLY + 1, 6);
+        assert!(leaves(7) && !leaves(7 + LATELY), "the site has the loop to itself");
+        assert!(
+            matches!(budget.turn(RULES, 7, false), EvaluationTurn::Now),
+            "a password keeps it on the loop"
+        );
+        let places: Vec<EvaluationTurn> = (0..MOST_WAITING).map(|_| budget.turn(RULES, 7, true)).collect();
+        assert!(matches!(budget.turn(RULES, 7, true), EvaluationTurn::Busy));
+        drop(places);
+        let later = 6 + COSTLY_FOR;
+        budget.see(OTHER, later);
+        budget.see(RULES, later);
+        assert!(!leaves(later), "forgotten");
+        budget.note(RULES, COSTLY + 1, later);
+        assert!(leaves(later));
     }
 
     #[test]
@@ -160,12 +210,15 @@ mod tests {
         for _ in 0..3 {
             budget.pay(RULES, MOST_STEPS, 5);
         }
-        let waiting: Vec<EvaluationTurn> = (0..MOST_WAITING).map(|_| budget.turn(RULES, 5)).collect();
+        let waiting: Vec<EvaluationTurn> = (0..MOST_WAITING).map(|_| budget.turn(RULES, 5, false)).collect();
         assert!(waiting.iter().all(|turn| matches!(turn, EvaluationTurn::Wait(..))));
-        assert!(matches!(budget.turn(RULES, 5), EvaluationTurn::Busy));
-        assert!(matches!(budget.turn(OTHER, 5), EvaluationTurn::Now), "another site's account is its own");
+        assert!(matches!(budget.turn(RULES, 5, false), EvaluationTurn::Busy));
+        assert!(
+            matches!(budget.turn(OTHER, 5, false), EvaluationTurn::Now),
+            "another site's account is its own"
+        );
         drop(waiting);
-        assert!(matches!(budget.turn(RULES, 5), EvaluationTurn::Wait(..)));
-        assert!(matches!(budget.turn(RULES, 5 + 3 * AHEAD), EvaluationTurn::Now), "all is paid for");
+        assert!(matches!(budget.turn(RULES, 5, false), EvaluationTurn::Wait(..)));
+        assert!(matches!(budget.turn(RULES, 5 + 3 * AHEAD, false), EvaluationTurn::Now), "all is paid for");
     }
 }

@@ -1,6 +1,7 @@
 //! The files of folders, as an event loop knows them; and compiled files, which all loops share.
 
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::catch_unwind;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 use millrace_htaccess::folder::{LARGEST, starts_firewall};
 use millrace_htaccess::{Effect, Folder};
-use millrace_settings::plan::Profile;
+use millrace_settings::plan::{self, Profile};
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 use twox_hash::XxHash3_64;
@@ -35,6 +36,9 @@ const MOST_FILES: usize = 10_000;
 
 /// Maximum depth of folders whose files count.
 const DEEPEST: usize = 64;
+
+/// How often a file may change while a thread compiles it.
+const MOST_CHANGES: usize = 4;
 
 /// A file changed less than this before it was read may change again without another stamp, nanoseconds.
 const FRESH: i128 = 2_000_000_000;
@@ -126,10 +130,7 @@ impl Folders {
             folders.clear();
         }
         let now = context.clock.ticks();
-        let ends = memchr::memchr_iter(b'/', path).map(|at| at + 1);
-        // The path itself may be a folder.
-        let last = (!path.ends_with(b"/")).then_some(path.len());
-        for end in ends.chain(last).take(DEEPEST) {
+        for end in folders_of(path) {
             let folder = &path[..end];
             match folders.get(folder) {
                 Some(known) if now.saturating_sub(known.checked) < REVALIDATE => {
@@ -138,11 +139,12 @@ impl Folders {
                 known => {
                     let before = known.and_then(|known| known.file.clone());
                     let rules_before = before.as_ref().map(|(_, folder)| Arc::as_ptr(folder));
-                    let file = shared.read(context, site, &name_of(site, folder), before)?;
+                    let (log, wall) = (&context.process.log, context.clock.unix_time().as_nanos());
+                    let file = shared.read(log, wall, &site.reach, &name_of(&site.plan, folder), before)?;
                     if rules_before != file.as_ref().map(|(_, folder)| Arc::as_ptr(folder)) {
                         verdicts.clear();
                     }
-                    let file = file.filter(|(_, folder)| !(end == 1 && is_superfluous(site, folder)));
+                    let file = file.filter(|(_, folder)| !(end == 1 && is_superfluous(&site.plan, folder)));
                     file.iter().for_each(|(_, folder)| see(end, folder));
                     folders.insert(folder.into(), KnownFolder { checked: now, file });
                 }
@@ -153,17 +155,24 @@ impl Folders {
 }
 
 /// Whether the file of a site's root says what Millrace does without it: a hit from the page cache would take half as long again.
-fn is_superfluous(site: &Site, folder: &Folder) -> bool {
+fn is_superfluous(site: &plan::Site, folder: &Folder) -> bool {
     folder.is_wordpress
-        && site.plan.profile == Profile::WordPress
-        && site.plan.try_files
-        && site.plan.front_controller.as_deref() == Some("/index.php")
+        && site.profile == Profile::WordPress
+        && site.try_files
+        && site.front_controller.as_deref() == Some("/index.php")
 }
 
 /// The name of a folder's file.
-fn name_of(site: &Site, folder: &[u8]) -> PathBuf {
+fn name_of(site: &plan::Site, folder: &[u8]) -> PathBuf {
     let folder = std::ffi::OsStr::from_bytes(folder.strip_prefix(b"/").unwrap_or(folder));
-    site.plan.root.join(folder).join(NAME)
+    site.root.join(folder).join(NAME)
+}
+
+/// The ends of the folders on the way to a path, which may be one itself.
+fn folders_of(path: &[u8]) -> impl Iterator<Item = usize> {
+    let ends = memchr::memchr_iter(b'/', path).map(|at| at + 1);
+    let last = (!path.ends_with(b"/")).then_some(path.len());
+    ends.chain(last).take(DEEPEST)
 }
 
 /// Compiled files of all event loops.
@@ -172,6 +181,18 @@ pub struct SharedFolders {
     files: Mutex<HashMap<PathBuf, Compiled>>,
     /// By root of the site.
     turns: Mutex<HashMap<PathBuf, Arc<Semaphore>>>,
+    threads: EvaluationThreads,
+}
+
+/// Places for evaluations beside the event loops.
+#[derive(Debug)]
+struct EvaluationThreads(Arc<Semaphore>);
+
+impl Default for EvaluationThreads {
+    fn default() -> EvaluationThreads {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        EvaluationThreads(Arc::new(Semaphore::new((cores / 2).max(1))))
+    }
 }
 
 /// A file that must be compiled. That may take a second, so event loops leave it to another thread.
@@ -232,14 +253,15 @@ impl SharedFolders {
     /// It must be compiled first.
     fn read(
         &self,
-        context: &Context,
-        site: &Site,
+        log: &Log,
+        wall: u128,
+        reach: &Reach,
         name: &Path,
         before: Option<StampedFolder>,
     ) -> Result<Option<StampedFolder>, Uncompiled> {
-        let _rights = match site.reach.enter() {
+        let _rights = match reach.enter() {
             Ok(rights) => rights,
-            Err(error) => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
+            Err(error) => return Ok(Some((None, self.unreadable(log, name, &error)))),
         };
         let meta = match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => meta,
@@ -247,7 +269,7 @@ impl SharedFolders {
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return Ok(None),
                 // It can't be known whether there are rules.
-                _ => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
+                _ => return Ok(Some((None, self.unreadable(log, name, &error)))),
             },
         };
         let stamp = Some(RulesStamp::of(&meta));
@@ -259,10 +281,10 @@ impl SharedFolders {
         }
         let text = match read(name) {
             Ok(text) => text,
-            Err(error) => return Ok(Some((None, self.unreadable(&context.process.log, name, &error)))),
+            Err(error) => return Ok(Some((None, self.unreadable(log, name, &error)))),
         };
         let hash = XxHash3_64::oneshot(&text);
-        let wall = i128::try_from(context.clock.unix_time().as_nanos()).unwrap_or(i128::MAX);
+        let wall = i128::try_from(wall).unwrap_or(i128::MAX);
         // A fresh file is read again until its stamp is final.
         let is_fresh = |stamp: &RulesStamp| wall - stamp.modified.max(stamp.changed) < FRESH;
         let stamp = stamp.filter(|stamp| !is_fresh(stamp));
@@ -271,8 +293,35 @@ impl SharedFolders {
                 known.stamp = stamp;
                 Ok(Some((stamp, known.folder.clone())))
             }
-            None => Err(Uncompiled(name.to_owned(), site.reach.clone())),
+            None => Err(Uncompiled(name.to_owned(), reach.clone())),
         }
+    }
+
+    /// The files on the way to a path, for a thread that may wait for the disk and compile; with the ends of their folders.
+    pub fn all(
+        &self,
+        log: &Log,
+        wall: u128,
+        site: &plan::Site,
+        reach: &Reach,
+        path: &[u8],
+    ) -> Vec<(usize, Arc<Folder>)> {
+        let one = |end: usize| {
+            let folder = self.current(log, wall, reach, &name_of(site, &path[..end]))?;
+            (!(end == 1 && is_superfluous(site, &folder))).then_some((end, folder))
+        };
+        folders_of(path).filter_map(one).collect()
+    }
+
+    /// The file in its current state, compiled here if need be.
+    fn current(&self, log: &Log, wall: u128, reach: &Reach, name: &Path) -> Option<Arc<Folder>> {
+        for _ in 0..MOST_CHANGES {
+            match self.read(log, wall, reach, name, None) {
+                Ok(found) => return found.map(|(_, folder)| folder),
+                Err(uncompiled) => self.compile(log, uncompiled),
+            }
+        }
+        Some(self.unreadable(log, name, &std::io::Error::other("it changes all the time")))
     }
 
     /// Compiles a file, unless that has been done meanwhile, and keeps it, without a stamp: the next look at it finds its text here.
@@ -308,6 +357,11 @@ impl SharedFolders {
         }
         files.insert(name, Compiled { stamp: None, text, folder: folder.clone() });
         folder
+    }
+
+    /// Places for evaluations beside the event loops, for all sites together.
+    pub fn threads(&self) -> Arc<Semaphore> {
+        self.threads.0.clone()
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, Compiled>> {

@@ -11,8 +11,10 @@
 //! cached page then costs a look into a table. A site without such files pays a look into the cache for each folder on the
 //! way. Each event loop has its own cache; compiled files are shared by all loops, and the log names each version's unusable
 //! lines once. Compiling takes long for some files, and so may reading
-//! passwords: requests wait for it, event loops do not. Evaluating takes a loop's time: beside other sites, a site gets a tenth of it (`budget.rs`).
+//! passwords: requests wait for it, event loops do not. Evaluating takes a loop's time: beside other sites, a site gets a tenth of it (`budget.rs`), and rules
+//! that take long are evaluated on other threads (`beside.rs`).
 
+mod beside;
 mod budget;
 mod folders;
 mod leaving;
@@ -29,7 +31,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use millrace_htaccess::folder::Document;
-use millrace_htaccess::{Outcome, effort, evaluate, for_error};
+use millrace_htaccess::{Outcome, Verdict, effort, evaluate, for_error};
 
 use budget::EvaluationTurn;
 pub use folders::{SharedFolders, UnappliedLines};
@@ -37,9 +39,10 @@ pub use leaving::{Origin, change};
 pub use passwords::PasswordWaiter;
 
 use crate::context::Context;
+use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
-use crate::message::request::Ruling;
+use crate::message::request::{EvaluationResult, Ruling};
 use crate::site::Site;
 
 /// An event loop's part.
@@ -132,42 +135,13 @@ pub fn rule(
         request.ruling = Some(ruling.clone());
         return ruled(world, request, &ruling.verdict.outcome);
     }
-    let now = context.clock.ticks();
-    match thread.budget.turn(site.index, now) {
-        EvaluationTurn::Now => {}
-        EvaluationTurn::Wait(time, place) => {
-            return Ruled::Wait(Box::pin(async move {
-                tokio::time::sleep(time).await;
-                drop(place);
-            }));
-        }
-        EvaluationTurn::Busy => return Ruled::Reply(plain(503).with("Retry-After", "5")),
-    }
-    let query = before.map_or(request.query(), |before| before.verdict.query.as_deref());
-    let evaluated = catch_unwind(AssertUnwindSafe(|| {
-        view::with(context, site, request, path, query, |view| {
-            evaluate(view, &world).map(|verdict| (verdict, view.reads()))
-        })
-    }));
-    thread.budget.pay(site.index, effort::steps(), now);
-    // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
-    if let Some(missing) = world.missing() {
-        return Ruled::Wait(missing);
-    }
-    let evaluated = match evaluated {
-        Ok(evaluated) => evaluated,
-        Err(_) => {
-            let (root, path) = (site.plan.root.display(), path.escape_ascii());
-            context.process.log.error(format_args!(
-                "{path}: Millrace fails on the .htaccess files of {root}: answered with 500; please report it"
-            ));
-            return Ruled::Refuse(500);
-        }
+    let query = before.map_or(request.query(), |before| before.verdict.query.as_deref()).map(<[u8]>::to_vec);
+    let query = query.as_deref();
+    let (mut verdict, mut reads) = match evaluated(thread, context, site, request, (path, query), &world) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ruled::On,
+        Err(ruled) => return ruled,
     };
-    let Some((mut verdict, mut reads)) = evaluated else { return Ruled::On };
-    if effort::is_exhausted() {
-        say_exhausted(thread, context, site, path);
-    }
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
     }
@@ -187,6 +161,78 @@ pub fn rule(
     }
     request.ruling = Some(ruling.clone());
     ruled(world, request, &ruling.verdict.outcome)
+}
+
+/// A verdict, with the header fields on which it depends; `None`: on more than those.
+type Judged = (Verdict, Option<Vec<String>>);
+
+/// What the rules say: on this loop, or beside it. The error is what becomes of the request meanwhile, or for good.
+fn evaluated(
+    thread: &HtaccessThread,
+    context: &Context,
+    site: &Site,
+    request: &mut Request,
+    (path, query): (&[u8], Option<&[u8]>),
+    world: &world::SiteDisk<'_>,
+) -> Result<Option<Judged>, Ruled> {
+    let now = context.clock.ticks();
+    let mut may_leave = true;
+    match beside::found(request, path, query) {
+        Some(EvaluationResult::Verdict { verdict, steps, is_exhausted }) => {
+            thread.budget.note(site.index, *steps, now);
+            if *is_exhausted {
+                say_exhausted(thread, context, site, path);
+            }
+            return Ok(verdict.as_deref().cloned());
+        }
+        Some(EvaluationResult::Failed) => return Err(failed(context, site, path)),
+        Some(EvaluationResult::NeedsLoop) => may_leave = false,
+        None => {}
+    }
+    match thread.budget.turn(site.index, now, may_leave) {
+        EvaluationTurn::Now => {}
+        EvaluationTurn::Beside(place) => {
+            context.stats.add(Counter::HtaccessBeside, 1);
+            return Err(Ruled::Wait(beside::begin(
+                &thread.shared,
+                context,
+                site,
+                request,
+                (path, query),
+                place,
+            )));
+        }
+        EvaluationTurn::Wait(time, place) => {
+            return Err(Ruled::Wait(Box::pin(async move {
+                tokio::time::sleep(time).await;
+                drop(place);
+            })));
+        }
+        EvaluationTurn::Busy => return Err(Ruled::Reply(plain(503).with("Retry-After", "5"))),
+    }
+    let evaluated = catch_unwind(AssertUnwindSafe(|| {
+        view::with(context, site, request, path, query, |view| {
+            evaluate(view, world).map(|verdict| (verdict, view.reads()))
+        })
+    }));
+    thread.budget.pay(site.index, effort::steps(), now);
+    // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
+    if let Some(missing) = world.missing() {
+        return Err(Ruled::Wait(missing));
+    }
+    if effort::is_exhausted() {
+        say_exhausted(thread, context, site, path);
+    }
+    evaluated.map_err(|_| failed(context, site, path))
+}
+
+/// Says that Millrace fails on rules.
+fn failed(context: &Context, site: &Site, path: &[u8]) -> Ruled {
+    let (root, path) = (site.plan.root.display(), path.escape_ascii());
+    context.process.log.error(format_args!(
+        "{path}: Millrace fails on the .htaccess files of {root}: answered with 500; please report it"
+    ));
+    Ruled::Refuse(500)
 }
 
 /// Says that a request was refused because its rules took too many steps: at most once a minute, and each loop of its own.

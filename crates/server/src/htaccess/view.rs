@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use millrace_htaccess::Request as View;
 use millrace_htaccess::request::{RequestFields, Watched};
-use millrace_wire::head::{Framing, Version};
+use millrace_settings::{Plan, plan};
+use millrace_wire::head::{Framing, Head, Version};
 
 use crate::context::Context;
 use crate::message::host_of;
-use crate::message::request::{Request, Scheme};
+use crate::message::request::{Ends, Request, Scheme};
 use crate::site::Site;
 
 /// Calls `use_it` with the view of a request for `path` and `query`.
@@ -21,12 +22,71 @@ pub fn with<T>(
     query: Option<&[u8]>,
     use_it: impl FnOnce(&View<'_>) -> T,
 ) -> T {
-    let (head, ends) = (&request.head, &request.ends);
+    let parts = RequestParts {
+        head: &request.head,
+        ends: &request.ends,
+        authority: request.authority(),
+        now: context.clock.unix_time().as_secs(),
+    };
+    view(&parts, &context.plan(), &site.plan, path, query, use_it)
+}
+
+/// What a thread beside the event loop needs of a request.
+#[derive(Debug)]
+pub struct Subject {
+    head: Head,
+    ends: Ends,
+    authority: Box<str>,
+    now: u64,
+}
+
+impl Subject {
+    /// That of a request.
+    pub fn of(context: &Context, request: &Request) -> Subject {
+        Subject {
+            head: request.head.clone(),
+            ends: request.ends.clone(),
+            authority: request.authority().into(),
+            now: context.clock.unix_time().as_secs(),
+        }
+    }
+
+    /// Calls `use_it` with its view.
+    pub fn with<T>(
+        &self,
+        plan: &Plan,
+        site: &plan::Site,
+        path: &[u8],
+        query: Option<&[u8]>,
+        use_it: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        let Subject { head, ends, authority, now } = self;
+        view(&RequestParts { head, ends, authority, now: *now }, plan, site, path, query, use_it)
+    }
+}
+
+/// Of a request.
+struct RequestParts<'r> {
+    head: &'r Head,
+    ends: &'r Ends,
+    authority: &'r str,
+    /// Seconds since 1970.
+    now: u64,
+}
+
+fn view<T>(
+    parts: &RequestParts<'_>,
+    plan: &Plan,
+    site: &plan::Site,
+    path: &[u8],
+    query: Option<&[u8]>,
+    use_it: impl FnOnce(&View<'_>) -> T,
+) -> T {
+    let RequestParts { head, ends, authority, now } = *parts;
     let canonical = |ip: IpAddr| ip.to_canonical();
-    let root = site.plan.root.as_os_str().as_bytes();
-    let plan = context.plan();
+    let root = site.root.as_os_str().as_bytes();
     let usual_port = if ends.scheme == Scheme::Https { 443 } else { 80 };
-    let authority = request.authority();
+    let name = site.names.first().map(String::as_str);
     let view = View {
         method: head.method(),
         path,
@@ -38,7 +98,7 @@ pub fn with<T>(
             Version::Http2 => "HTTP/2.0",
         },
         authority,
-        server_name: site.name().filter(|name| !name.starts_with('*')).unwrap_or_else(|| host_of(authority)),
+        server_name: name.filter(|name| !name.starts_with('*')).unwrap_or_else(|| host_of(authority)),
         https: ends.scheme == Scheme::Https,
         remote: Watched::new(ends.client_ip()),
         remote_port: Watched::new(ends.client.map_or(0, |client| client.port())),
@@ -49,7 +109,7 @@ pub fn with<T>(
             Framing::Length(length) => Some(length),
             Framing::None | Framing::Chunked => None,
         }),
-        now: Watched::new(context.clock.unix_time().as_secs()),
+        now: Watched::new(now),
         root: root.strip_suffix(b"/").unwrap_or(root),
         software: concat!("Millrace/", env!("CARGO_PKG_VERSION")),
         index: &plan.files.index,

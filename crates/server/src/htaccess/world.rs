@@ -16,7 +16,7 @@ use super::passwords::{Check, PasswordWaiter};
 use crate::context::Context;
 use crate::message::Request;
 use crate::message::request::Ruling;
-use crate::site::Site;
+use crate::site::{Reach, Site};
 
 /// The disk of a site during one evaluation.
 pub struct SiteDisk<'a> {
@@ -125,21 +125,11 @@ impl World for SiteDisk<'_> {
     }
 
     fn node(&self, absolute: &[u8]) -> Option<Node> {
-        // What the site's user can't see isn't there.
-        let _rights = self.site.reach.enter().ok()?;
-        let meta = std::fs::metadata(path_of(absolute)).ok()?;
-        Some(if meta.is_file() {
-            Node::File { size: meta.size(), executable: meta.mode() & 0o111 != 0 }
-        } else if meta.is_dir() {
-            Node::Directory
-        } else {
-            Node::Other
-        })
+        node(&self.site.reach, absolute)
     }
 
     fn is_link(&self, absolute: &[u8]) -> bool {
-        let Ok(_rights) = self.site.reach.enter() else { return false };
-        std::fs::symlink_metadata(path_of(absolute)).is_ok_and(|meta| meta.is_symlink())
+        is_link(&self.site.reach, absolute)
     }
 
     fn password(&self, file: &str, user: &str, password: &[u8]) -> Checked {
@@ -180,6 +170,25 @@ impl World for SiteDisk<'_> {
         });
         if is_member { Checked::Yes } else { Checked::No }
     }
+}
+
+/// What is at a place of the disk; what the site's user can't see isn't there.
+pub fn node(reach: &Reach, absolute: &[u8]) -> Option<Node> {
+    let _rights = reach.enter().ok()?;
+    let meta = std::fs::metadata(path_of(absolute)).ok()?;
+    Some(if meta.is_file() {
+        Node::File { size: meta.size(), executable: meta.mode() & 0o111 != 0 }
+    } else if meta.is_dir() {
+        Node::Directory
+    } else {
+        Node::Other
+    })
+}
+
+/// Whether a symbolic link is there.
+pub fn is_link(reach: &Reach, absolute: &[u8]) -> bool {
+    let Ok(_rights) = reach.enter() else { return false };
+    std::fs::symlink_metadata(path_of(absolute)).is_ok_and(|meta| meta.is_symlink())
 }
 
 fn path_of(bytes: &[u8]) -> &Path {

@@ -366,12 +366,14 @@ impl ShieldThread {
             .then(|| self.asked(context, settings, seen, Class::Login, 1))
     }
 
-    /// A script has responded to a request that was admitted: unless it has refused the password, that was no guess.
+    /// A script has responded to a request that was admitted: unless it has refused the password in `Authorization`, that was no guess. Nor
+    /// is the password in what it has created (201), such as a customer's account.
     pub fn checked(&self, context: &Context, seen: Option<ShieldRequest>, status: u16) {
         let Some(seen) = seen.filter(|seen| seen.standpoint != Standpoint::Editor && status != 401) else {
             return;
         };
-        if let Some(guess) = self.guess(context, &context.plan().shield, &seen) {
+        if seen.tries_password && (seen.class != Class::Login || status == 201) {
+            let guess = self.asked(context, &context.plan().shield, &seen, Class::Login, 1);
             self.shared.table.give_back(&guess);
         }
     }

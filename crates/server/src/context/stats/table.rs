@@ -130,6 +130,7 @@ table! {
     ShieldBans          Counter "shield_bans_total"          "Clients banned because of too many refusals."
     ShieldCrawlers      Counter "shield_crawlers_total"      "Requests for PHP of verified crawlers: `shield.crawlers`."
     ShieldFalseCrawlers Counter "shield_false_crawlers_total" "Requests for PHP of clients that claimed to be a crawler, from another address."
+    HtaccessBeside      Counter "htaccess_beside_total"      "Evaluations of costly `.htaccess` rules on threads beside the event loops."
     SqlLooks            Counter "sql_looks_total"            "Looks at the databases of WordPress sites for changes by plain SQL."
     SqlChanges          Counter "sql_changes_total"          "Rows that plain SQL has changed, and that have purged pages."
     CodeChanges         Counter "code_changes_total"         "Looks at the PHP files of sites that have found changes, for which pages were purged."

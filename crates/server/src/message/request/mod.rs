@@ -11,7 +11,7 @@ mod uploads;
 mod visit;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use auth::{AuthState, is_same_variable};
 pub use body::{Collector, Content};
@@ -129,6 +129,8 @@ pub struct Request {
     pub auth: AuthState,
     /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
     pub ruling: Option<Arc<Ruling>>,
+    /// Evaluations of `.htaccess` files that threads beside the event loop make or have made for it.
+    pub evaluations: Vec<Arc<Evaluation>>,
     /// The limits of the site's rules before the one with this number have counted it.
     pub counted_rules: u32,
     /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
@@ -143,6 +145,35 @@ pub struct Ruling {
     pub verdict: Verdict,
     /// What it does to a page, as a part of the page's key; empty if nothing.
     pub key: Box<[u8]>,
+}
+
+/// An evaluation of the `.htaccess` files on the way to a path, on another thread.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// The path.
+    pub path: Vec<u8>,
+    /// The query.
+    pub query: Option<Vec<u8>>,
+    /// Its result, as soon as there is one.
+    pub found: OnceLock<EvaluationResult>,
+}
+
+/// The result of an [`Evaluation`].
+#[derive(Debug)]
+pub enum EvaluationResult {
+    /// What the rules say, with the header fields on which it depends (`None`: on more); `None`: there are no rules.
+    Verdict {
+        /// Both.
+        verdict: Option<Box<(Verdict, Option<Vec<String>>)>>,
+        /// The steps that it took.
+        steps: u64,
+        /// They were too many.
+        is_exhausted: bool,
+    },
+    /// Only the event loop can evaluate: a password has to be checked.
+    NeedsLoop,
+    /// Millrace fails on these rules.
+    Failed,
 }
 
 impl Request {
@@ -175,6 +206,7 @@ impl Request {
             protocol: None,
             auth: AuthState::Unasked,
             ruling: None,
+            evaluations: Vec::new(),
             counted_rules: 0,
             rules: None,
         }
@@ -227,6 +259,7 @@ impl Request {
             protocol: None,
             auth: self.auth,
             ruling: self.ruling.clone(),
+            evaluations: Vec::new(),
             counted_rules: u32::MAX,
             rules: self.rules.clone(),
         }
@@ -256,6 +289,7 @@ impl Request {
             protocol: None,
             auth: self.auth,
             ruling: self.ruling.clone(),
+            evaluations: Vec::new(),
             counted_rules: u32::MAX,
             rules: self.rules.clone(),
         }

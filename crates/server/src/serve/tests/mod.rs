@@ -1,3 +1,4 @@
 //! Requests through rules and routing, without PHP.
 
+mod day;
 mod spellings;

@@ -140,17 +140,17 @@ impl Stage {
 }
 
 /// Chance from a seed (xorshift).
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, number: usize) -> usize {
+    pub(super) fn below(&mut self, number: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as usize % number
     }
 
-    fn one_in(&mut self, number: usize) -> bool {
+    pub(super) fn one_in(&mut self, number: usize) -> bool {
         self.below(number) == 0
     }
 
