@@ -14,7 +14,7 @@ mod lists;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 50] = [
+const SOURCES: [&str; 54] = [
     "main.c",
     "host.c",
     "check.c",
@@ -33,7 +33,10 @@ const SOURCES: [&str; 50] = [
     "origin.c",
     "code.c",
     "visitor.c",
+    "observe.c",
     "cookies.c",
+    "fields.c",
+    "identity.c",
     "noticed.c",
     "early.c",
     "status.c",
@@ -43,6 +46,7 @@ const SOURCES: [&str; 50] = [
     "sandbox/landlock.c",
     "sandbox/seccomp.c",
     "sandbox/nursery.c",
+    "sandbox/signals.c",
     "sandbox/private.c",
     "temp.c",
     "mail.c",

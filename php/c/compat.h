@@ -70,6 +70,15 @@
 # define MR_INTERRUPT() zend_atomic_bool_store_ex(&EG(vm_interrupt), true)
 #endif
 
+/* The function that compiles the text of an eval(); 8.2 added where the text begins. */
+#if PHP_VERSION_ID < 80200
+# define MR_COMPILE_STRING(name) zend_op_array *(name)(zend_string *source, const char *file)
+# define MR_COMPILE_STRING_PASSTHRU source, file
+#else
+# define MR_COMPILE_STRING(name) zend_op_array *(name)(zend_string *source, const char *file, zend_compile_position position)
+# define MR_COMPILE_STRING_PASSTHRU source, file, position
+#endif
+
 /* Exported, but declared in no header; sapi/cli/php_cli.c declares them in the same way. */
 PHPAPI extern char *php_ini_opened_path;
 PHPAPI extern char *php_ini_scanned_path;

@@ -36,7 +36,7 @@ static PHP_FUNCTION(fastcgi_finish_request)
 		if (worker->answer == ANSWER_WAITING) {
 			wire_head(&SG(sapi_headers));
 		}
-		cookies_end();
+		observe_end();
 		wire_end(0);
 	}
 	RETURN_TRUE;
@@ -49,7 +49,7 @@ static PHP_FUNCTION(apache_request_headers)
 	if (!worker) {
 		return;
 	}
-	cookies_look_for_all();
+	observe_all(execute_data);
 	const struct variable *variables = (const void *)worker->variables.bytes;
 	for (uint32_t i = 0; i < worker->request.count; i++) {
 		sapi_add_request_header(variables[i].name, variables[i].name_length,
@@ -145,6 +145,9 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_notice_reads, 0, 3, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, reads, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_identity_reads, 0, 0, IS_ARRAY, 1)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -171,6 +174,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_early_hints, arginfo_early_hints)
 	ZEND_FE(millrace_visitor, arginfo_visitor)
 	ZEND_FE(millrace_notice_reads, arginfo_notice_reads)
+	ZEND_FE(millrace_identity_reads, arginfo_identity_reads)
 	ZEND_FE_END
 };
 
@@ -206,7 +210,7 @@ static PHP_MINIT_FUNCTION(millrace)
 	REGISTER_INI_ENTRIES();
 	handler_startup();
 	rewind_startup();
-	cookies_startup();
+	observe_startup();
 	if (!zend_hash_str_exists(CG(function_table), "headers_send", sizeof "headers_send" - 1)) {
 		zend_register_functions(NULL, functions_if_absent, NULL, MODULE_PERSISTENT);
 	}

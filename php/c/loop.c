@@ -152,6 +152,7 @@ static bool start(int socket, uint32_t slot, char *scoreboard, char *crash)
 		board_set32(worker->board, MR_SLOT_STATE, MR_STATE_IDLE);
 	}
 	rewind_idle();
+	observe_files();
 	return true;
 }
 
@@ -161,7 +162,7 @@ void loop_received(void)
 	worker->time_is_up = worker->ended = false;
 	visitor_begin();
 	board_set64(worker->board, MR_SLOT_ASKED_MS, 0);
-	cookies_begin();
+	observe_begin();
 	board_set64(worker->board, MR_SLOT_STARTED_MS, clock_ms(CLOCK_MONOTONIC_COARSE));
 	board_set32(worker->board, MR_SLOT_STATE, MR_STATE_RUNNING);
 	board_set64(worker->board, MR_SLOT_RECEIVED, worker->request.sequence);

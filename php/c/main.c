@@ -102,7 +102,7 @@ static const char usage[] =
 	"  --no-new-privileges   PHP cannot gain privileges through set-user-ID programs\n"
 	"  --sandbox             like --no-new-privileges; in addition, scripts can access only the folders named here (if\n"
 	"                        the kernel has Landlock), and cannot use system calls that web pages do not need\n"
-	"  --sandbox-unscoped    the same, as on kernels before 6.12: without a domain of signals\n"
+	"  --sandbox-signals AS  the same, but signals as on older kernels: asked (before 6.12), family (without Landlock), group\n"
 	"  --folder DIR          scripts can read and write in this folder; may be repeated\n"
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
 	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
@@ -191,7 +191,7 @@ static bool read_options(int argc, char **argv)
 		{ "keep-environment", no_argument, NULL, 'e' },
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "sandbox", no_argument, NULL, 'S' },
-		{ "sandbox-unscoped", no_argument, NULL, 'U' },
+		{ "sandbox-signals", required_argument, NULL, 'U' },
 		{ "keep-database-connections", no_argument, NULL, 'K' },
 		{ "rewind", no_argument, NULL, 'w' },
 		{ "rewind-methods", no_argument, NULL, 'M' },
@@ -225,7 +225,7 @@ static bool read_options(int argc, char **argv)
 			case 'e': options.keep_environment = true; break;
 			case 'p': options.no_new_privileges = true; break;
 			case 'S': options.sandbox = true; break;
-			case 'U': options.sandbox = options.unscoped = true; break;
+			case 'U': options.sandbox = true; options.signals = optarg; break;
 			case 'K': options.keep_database_connections = true; break;
 			case 'w': options.rewind = true; break;
 			case 'M': options.rewind = options.rewind_methods = true; break;

@@ -245,8 +245,8 @@ static int deactivate(void)
 	if (worker->answer == ANSWER_WAITING) {
 		wire_head(&SG(sapi_headers));
 	}
-	cookies_end();
-	cookies_free();
+	observe_end();
+	observe_free();
 	visitor_end();
 	wire_end(flags);
 	database_reset();
@@ -288,7 +288,7 @@ static int startup(sapi_module_struct *module)
 	}
 	database_startup();
 	visitor_startup();
-	cookies_watch();
+	observe_watch();
 	functions_hide();
 	taint_watch();
 	sandbox_watch();

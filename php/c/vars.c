@@ -46,6 +46,9 @@ char *vars_getenv(const char *name, size_t length)
 	}
 	if (length == sizeof "HTTP_COOKIE" - 1 && memcmp(name, "HTTP_COOKIE", length) == 0) {
 		cookies_look_for_all();
+		identity_read_all(EG(current_execute_data));
+	} else {
+		fields_read(name, length, EG(current_execute_data));
 	}
 	const struct variable *variable = vars_find(name, length);
 	return variable ? (char *)(uintptr_t)variable->value : NULL;
@@ -83,7 +86,7 @@ static void load(zval *array)
 {
 	import_environment(array);
 	if (worker && worker->answer != ANSWER_NONE) {
-		cookies_look_for_all();
+		observe_all(EG(current_execute_data));
 		each(add_plain, array);
 	}
 }

@@ -220,6 +220,12 @@ bool visitor_judges(void)
 	return visit.judges;
 }
 
+/* Whether the script has started a session. */
+bool visitor_has_session(void)
+{
+	return visit.started || (session && session->session_status == php_session_active);
+}
+
 /* Sends the worker's own report, before END or READY. */
 void visitor_end(void)
 {

@@ -101,7 +101,7 @@ struct options {
 	uint64_t max_requests;
 	unsigned grace_seconds;
 	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
-	bool unscoped;       /* the sandbox is as on a kernel without domains of signals */
+	const char *signals; /* for tests: the sandbox keeps signals as on an older kernel, sandbox/signals.c; NULL: as this one does */
 	bool rewind;         /* requests begin at a point behind the boot */
 	bool rewind_methods; /* calls of methods are noticed */
 	bool rewind_compare; /* as on a kernel that does not tell which pages were written */
@@ -288,12 +288,46 @@ void visitor_begin(void);
 void visitor_look(void);
 void visitor_end(void);
 bool visitor_judges(void);
+bool visitor_has_session(void);
+
+/* observe.c: what a script reads of its request */
+enum reader { BY_SITE, BY_HOOKS, BY_CORE, BY_COPY }; /* the site's code, Millrace's own hooks, WordPress; where that copies all, to escape it */
+void observe_startup(void);
+void observe_watch(void);
+void observe_files(void);
+bool observe_is_blind(void);
+void observe_begin(void);
+void observe_all(const zend_execute_data *frame);
+bool observe_is_in(const zend_execute_data *frame, const char *path);
+bool observe_runs(const zend_execute_data *frame, const char *name);
+enum reader observe_reader(const zend_execute_data *frame);
+const zend_execute_data *observe_frame(const zend_execute_data *frame);
+void observe_end(void);
+void observe_free(void);
+
+/* fields.c: which fields of the request a page depends on */
+void fields_begin(void);
+void fields_read(const char *name, size_t length, const zend_execute_data *frame);
+void fields_read_all(const zend_execute_data *frame);
+void fields_read_browser(const zend_execute_data *frame);
+void fields_read_browser_at(const char *file, uint32_t line);
+void fields_end(void);
+void fields_list(zval *array);
+
+/* identity.c: what may tell who the visitor is */
+PHP_FUNCTION(millrace_identity_reads);
+bool identity_concerns(void);
+void identity_begin(void);
+void identity_read_cookie(const char *name, size_t length, const zend_execute_data *frame);
+void identity_read_all(const zend_execute_data *frame);
 
 /* cookies.c: which cookies a page depends on */
-void cookies_startup(void);
-void cookies_watch(void);
+enum cookie_use { EXISTENCE, VALUE };
 void cookies_begin(void);
+bool cookies_are_in_request(void);
+void cookies_look_for(const char *name, size_t length, enum cookie_use use);
 void cookies_look_for_all(void);
+void cookies_look_at_whole(enum reader reader, bool of_cookies);
 void cookies_look_for_session(const char *name);
 bool cookies_value_was_read(const char *name);
 void cookies_were_used(void);

@@ -17,12 +17,17 @@ const EAFNOSUPPORT: i32 = 97;
 
 /// Where scripts may write: the folder of all hosts of this process.
 fn start() -> (Host, Worker) {
-    start_as("--sandbox")
+    start_as("kernel")
 }
 
-fn start_as(sandbox: &str) -> (Host, Worker) {
+/// How signals are kept: as this kernel does it, and as older ones do.
+const WAYS: [&str; 4] = ["kernel", "asked", "family", "group"];
+
+fn start_as(way: &str) -> (Host, Worker) {
     let base = std::env::temp_dir();
     let folder = base.to_str().unwrap();
+    let signals = format!("--sandbox-signals={way}");
+    let sandbox = if way == "kernel" { "--sandbox" } else { &signals };
     let mut host = Host::start(INI, &[sandbox, "--folder", folder]);
     let worker = host.worker(0);
     (host, worker)
@@ -117,16 +122,26 @@ fn unknown_system_calls_are_refused() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn other_processes_are_out_of_reach() {
-    for sandbox in ["--sandbox", "--sandbox-unscoped"] {
-        keeps_to_itself(sandbox);
+    for way in WAYS {
+        keeps_to_itself(way);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-fn keeps_to_itself(sandbox: &str) {
-    let (host, mut worker) = start_as(sandbox);
+fn keeps_to_itself(way: &str) {
+    let (host, mut worker) = start_as(way);
+    let (stranger_host, stranger) = start_as(way);
     let server = std::process::id();
     let nursery = children(host.pid()).into_iter().find(|pid| *pid != worker.pid);
+    let supervisor = nursery.and_then(|nursery| children(nursery).first().copied());
+    assert_eq!(
+        (nursery.is_some(), supervisor.is_some()),
+        match way {
+            "kernel" => (true, false),
+            "group" => (false, false),
+            _ => (true, true),
+        }
+    );
     let mut lines = String::from(
         "sub t { my ($what, $error, @call) = @_; $! = 0; my $r = syscall($call[0], map { $_ // 0 } @call[1..6]); my $e = $r == -1 ? $!+0 : 0; \
         print \"$what: $e instead of $error\\n\" if $e != $error; }\nmy $limit = pack('QQ', 0, 0); my $mask = pack('Q', 1); my $none = pack('Q8', 56); my $f; open($f, '<', '/dev/null'); my $d = fileno($f);\n",
@@ -137,6 +152,9 @@ fn keeps_to_itself(sandbox: &str) {
         ("host", Some(host.pid())),
         ("server", Some(server)),
         ("nursery", nursery),
+        ("supervisor of signals", supervisor),
+        ("host of another site", Some(stranger_host.pid())),
+        ("worker of another site", Some(stranger.pid)),
         ("worker", Some(worker.pid)),
     ] {
         let Some(pid) = pid else { continue };
@@ -159,16 +177,17 @@ fn keeps_to_itself(sandbox: &str) {
                 ("tkill", format!("200, {pid}, 0")),
                 ("tgkill", format!("234, {pid}, {pid}, 0")),
                 ("rt_sigqueueinfo", format!("129, {pid}, 0, $none")),
-                ("pidfd_open", format!("434, {pid}, 0")),
+                ("rt_tgsigqueueinfo", format!("297, {pid}, {pid}, 0, $none")),
                 ("join the group of", format!("109, 0, {pid}")),
             ] {
                 call(&format!("{how} {name}"), EPERM, &words);
             }
+            if !name.ends_with("another site") {
+                call(&format!("pidfd_open {name}"), EPERM, &format!("434, {pid}, 0"));
+            }
         }
     }
-    if sandbox == "--sandbox-unscoped" {
-        assert_eq!(nursery, None, "the host forks its workers itself");
-        call("any thread", EPERM, "200, $$, 0");
+    if way != "kernel" {
         call("any descriptor of a process", ENOSYS, "424, $d, 0, 0, 0");
     }
     call("setpriority of a user", EPERM, "141, 2, 0, 5");
@@ -188,10 +207,19 @@ fn keeps_to_itself(sandbox: &str) {
     call("its own priority", 0, "141, 0, 0, 5");
     call("its own affinity", 0, "203, 0, 8, pack('Q', ~0)");
     call("its own class of input and output", 0, "251, 1, 0, 24576");
-    call("itself", 0, "62, $$, 0");
+    if way == "group" {
+        call("itself by number", EPERM, "62, $$, 0");
+    } else {
+        call("itself", 0, "62, $$, 0");
+        call("its thread", 0, "234, $$, $$, 0");
+        call("its thread by its number alone", 0, "200, $$, 0");
+        call("itself with a value", 0, "129, $$, 0, pack('lllx4lx4lx92', 0, 0, -1, $$, 0)");
+        call("nobody", 3, "62, 4194999, 0");
+        call("no signal", 22, "62, $$, 99");
+    }
     call("its group", 0, "62, 0, 0");
     call("a socket", 0, "41, 2, 1, 0");
-    assert_eq!(perl(&host, &mut worker, &lines), "", "{sandbox}");
+    assert_eq!(perl(&host, &mut worker, &lines), "", "{way}");
 }
 
 fn children(pid: u32) -> Vec<u32> {
@@ -202,7 +230,13 @@ fn children(pid: u32) -> Vec<u32> {
 /// A site's workers and the jobs that they started in the background see and stop each other; each host is a domain of its own.
 #[test]
 fn a_host_is_one_domain_of_signals() {
-    let (mut host, mut one) = start();
+    for way in ["kernel", "asked"] {
+        is_one_domain(way);
+    }
+}
+
+fn is_one_domain(way: &str) {
+    let (mut host, mut one) = start_as(way);
     if !host.says("sandbox").unwrap().starts_with("landlock") {
         return;
     }
@@ -214,7 +248,7 @@ fn a_host_is_one_domain_of_signals() {
         host.pid()
     );
     assert_eq!(run(&host, &mut other, &ask), "[true,true,false]");
-    let (stranger_host, mut stranger) = start();
+    let (stranger_host, mut stranger) = start_as(way);
     let ask = format!(
         "echo json_encode([posix_kill({job}, 15), posix_kill({}, 15), posix_kill({}, 15)]);",
         one.pid,
@@ -227,7 +261,7 @@ fn a_host_is_one_domain_of_signals() {
     assert_eq!(run(&stranger_host, &mut stranger, &ask), "[true,false,false]");
     assert_eq!(run(&host, &mut other, &format!("echo json_encode(posix_kill({job}, 15));")), "true");
     let begin = Instant::now();
-    while std::path::Path::new(&format!("/proc/{job}/fd/0")).exists() {
+    while lives(job) {
         assert!(begin.elapsed() < PATIENCE, "the job runs on");
     }
     // The worker is still the host's child, and the host tells of its end.
@@ -237,19 +271,91 @@ fn a_host_is_one_domain_of_signals() {
     assert_eq!(run(&host, &mut again, "echo 'again';"), "again");
 }
 
-/// The nursery may die: the host starts another.
+/// Whether a process runs still; a zombie does not.
+fn lives(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/fd/0")).exists()
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// The nursery may die, and so may the supervisor of signals: the host starts others.
 #[test]
 fn workers_come_from_another_nursery_if_one_dies() {
-    let (mut host, mut worker) = start();
+    for (way, victim) in [("kernel", 0), ("asked", 0), ("asked", 1)] {
+        let (mut host, mut worker) = start_as(way);
+        let Some(nursery) = children(host.pid()).into_iter().find(|pid| *pid != worker.pid) else { return };
+        let victim = if victim == 0 { nursery } else { children(nursery)[0] };
+        kill(victim);
+        let begin = Instant::now();
+        while lives(victim) {
+            assert!(begin.elapsed() < PATIENCE, "{way}: it lives");
+        }
+        let mut other = host.worker(1);
+        assert_eq!(
+            run(&host, &mut other, "echo posix_kill(getmypid(), 0) ? 'other' : '';"),
+            "other",
+            "{way}"
+        );
+        assert_eq!(run(&host, &mut worker, "echo 'first';"), "first");
+    }
+}
+
+/// What a script may do with programs that it has started, where something else than Landlock decides about signals.
+#[test]
+fn programs_are_stopped_on_older_kernels() {
+    for way in ["asked", "family"] {
+        let (host, mut worker) = start_as(way);
+        for (command, expected) in [
+            ("sleep 60 & kill $!; wait $!; echo $?", "143"),
+            ("set -m; (sleep 60; sleep 61) & kill %1; wait %1 2>/dev/null; echo $?", "143"),
+            ("timeout 0.1 sh -c 'sleep 60; true'; echo $?", "124"),
+            ("trap 'echo trapped' CHLD; sleep 60 & kill -9 $!; wait $! 2>/dev/null; echo $?", "trapped\n137"),
+            ("exec 3< <(sh -c 'sleep 60 & echo $!; wait'); read -u 3 a; kill $a $! && echo both", "both"),
+            ("setsid -w bash -c \"trap 'echo itself' USR1; kill -USR1 -\\$\\$; echo end\"", "itself\nend"),
+            (
+                "python3 -c 'import signal, threading; signal.signal(signal.SIGUSR1, lambda *a: print(\"thread\")); signal.pthread_kill(threading.get_ident(), signal.SIGUSR1); signal.raise_signal(signal.SIGUSR1)'",
+                "thread\nthread",
+            ),
+        ] {
+            let said = shell(&host, &mut worker, &format!("{command}\n"));
+            assert_eq!(said.as_deref().map(str::trim), Ok(expected), "{way}: {command}");
+        }
+    }
+}
+
+/// The supervisor of signals serves a job that outlives its host, and ends with the job.
+#[test]
+fn a_job_keeps_its_supervisor_of_signals() {
+    let (host, mut worker) = start_as("asked");
     let Some(nursery) = children(host.pid()).into_iter().find(|pid| *pid != worker.pid) else { return };
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(nursery as i32).unwrap(),
-        rustix::process::Signal::KILL,
-    )
-    .unwrap();
-    let mut other = host.worker(1);
-    assert_eq!(run(&host, &mut other, "echo 'other';"), "other");
-    assert_eq!(run(&host, &mut worker, "echo 'first';"), "first");
+    let supervisor = children(nursery)[0];
+    let done = host.root.with_extension("done");
+    let job = format!(
+        "while [ -e /proc/{} ]; do sleep 0.1; done; sleep 600 & kill $! && wait $!; echo $? > {}",
+        host.pid(),
+        done.display()
+    );
+    run(
+        &host,
+        &mut worker,
+        &format!("exec('setsid sh -c ' . escapeshellarg({job:?}) . ' >/dev/null 2>&1 &');"),
+    );
+    drop((worker, host));
+    let begin = Instant::now();
+    while !done.exists() || lives(supervisor) {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "the job is done: {}, its supervisor lives: {}",
+            done.exists(),
+            lives(supervisor)
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(std::fs::read_to_string(&done).unwrap().trim(), "143");
+    std::fs::remove_file(done).unwrap();
 }
 
 /// Programs that scripts start; each has to print what stands beside it. Those in the second list may be missing on a machine.

@@ -2,9 +2,10 @@
 //
 //   node drive.mjs PACKAGES URL PAUSE [TEST...]
 //
-// PACKAGES is what `fetch` prints; PAUSE are milliseconds before each request. {ID: {suite, kind, name, result, why}}; `kind` is required, optimal or check; `result` is one of the words
+// PACKAGES is what `fetch` prints, or a folder with the sources of the suite's repository, beside whose node_modules/ with undici; PAUSE are milliseconds before each request. {ID: {suite, kind, name, result, why}}; `kind` is required, optimal or check; `result` is one of the words
 // below, by the suite's own judgement (lib/display.mjs): a test whose dependency did not pass says nothing.
 
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { join } from 'node:path';
@@ -15,26 +16,31 @@ const WORDS = {
 };
 
 const [packages, url, pause, ...wanted] = process.argv.slice(2);
-const from = (file) => import(pathToFileURL(join(packages, 'node_modules/http-cache-tests', file)));
-const fetch = createRequire(join(packages, 'x.js'))('node-fetch');
+const sources = existsSync(join(packages, 'test-engine'));
+const base = sources ? packages : join(packages, 'node_modules/http-cache-tests');
+const from = (file) => import(pathToFileURL(join(base, file)));
+const fetch = sources ? globalThis.fetch : createRequire(join(packages, 'x.js'))('node-fetch');
 
-const [{ default: suites }, { default: surrogate }, runner, display] = await Promise.all(
-  ['tests/index.mjs', 'tests/surrogate-control.mjs', 'client/runner.mjs', 'lib/display.mjs'].map(from));
-suites.push(surrogate);
+const [{ default: suites }, runner, { determineTestResult }] = await Promise.all((sources
+  ? ['tests/index.mjs', 'test-engine/client/runner.mjs', 'test-engine/lib/results.mjs']
+  : ['tests/index.mjs', 'client/runner.mjs', 'lib/display.mjs']).map(from));
+if (!sources) suites.push((await from('tests/surrogate-control.mjs')).default);
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const patient = async (...request) => {
   await sleep(Number(pause));
   return fetch(...request);
 };
-await runner.runTests(chosen(), Number(pause) ? patient : fetch, false, url);
+const runs = Number(pause) ? patient : fetch;
+if (sources) globalThis.fetch = runs;
+await runner.runTests(...(sources ? [chosen(), false, url] : [chosen(), runs, false, url]));
 const found = runner.getResults();
 const results = {};
 for (const suite of suites) {
   for (const test of suite.tests) {
     if (!(test.id in found)) continue; // for browsers only
-    const result = WORDS[display.determineTestResult(suites, test.id, found)[2]];
-    const why = found[test.id] === true ? undefined : found[test.id].join(': ');
+    const result = WORDS[determineTestResult(suites, test.id, found)[2]];
+    const why = Array.isArray(found[test.id]) ? found[test.id].join(': ') : undefined;
     results[test.id] = { suite: suite.id, kind: test.kind ?? 'required', name: test.name, result, why };
   }
 }

@@ -23,11 +23,11 @@ def packages():
     return fetched.stdout.strip()
 
 
-def run(port, tests=(), pause=0):
+def run(port, tests=(), pause=0, sources=None):
     """Runs the suite, or some tests with what they depend on; {test: {"suite", "kind", "name", "result", "why"}}.
 
-    `pause`: milliseconds before each request."""
-    words = ["node", "--no-warnings", HERE / "drive.mjs", packages(), f"http://127.0.0.1:{port}", str(pause), *tests]
+    `pause`: milliseconds before each request; `sources`: the folder of another version of the suite."""
+    words = ["node", "--no-warnings", HERE / "drive.mjs", sources or packages(), f"http://127.0.0.1:{port}", str(pause), *tests]
     done = subprocess.run(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=SECONDS)
     if done.returncode != 0:
         sys.exit(f"not ok http-cache-tests: ended with status {done.returncode}")

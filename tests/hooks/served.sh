@@ -40,6 +40,33 @@ add_action('test_campaign', fn () => update_option('banner', 'BY-CRON'));
 add_action('after_setup_theme', fn () => isset($_GET['phones']) && define('LAYOUT', wp_is_mobile() ? 'PHONE' : 'DESKTOP'));
 add_action('wp_footer', fn () => print defined('LAYOUT') ? LAYOUT : '');
 add_action('wp_head', fn () => isset($_GET['dies']) && wp_die('IT-DIED', 'It died', 404));
+// Plugins that look at the request themselves, and send no Vary: in their first line, in a hook, where WordPress keeps what it has found out.
+$GLOBALS['looks'] = $_GET['looks'] ?? '';
+function test_looks() {
+    global $is_iphone;
+    return $is_iphone ? 'PHONE' : 'DESKTOP';
+}
+function test_looks_at(string $text) {
+    return strpos($text, 'iPhone') !== false ? 'PHONE' : 'DESKTOP';
+}
+$GLOBALS['looks'] === 'first' && define('LOOKED', test_looks_at($_SERVER['HTTP_USER_AGENT'] ?? ''));
+add_action('wp_footer', fn () => print match ($GLOBALS['looks']) {
+    'first' => LOOKED,
+    'global' => test_looks(),
+    'GLOBALS' => $GLOBALS['is_iphone'] ? 'PHONE' : 'DESKTOP',
+    'getenv' => test_looks_at((string) getenv('HTTP_USER_AGENT')),
+    'filter' => test_looks_at((string) filter_input(INPUT_SERVER, 'HTTP_USER_AGENT')),
+    'all' => test_looks_at(getallheaders()['User-Agent'] ?? ''),
+    'each' => test_looks_at(implode(' ', array_filter($_SERVER, 'is_string'))),
+    'address' => test_looks_at($_SERVER['HTTP_USER_AGENT'] ?? '') . $_SERVER['REMOTE_ADDR'],
+    default => '',
+});
+add_action('template_redirect', fn () => $GLOBALS['looks'] === 'redirect' && header('Cache-Control: public, max-age=600')
+    . wp_redirect(home_url('/' . test_looks_at($_SERVER['HTTP_USER_AGENT'] ?? '') . '/'), 301) && exit);
+add_filter('rest_prepare_post', function ($response, $post, $request) {
+    $request['looks'] && $response->data['seen'] = test_looks_at((string) $request->get_header('user_agent'));
+    return $response;
+}, 10, 3);
 // A shop.
 function WC() {}
 add_action('wp_footer', fn () => print 'CURRENCY-' . get_option('woocommerce_currency', 'none') . ' BANNER-' . get_option('banner', 'none')
@@ -228,6 +255,32 @@ dies() {
   done
 }
 
+# looked PATH HITS: the response is the one for the agent, and comes from the cache from the second time on, or never.
+looked() {
+  local n agent expected hits=0
+  for n in {1..8}; do
+    agent='Mozilla/5.0 (X11; Linux) Chrome/140' expected=DESKTOP
+    [ $((n % 2)) = 1 ] && agent='Mozilla/5.0 (iPhone) AppleWebKit Mobile/15E148 Safari/1' expected=PHONE
+    body=$(curl -s --max-time 30 -i -A "$agent" "$base$1")
+    case $body in *"$expected"*) ;; *) echo "$1: '$agent' is no $expected: $(head -20 <<<"$body") $(tail -c 150 <<<"$body")"; return 1 ;; esac
+    grep -qi '^cache-status: .*; hit' <<<"$body" && hits=$((hits + 1))
+  done
+  [ $hits = "$2" ] || { echo "$1: $hits from the cache: $(grep -i '^cache-status' <<<"$body")"; return 1; }
+}
+
+# Whatever a plugin has looked at.
+looks() {
+  local way
+  for way in first global GLOBALS getenv filter redirect; do looked "/b/?looks=$way" 6 || return; done
+  for way in all each address; do looked "/b/?looks=$way" 0 || return; done
+  looked '/?rest_route=/wp/v2/posts&looks=1' 0 || return
+  explained '/b/?looks=first' 'HTTP_USER_AGENT by ' '/wp-content/mu-plugins/test.php:' || return
+  explained '/b/?looks=address' 'not stored (fields)' 'REMOTE_ADDR' '/wp-content/mu-plugins/test.php:' || return
+  # What WordPress itself looks at for each page makes no variants.
+  get '/b/?looks=nothing' && body=$(curl -s --max-time 30 -D "$scratch/head" -A 'Another/1' -H 'Accept-Language: de' -H 'Referer: http://a.test/' "$base/b/?looks=nothing") || return
+  grep -qi '^cache-status: .*; hit' "$scratch/head" || { echo "another agent gets a page of its own: $(cat "$scratch/head")"; return 1; }
+}
+
 site_health() {
   get / && get / && change 'ob_start(); $m = new ReflectionMethod("WP_Site_Health", "get_page_cache_detail"); $m->setAccessible(true);
     $found = $m->invoke(WP_Site_Health::get_instance()); ob_end_clean();
@@ -278,6 +331,7 @@ served() {
   check 'served: a password' password
   check 'served: layouts for telephones' phones
   check 'served: errors as JSON and XML' dies
+  check 'served: what plugins look at' looks
   check 'served: Site Health finds the page cache' site_health
   check 'served: what the LiteSpeed Cache plugin looks for' litespeed
   check 'served: why pages are cached' explain

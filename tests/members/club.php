@@ -15,7 +15,7 @@ add_action('init', function () {
         update_option('club_roles', '1');
     }
     add_shortcode('gold', fn ($given, $text) => current_user_can('read_gold') ? "<p>GOLD: $text</p>" : '<p>JOIN-GOLD</p>');
-    foreach (['progress', 'orders', 'vip', 'mail', 'initial', 'global', 'token', 'welcome', 'directory', 'late'] as $page) {
+    foreach (['progress', 'orders', 'vip', 'mail', 'initial', 'global', 'token', 'welcome', 'ways', 'directory', 'late'] as $page) {
         add_shortcode("club-$page", "club_$page");
     }
 });
@@ -92,6 +92,43 @@ function club_welcome()
     $seen = (int) $user->club_seen;
     update_user_meta($user->ID, 'club_seen', $seen + 1);
     return "<p class=\"own\">seen $seen</p>";
+}
+
+/** In the page: what only the member with the number of the option may see, by other ways to know who asks than to ask WordPress. */
+function club_ways()
+{
+    $way = (string) ($_GET['way'] ?? '');
+    $login = match ($way) {
+        'cookie' => $_COOKIE[LOGGED_IN_COOKIE] ?? '',
+        'computed' => $GLOBALS['_COO' . 'KIE']['wordpress_logged' . '_in_' . COOKIEHASH] ?? '',
+        'each' => implode(' ', array_filter($_COOKIE, 'is_string')),
+        'closure' => (fn () => $_COOKIE[LOGGED_IN_COOKIE] ?? '')(),
+        'filter' => (string) filter_input(INPUT_COOKIE, LOGGED_IN_COOKIE),
+        'field' => rawurldecode($_SERVER['HTTP_COOKIE'] ?? ''),
+        'getenv' => rawurldecode((string) getenv('HTTP_COOKIE')),
+        'all' => rawurldecode(getallheaders()['Cookie'] ?? ''),
+        'parsed' => wp_parse_auth_cookie('', 'logged_in')['username'] ?? '',
+        'validated' => (string) get_userdata((int) wp_validate_auth_cookie('', 'logged_in'))->user_login,
+        'token' => wp_get_session_token(),
+        'determined' => $GLOBALS['club_told'] ?? '',
+        'valid' => $GLOBALS['club_told'] ?? '',
+        'session' => session_start() ? $_SESSION['login'] ?? '' : '',
+        'address' => $_SERVER['REMOTE_ADDR'] . ' ' . wp_get_current_user()->display_name,
+        default => '',
+    };
+    return sprintf('<p class="own">way %s %s</p>', esc_html($way), $login !== '' && preg_match('/\\b' . preg_quote((string) get_option('club_login', '-'), '/') . '\\b/', $login) ? 'VIP-SECRET' : 'no secret');
+}
+
+if (($_GET['way'] ?? '') === 'determined') {
+    add_filter('determine_current_user', function ($id) {
+        $GLOBALS['club_told'] = $id ? (string) $GLOBALS['wpdb']->get_var("SELECT user_login FROM wp_users WHERE ID = " . (int) $id) : '';
+        return $id;
+    }, 99);
+}
+if (($_GET['way'] ?? '') === 'valid') {
+    add_action('auth_cookie_valid', function ($parts) {
+        $GLOBALS['club_told'] = $parts['username'];
+    });
 }
 
 /** The same for all: others' names. */

@@ -313,17 +313,27 @@ final class Test_Customer
 
     public function load(): void
     {
-        $place = apply_filters('woocommerce_customer_default_location', 'DE');
-        if (in_array(get_option('woocommerce_default_customer_address'), ['geolocation', 'geolocation_ajax'], true) && !preg_match('/bot|spider|crawl/i', $_SERVER['HTTP_USER_AGENT'] ?? '')) {
-            $place = WC_Geolocation::geolocate_ip('', true, false)['country'] ?: $place;
-        }
-        $this->default = apply_filters('woocommerce_customer_default_location_array', ['country' => $place, 'state' => ''])['country'];
+        $this->default = wc_get_customer_default_location()['country'];
     }
 
     public function get_is_vat_exempt(): bool
     {
         return !empty($this->session->get('customer', [])['is_vat_exempt']);
     }
+}
+
+function wc_get_user_agent(): string
+{
+    return $_SERVER['HTTP_USER_AGENT'] ?? '';
+}
+
+function wc_get_customer_default_location(): array
+{
+    $place = apply_filters('woocommerce_customer_default_location', 'DE');
+    if (in_array(get_option('woocommerce_default_customer_address'), ['geolocation', 'geolocation_ajax'], true) && !preg_match('/bot|spider|crawl/i', wc_get_user_agent())) {
+        $place = WC_Geolocation::geolocate_ip('', true, false)['country'] ?: $place;
+    }
+    return apply_filters('woocommerce_customer_default_location_array', ['country' => $place, 'state' => '']);
 }
 
 /** In which country an address is: by a proxy's field, or by what a database puts into the filter. */

@@ -62,7 +62,11 @@ class Site(contextlib.ExitStack):
     def make(self, cost, url):
         """WordPress, installed, with the shop in it."""
         new_wordpress(self.root, self.database, "--url", url, "--admin", USER, "--password", PASSWORD, name="shop", constants=f"define('TEST_SHOP_COST', {cost});")
-        shutil.copy(PLUGIN / "shop.php", self.root / "wp-content" / "mu-plugins")
+        # What WooCommerce reads of a request is known by its folder.
+        plugins = self.root / "wp-content" / "mu-plugins"
+        (plugins / "woocommerce").mkdir()
+        shutil.copy(PLUGIN / "shop.php", plugins / "woocommerce")
+        (plugins / "shop.php").write_text("<?php require __DIR__ . '/woocommerce/shop.php';\n")
         self.products = json.loads(run(["php", "-n", "-c", self.ini, PLUGIN / "seed.php", self.root]))
 
     def orders(self):

@@ -37,6 +37,9 @@ pub fn check(args: &ConfigArgs) -> Result<(), Failure> {
         say(&format!("{name}: {} in {}", site.profile.name(), site.root.display()))?;
     }
     links_that_stay_closed(&plan);
+    for line in millrace_server::rehearse(&plan) {
+        eprintln!("warning: {line}\n");
+    }
     let sites =
         if plan.sites.len() == 1 { "1 site".to_owned() } else { format!("{} sites", plan.sites.len()) };
     say(&format!("the configuration is valid: {sites}, listening on {}", listeners(&plan)))

@@ -16,8 +16,8 @@
 //! - in profile mode an `Accept` that is no browser's for a page is part of the key as it is, and so is the `Content-Type` of a request
 //!   without content: frameworks choose JSON, XML or Markdown by them, error pages too, and few say so: [`is_browsers_accept`];
 //! - unknown cookies are withheld as well, until a script looks for one: [`crate::looked`];
-//! - for the rest (`User-Agent`, `Accept-Language`, `Referer` and `X-*`) the application must send
-//!   `Vary`. For an application that says nothing at all about caching, its profile guarantees this;
+//! - by the rest (`User-Agent`, `Accept-Language`, `Referer` and `X-*`) a page varies if the application says so in `Vary`, or if its script
+//!   has read them: [`crate::read_fields`];
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
 
 use crate::control::Control;
@@ -465,6 +465,35 @@ pub fn write_fill_cookies(rules: &Rules, value: &[u8], out: &mut Vec<u8>) -> boo
     true
 }
 
+/// Whether a request field says which address a client has.
+pub fn names_client(name: &str) -> bool {
+    const FIELDS: [&str; 9] = [
+        "x-forwarded-for",
+        "x-real-ip",
+        "client-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-originating-ip",
+        "cf-connecting-ip",
+        "true-client-ip",
+        "fastly-client-ip",
+    ];
+    FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether requests with different values of this field never share a page: its value is part of the key, or one that may change the page
+/// makes the request bypass the cache. Profile mode only.
+pub fn distinguishes(rules: &Rules, name: &str) -> bool {
+    use FieldConcern::*;
+    concern_of(name).is_some_and(|(_, concern)| match concern {
+        Cookie | Authorization | ContentType | Override | Identity | Scheme | Host | Port => true,
+        Agent => rules.key_device,
+        // Those of browsers are not told apart.
+        Accept => false,
+        Control | Pragma | Range => false,
+    })
+}
+
 /// Whether PHP must not see a request field when it runs for a fill; the validators of a stored page replace such
 /// fields. In profile mode this includes the clients' cache directives, which are ignored there, and fields with
 /// clients' addresses.
@@ -480,18 +509,8 @@ pub fn withheld_from_fill(rules: &Rules, name: &str) -> bool {
     ];
     let is = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
     // A client's address doesn't belong in a shared page, unless pages may vary by it.
-    const CLIENT: [&str; 9] = [
-        "x-forwarded-for",
-        "x-real-ip",
-        "client-ip",
-        "x-client-ip",
-        "x-cluster-client-ip",
-        "x-originating-ip",
-        "cf-connecting-ip",
-        "true-client-ip",
-        "fastly-client-ip",
-    ];
-    let of_the_client = || is(&CLIENT) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
+    let of_the_client =
+        || names_client(name) && !rules.vary_fields.matches(name.to_ascii_lowercase().as_bytes());
     let profile = rules.mode == Mode::Profile;
     if rules.faithful {
         // It gets unchanged requests, except arguments for statistics and clients' addresses.

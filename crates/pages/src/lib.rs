@@ -51,6 +51,7 @@ pub mod page;
 pub mod place;
 pub mod places;
 pub mod purge;
+pub mod read_fields;
 pub mod record;
 pub mod redirect;
 pub mod rules;

@@ -15,12 +15,15 @@ pub enum Note {
     Origin = 5,
     /// Which cookies the script has looked for.
     Cookies = 7,
+    /// Which fields of the request the script has read.
+    Fields = 8,
 }
 
 impl Note {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Note> {
-        const ALL: [Note; 5] = [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies];
+        const ALL: [Note; 6] =
+            [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies, Note::Fields];
         ALL.into_iter().find(|note| *note as u16 == number)
     }
 }
@@ -38,6 +41,8 @@ pub struct Notes {
     pub origins: Vec<u8>,
     /// Which cookies the script has looked for ([`crate::looked`]); `None`: nothing was said about it.
     pub cookies: Option<Box<[u8]>>,
+    /// Which fields of the request the script has read, one per line ([`crate::read_fields`]); empty: none, or nothing was said about it.
+    pub fields: Vec<u8>,
 }
 
 /// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
@@ -57,6 +62,7 @@ impl Notes {
             Note::Tag => (&mut self.tags, b','),
             Note::Purge => (&mut self.purges, b'\n'),
             Note::Origin => (&mut self.origins, b'\n'),
+            Note::Fields => (&mut self.fields, b'\n'),
             Note::Cookies => {
                 self.cookies = Some(text.into());
                 return true;

@@ -56,6 +56,10 @@ pub struct Rules {
     pub judged_cookies: Patterns,
     /// What is done about all other cookies.
     pub unknown_cookies: UnknownCookies,
+    /// What is done about fields of the request that a script reads, and its response does not name in `Vary`.
+    pub read_fields: ReadFields,
+    /// Fields that mean nothing for the pages of this site, whatever reads them; in lower case, with hyphens.
+    pub ignored_fields: Patterns,
     /// Pages differ by the values of these cookies.
     pub key_cookies: Patterns,
     /// Pages differ by the class of device.
@@ -131,6 +135,17 @@ pub enum UnknownCookies {
     Observed,
 }
 
+/// What is done about fields of the request that a script reads, and its response does not name in `Vary`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFields {
+    /// The application says in `Vary` what matters (RFC 9111).
+    Ignored,
+    /// The same, if its response says in a field of its own that others may have it. Otherwise they count.
+    Unsaid,
+    /// A page has variants by their values, as if `Vary` named them: [`crate::read_fields`].
+    Observed,
+}
+
 /// The cookies by which a page with `Vary: Cookie` differs.
 #[derive(Clone, Debug)]
 pub enum VaryCookies {
@@ -164,6 +179,8 @@ impl Rules {
             chosen_cookies: Patterns::default(),
             judged_cookies: Patterns::default(),
             unknown_cookies: UnknownCookies::Ignored,
+            read_fields: ReadFields::Ignored,
+            ignored_fields: Patterns::default(),
             key_cookies: Patterns::default(),
             key_device: false,
             vary_cookies: VaryCookies::All,

@@ -19,6 +19,9 @@ const ONE_COOKIE: &str = "cookie=";
 /// of a field.
 pub const MOBILE: &str = ":mobile";
 
+/// The same of pages that depend on WordPress's variables about the browser, such as `$is_iphone`, and on nothing else of it.
+pub const BROWSER: &str = ":browser";
+
 /// The fields that this function reads.
 pub const MOBILE_FIELDS: [&str; 2] = ["user-agent", "sec-ch-ua-mobile"];
 
@@ -89,8 +92,10 @@ where
         Some(cookie) => ("cookie", Some(cookie)),
         None => (name, None),
     };
-    if field == MOBILE {
-        return is_mobile(fields, out);
+    match field {
+        MOBILE => return is_mobile(fields, out),
+        BROWSER => return browser(fields, out),
+        _ => {}
     }
     let values = values_of(fields, field);
     match field {
@@ -135,6 +140,22 @@ fn is_mobile<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out:
         (None, _) => {}
         (Some(b"?1"), None) => out.push(b'1'),
         _ => out.push(b'0'),
+    }
+}
+
+/// All that decides WordPress's variables about the browser, in any of its versions (wp-includes/vars.php): which of these words the user
+/// agent contains.
+fn browser<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    const WORDS: [&str; 10] =
+        ["Lynx", "Edg", "MSIE", "Trident", "Win", "Mac", "Gecko", "Opera", "Nav", "Mozilla/4."];
+    const IN_ANY_CASE: [&str; 4] = ["chrome", "chromeframe", "safari", "mobile"];
+    let mut agent = Vec::new();
+    exact(values_of(fields, MOBILE_FIELDS[0]), &mut agent);
+    let lower = agent.to_ascii_lowercase();
+    let has = |text: &[u8], word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+    let words = WORDS.iter().map(|word| has(&agent, word));
+    for is_there in words.chain(IN_ANY_CASE.iter().map(|word| has(&lower, word))) {
+        out.push(if is_there { b'1' } else { b'0' });
     }
 }
 
@@ -259,6 +280,30 @@ mod tests {
             "joined, it is neither"
         );
         assert_eq!(of(&[("Sec-CH-UA-Mobile", "")]), "d0");
+    }
+
+    #[test]
+    fn browsers_are_known_by_what_wordpress_looks_for() {
+        let of = |agent: &str| value(&Rules::profile(), BROWSER, &[("User-Agent", agent)]);
+        const CHROME: &str =
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari/537.36";
+        assert_eq!(of(CHROME), of(&CHROME.replace("130", "131")), "versions are not looked at");
+        assert_eq!(of("curl/8"), of(""));
+        let all = [
+            CHROME,
+            "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130 Safari/537.36 Edg/130",
+            "Mozilla/5.0 (iPhone) AppleWebKit/605 (KHTML, like Gecko) Version/18 Mobile/15E148 Safari/604",
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 14) AppleWebKit/605 (KHTML, like Gecko) Version/18 Safari/605",
+            "Mozilla/5.0 (X11; Linux; rv:132) Gecko/20100101 Firefox/132",
+            "Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)",
+            "mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)",
+            "Lynx/2",
+            "chrome",
+            "",
+        ];
+        for (at, agent) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| of(other) != of(agent)), "{agent}");
+        }
     }
 
     #[test]

@@ -44,4 +44,5 @@ mod context;
 
 pub use admin::Doctor;
 pub use engine::{Reload, ReloadError, StartError, run};
+pub use php::rehearse;
 pub use tls::{CertificateFiles, system_certificates};

@@ -547,6 +547,9 @@ pub struct SiteCache {
     pub key_device: bool,
     /// Header fields that `Vary` may name besides the known ones, lower case.
     pub vary_fields: Vec<String>,
+    /// Header fields, and variables of PHP about the client, that mean nothing for the site's pages, whatever reads them; as
+    /// `user-agent`, `remote-addr`.
+    pub ignore_fields: Vec<String>,
     /// Maximum cookies of each kind for which to remember what PHP has found out about their visitors.
     pub visitors: usize,
     /// How long to remember that a visitor is logged in, or has a cart or a session.

@@ -207,6 +207,7 @@ fn site_cache(view: &View<'_>) -> SiteCache {
         key_scheme: view.switch("cache.key_scheme"),
         key_device: view.switch("cache.key_device"),
         vary_fields: words(view, "cache.vary_fields"),
+        ignore_fields: words(view, "cache.ignore_fields"),
         visitors: view.count("cache.visitors"),
         visitor_time: view.duration("cache.visitor_time"),
         anonymous_time: view.duration("cache.anonymous_time"),

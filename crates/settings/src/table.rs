@@ -171,6 +171,8 @@ pub(crate) enum Word {
     Path,
     /// Request header fields.
     Field,
+    /// Request header fields and PHP's variables about the client, `*` at either end allowed.
+    ReadField,
     /// Query arguments, or a name with its value.
     ArgumentValue,
     /// Request methods.

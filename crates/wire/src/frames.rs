@@ -141,6 +141,8 @@ constants! {
     NOTE_CODE: u16 = 6;
     /// NOTE: which cookies the script has looked for: crates/pages/src/looked.rs.
     NOTE_COOKIES: u16 = 7;
+    /// NOTE: which fields of the request the script has read: crates/pages/src/read_fields.rs.
+    NOTE_FIELDS: u16 = 8;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;

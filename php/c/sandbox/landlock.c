@@ -1,6 +1,6 @@
 /*
  * Landlock. It is used from ABI 2 on (Linux 5.19): ABI 1 forbids to move a file to another directory. From ABI 6 on (6.12) it
- * also keeps a worker's signals inside the domain of its host; before, the seccomp filter protects host and server from them.
+ * also keeps a worker's signals inside the domain of its host; before, signals.c does, with the help of a domain.
  */
 #include "sandbox.h"
 
@@ -18,6 +18,7 @@
 #define LL_WRITE_FILE (1u << 1)
 #define LL_READ_FILE (1u << 2)
 #define LL_READ_DIR (1u << 3)
+#define LL_REFER (1u << 13)
 #define LL_TRUNCATE (1u << 14)
 #define LL_ALL_OF_ABI_2 ((1u << 14) - 1)
 #define LL_ALL_OF_ABI_3 ((1u << 15) - 1)
@@ -28,7 +29,6 @@
 #define LL_VERSION (1u << 0)
 #define LL_PATH_BENEATH 1
 #define LL_LEAST_ABI 2
-#define LL_SIGNALS_ABI 6
 
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
@@ -71,21 +71,28 @@ static uint64_t all_rights(long abi)
 	return abi > LL_LEAST_ABI ? LL_ALL_OF_ABI_3 : LL_ALL_OF_ABI_2;
 }
 
-/* Adds a rule for a path if the path exists. */
-static void allow(int ruleset, const char *path, uint64_t rights)
+/* Adds a rule for a path; false: the path does not exist. */
+static bool add_rule(int ruleset, const char *path, uint64_t rights)
 {
 	struct stat found;
 	struct path_rule rule = { rights & all_rights(landlock_abi()), open(path, O_PATH | O_CLOEXEC) };
-	if (rule.parent < 0) {
-		return;
-	}
-	if (fstat(rule.parent, &found) == 0) {
+	bool added = false;
+	if (rule.parent >= 0 && fstat(rule.parent, &found) == 0) {
 		rule.rights &= S_ISDIR(found.st_mode) ? ~(uint64_t)0 : LL_OF_FILES;
-		if (syscall(SYS_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0) == 0) {
-			private_open(path, rights & LL_WRITE_FILE);
-		}
+		added = syscall(SYS_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0) == 0;
 	}
-	close(rule.parent);
+	if (rule.parent >= 0) {
+		close(rule.parent);
+	}
+	return added;
+}
+
+/* The same, and scripts find the path open. */
+static void allow(int ruleset, const char *path, uint64_t rights)
+{
+	if (add_rule(ruleset, path, rights)) {
+		private_open(path, rights & LL_WRITE_FILE);
+	}
 }
 
 /* Whether a link leads to something in the folder where it lies. */
@@ -145,11 +152,6 @@ static void allow_named(int ruleset, const char *name, uint64_t rights)
 	}
 }
 
-bool landlock_scopes_signals(void)
-{
-	return !options.unscoped && landlock_abi() >= LL_SIGNALS_ABI;
-}
-
 static bool restrict_and_close(int ruleset)
 {
 	bool entered = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
@@ -157,12 +159,16 @@ static bool restrict_and_close(int ruleset)
 	return entered;
 }
 
-/* Enters a domain that no signal leaves; what this process starts is in it. */
-bool landlock_enter_scope(void)
+/*
+ * Enters a domain; what this process starts is in it. With `scoped` no signal leaves it. Without, it forbids nothing: moving files
+ * between folders, which a domain can forbid on every kernel that has one, is allowed everywhere.
+ */
+bool landlock_enter_domain(bool scoped)
 {
-	struct ruleset handled = { .scoped = LL_SCOPE_SIGNAL };
-	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0);
-	return ruleset >= 0 && restrict_and_close(ruleset);
+	struct ruleset handled = { .files = scoped ? 0 : LL_REFER, .scoped = scoped ? LL_SCOPE_SIGNAL : 0 };
+	size_t length = scoped ? sizeof handled : sizeof handled.files;
+	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, length, 0);
+	return ruleset >= 0 && (scoped || add_rule(ruleset, "/", LL_REFER)) && restrict_and_close(ruleset);
 }
 
 /* Each worker makes its own rules: when a folder is replaced by another of the same name, later workers get the new one. */

@@ -1,7 +1,7 @@
 /*
- * The process from which a host's workers are forked. It is in a domain of Landlock that no signal leaves (Linux 6.12), and so is
- * all that it forks: a site's workers and background jobs see and stop each other, as lock files with process ids need, and
- * nobody else. The host is not in the domain, and hands mail to programs that must not be in a sandbox; but it is the
+ * The process from which a host's workers are forked. It is in a domain that no signal leaves (of Landlock from Linux 6.12 on, before of
+ * signals.c), and so is all that it forks: a site's workers and background jobs see and stop each other, as lock files with process ids
+ * need, and nobody else. The host is not in the domain, and hands mail to programs that must not be in a sandbox; but it is the
  * parent of the workers.
  *
  *   host ── slot, socket ──> nursery ── clone(CLONE_PARENT) ──> worker, a child of the host
@@ -40,35 +40,35 @@ union rights {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* Sends a slot with the socket of its worker. */
-static bool send_slot(uint32_t slot, int socket)
+/* Sends a number with a descriptor: a slot with the socket of its worker. */
+bool pass_descriptor(int through, uint32_t number, int descriptor)
 {
 	union rights control = { 0 };
-	struct iovec part = { &slot, sizeof slot };
+	struct iovec part = { &number, sizeof number };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
 	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
 	rights->cmsg_level = SOL_SOCKET;
 	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof socket);
-	memcpy(CMSG_DATA(rights), &socket, sizeof socket);
-	return sendmsg(ours, &message, MSG_NOSIGNAL) == sizeof slot;
+	rights->cmsg_len = CMSG_LEN(sizeof descriptor);
+	memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+	return sendmsg(through, &message, MSG_NOSIGNAL) == sizeof number;
 }
 
-/* Waits for a slot; returns the socket of its worker, or -1 at the end of the host. */
-static int receive_slot(int from, uint32_t *slot)
+/* Waits for both; returns the descriptor, or -1 when the other end is closed. */
+int take_descriptor(int from, uint32_t *number)
 {
 	union rights control;
-	struct iovec part = { slot, sizeof *slot };
+	struct iovec part = { number, sizeof *number };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
-	int socket = -1;
+	int descriptor = -1;
 	ssize_t got;
 	while ((got = recvmsg(from, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
 	}
-	struct cmsghdr *rights = got == sizeof *slot ? CMSG_FIRSTHDR(&message) : NULL;
-	if (rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof socket)) {
-		memcpy(&socket, CMSG_DATA(rights), sizeof socket);
+	struct cmsghdr *rights = got == sizeof *number ? CMSG_FIRSTHDR(&message) : NULL;
+	if (rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof descriptor)) {
+		memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
 	}
-	return socket;
+	return descriptor;
 }
 
 /* In the nursery: forks a worker for each message; ends with the host. */
@@ -77,9 +77,10 @@ static ZEND_NORETURN void serve(int from, void (*become_worker)(int socket, uint
 	prctl(PR_SET_NAME, "php-nursery");
 	setsid();
 	nursery = getpid();
-	bool entered = sandbox_keep_privileges() && landlock_enter_scope();
+	bool entered = sandbox_keep_privileges() && signals_start(from);
 	uint32_t slot;
-	for (int socket; (socket = receive_slot(from, &slot)) >= 0; close(socket)) {
+	/* Without its supervisor it ends, and the host starts another. */
+	for (int socket; (socket = take_descriptor(from, &slot)) >= 0 && signals_supervised(); close(socket)) {
 		pid_t pid = entered ? fork_for_parent() : -1;
 		if (pid == 0) {
 			close(from);
@@ -126,7 +127,7 @@ pid_t nursery_fork(uint32_t slot, int socket, void (*leave_host)(void), void (*b
 		if (ours < 0 && !start(leave_host, become_worker)) {
 			return -1;
 		}
-		if (send_slot(slot, socket) && recv(ours, &answer, sizeof answer, 0) == sizeof answer) {
+		if (pass_descriptor(ours, slot, socket) && recv(ours, &answer, sizeof answer, 0) == sizeof answer) {
 			errno = answer < 0 ? -answer : 0;
 			return answer < 0 ? -1 : answer;
 		}

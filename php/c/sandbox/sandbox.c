@@ -15,18 +15,19 @@ bool sandbox_has_landlock(void)
 /* Whether workers are forked by nursery.c. */
 bool sandbox_has_nursery(void)
 {
-	return options.sandbox && landlock_scopes_signals();
+	return options.sandbox && signals_kept() != SIGNALS_GROUP;
 }
 
 /* What of the sandbox this kernel has: a line of READY. */
 const char *sandbox_says(void)
 {
-	static char text[64];
+	static char text[96];
 	long abi = landlock_abi();
 	if (!options.sandbox) {
 		return options.no_new_privileges ? "privileges" : "off";
 	}
-	snprintf(text, sizeof text, abi ? "landlock %ld, seccomp" : "seccomp", abi);
+	int length = abi ? snprintf(text, sizeof text, "landlock %ld, ", abi) : 0;
+	snprintf(text + length, sizeof text - (size_t)length, "seccomp%s", signals_say());
 	return text;
 }
 
@@ -50,7 +51,13 @@ bool sandbox_enter(pid_t host, pid_t server)
 	if (!options.sandbox) {
 		return true;
 	}
-	struct guarded guarded = { { host, server, nursery_pid() }, nursery_pid() ? 3 : 2, landlock_scopes_signals() };
+	struct guarded guarded = { { host, server }, 2, signals_kept() };
+	const pid_t others[] = { nursery_pid(), signals_leave() };
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (others[i]) {
+			guarded.pids[guarded.count++] = others[i];
+		}
+	}
 	if ((landlock_abi() && !landlock_enter_folders()) || !seccomp_enter(&guarded)) {
 		return false;
 	}

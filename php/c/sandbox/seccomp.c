@@ -6,17 +6,14 @@
  * remembers these, so that they cost nothing. For the others it looks at arguments, of which it sees the numbers but not what
  * pointers lead to.
  */
+#include "filter.h"
 #include "sandbox.h"
 #include "syscalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/ioprio.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -25,12 +22,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#if defined(__x86_64__)
-#define NATIVE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE AUDIT_ARCH_AARCH64
-#endif
 
 /* Numbers below this have a place in the table; all above are unknown. */
 #define NUMBERS 1024
@@ -43,7 +34,8 @@ enum verdict {
 	FREE,
 	FLAGS,          /* clone: no new namespace, no other parent */
 	TARGET,         /* the first argument is a process: not the host, the server, or all */
-	THREAD,         /* a thread, whose process only Landlock knows */
+	SIGNAL,         /* the same; where nobody can judge about other targets, only 0, the caller's process group */
+	THREAD,         /* a signal to a thread by its number alone */
 	SCOPED,         /* allowed where Landlock keeps signals inside the site's domain */
 	OF_ITSELF,      /* the first argument must be 0, the caller */
 	LIMIT,          /* prlimit64: the caller's limits; others' may be read */
@@ -58,7 +50,7 @@ enum verdict {
 };
 
 static const char *const verdicts[] = { "unknown", "absent", "absent", "refused", "free", "by flags", "by target", "by target",
-	"by target", "only of itself", "only of itself", "only of itself", "only of itself", "by option", "by command",
+	"by target", "by target", "only of itself", "only of itself", "only of itself", "only of itself", "by option", "by command",
 	"by command", "by family", "no devices", "no devices", "only the usual" };
 
 static const struct { unsigned short number; unsigned char verdict; const char *name; } known[] = {
@@ -101,15 +93,6 @@ static const unsigned no_requests[] = { TIOCSTI, TIOCCONS, 0x541C /* TIOCLINUX *
 
 /* ---- the program ---- */
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define REFUSE(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-/* Skips the next `skip` unless the loaded word is `value`. */
-#define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skip))
-#define LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-#define LOW(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + (n) * 8 + (LITTLE ? 0 : 4))
-#define HIGH(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + (n) * 8 + (LITTLE ? 4 : 0))
-
 struct program {
 	struct sock_filter code[2048];
 	unsigned short length;
@@ -139,7 +122,7 @@ static void put_list(struct program *program, const unsigned *list, size_t count
 	PUT(otherwise);
 }
 
-/* A process that signals may reach: Landlock decides about the rest, where the kernel has it. */
+/* A process that signals may reach: about the rest Landlock decides, or the supervisor of signals. */
 static void put_target(struct program *program)
 {
 	PUT(LOW(0), UNLESS((unsigned)-1, 1), REFUSE(EPERM));
@@ -158,15 +141,16 @@ static void put_node(struct program *program, struct sock_filter mode)
 
 static void put_verdict(struct program *program, enum verdict verdict)
 {
-	bool scoped = program->guarded->scoped;
+	enum signals signals = program->guarded->signals;
 	switch (verdict) {
 		case UNKNOWN: case ABSENT: case UNUSED: PUT(REFUSE(ENOSYS)); break;
 		case REFUSED: PUT(REFUSE(EPERM)); break;
 		case FREE: PUT(ALLOW); break;
 		case FLAGS: PUT(LOW(0), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NO_FLAGS, 0, 1), REFUSE(EPERM), ALLOW); break;
 		case TARGET: put_target(program); break;
-		case THREAD: scoped ? put_target(program) : put_verdict(program, REFUSED); break;
-		case SCOPED: put_verdict(program, scoped ? FREE : UNKNOWN); break;
+		case SIGNAL: signals == SIGNALS_GROUP ? put_verdict(program, OF_ITSELF) : put_target(program); break;
+		case THREAD: signals == SIGNALS_GROUP ? put_verdict(program, REFUSED) : put_target(program); break;
+		case SCOPED: put_verdict(program, signals == SIGNALS_SCOPED ? FREE : UNKNOWN); break;
 		case OF_ITSELF: PUT(LOW(0), UNLESS(0, 1), ALLOW, REFUSE(EPERM)); break;
 		case LIMIT:
 			PUT(LOW(0), UNLESS(0, 1), ALLOW, LOW(2), UNLESS(0, 3), HIGH(2), UNLESS(0, 1), ALLOW, REFUSE(EPERM));

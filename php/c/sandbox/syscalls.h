@@ -57,8 +57,8 @@
 /* Processes, users and signals. */
 #define CALLS_OF_PROCESSES(CALL) \
 	CALL(clone, FLAGS) CALL(clone3, ABSENT) CALL(execve, FREE) CALL(execveat, FREE) CALL(exit, FREE) CALL(exit_group, FREE) \
-	CALL(wait4, FREE) CALL(waitid, FREE) CALL(kill, TARGET) CALL(tgkill, TARGET) CALL(tkill, THREAD) \
-	CALL(rt_sigqueueinfo, TARGET) CALL(rt_tgsigqueueinfo, TARGET) CALL(pidfd_open, TARGET) CALL(pidfd_send_signal, SCOPED) \
+	CALL(wait4, FREE) CALL(waitid, FREE) CALL(kill, SIGNAL) CALL(tgkill, SIGNAL) CALL(tkill, THREAD) \
+	CALL(rt_sigqueueinfo, SIGNAL) CALL(rt_tgsigqueueinfo, SIGNAL) CALL(pidfd_open, TARGET) CALL(pidfd_send_signal, SCOPED) \
 	CALL(rt_sigaction, FREE) CALL(rt_sigprocmask, FREE) CALL(rt_sigreturn, FREE) CALL(rt_sigpending, FREE) \
 	CALL(rt_sigtimedwait, FREE) CALL(rt_sigsuspend, FREE) CALL(sigaltstack, FREE) CALL(restart_syscall, FREE) \
 	CALL(getpid, FREE) CALL(getppid, FREE) CALL(gettid, FREE) CALL(getpgid, FREE) CALL(setpgid, FREE) CALL(getsid, FREE) \

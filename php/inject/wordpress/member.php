@@ -14,7 +14,9 @@ namespace Millrace\WordPress;
  *   below; a theme or plugin may only ask for the name;
  * - where his fields are read or written (meta()), where a query asks for his rows (query()), where a nonce is made (nonce()), and where
  *   his capabilities are not those of the role alone (cap());
- * - in files that use the variables that WordPress sets for old themes ($user_ID): no reads of these can be seen (reads_globals()).
+ * - in files that use the variables that WordPress sets for old themes ($user_ID): no reads of these can be seen (reads_globals());
+ * - where the site's own code gets at cookies, fields of the request or a session (php/c/identity.c), or has WordPress tell it the user's number by
+ *   a hook (look_at_request()).
  *
  * Anything else is personal. The file is loaded only with the setting.
  */
@@ -54,6 +56,13 @@ final class Member
     /** Filters of capabilities that are WordPress's own, or known to concern other pages. */
     private const CAPS = ['wp_maybe_grant_install_languages_cap', 'wp_maybe_grant_resume_extensions_caps', 'wp_maybe_grant_site_health_caps',
         'wc_customer_has_capability', 'wc_modify_map_meta_cap'];
+    /** Hooks that hand the user's number, or what is in a log-in cookie, to whoever is in them. */
+    private const TELLING = ['determine_current_user', 'auth_cookie_valid', 'get_user_metadata', 'update_user_metadata_cache', 'session_token_manager',
+        'edit_profile_url', 'user_dashboard_url', 'get_edit_user_link', 'query'];
+    /** In them: plugins that are known to concern other requests. */
+    private const TOLD = ['WC_REST_Authentication'];
+    /** Cookies that plugins may look for: who has one gets no pages for members (Profile::bypass_cookies). */
+    private const HOLDING = '/^(woocommerce_|wp_woocommerce_session_|edd_items_in_cart|comment_author_|wp-postpass_)/';
     /** Capabilities of who makes pages, not of a reader. */
     private const RIGHTS = '/^(edit|delete|publish|create|manage|moderate|read_private|upload|unfiltered|import|export|install|update|activate|switch|promote|remove|list_users)/';
     /** In a theme, and in other files: variables that WordPress sets for who is logged in. */
@@ -429,10 +438,45 @@ final class Member
         return array_map(static fn ($all) => substr(hash('sha256', serialize($all)), 0, 32), $rows);
     }
 
+    /** What the site's code has read of the request, or been told, without a look at the user. */
+    private static function look_at_request(): void
+    {
+        foreach (millrace_identity_reads() ?? ['the request, which can\'t be seen here'] as $what) {
+            [$kind, $name] = [strtok($what, ' '), substr($what, strlen('cookie '))];
+            $kind === 'cookie' && preg_match(self::HOLDING, $name) || self::mark("reads $what");
+        }
+        foreach (self::TELLING as $hook) {
+            foreach ($GLOBALS['wp_filter'][$hook]->callbacks ?? [] as $callbacks) {
+                foreach ($callbacks as $callback) {
+                    self::is_known($callback['function'] ?? null) || self::mark("a plugin's $hook");
+                }
+            }
+        }
+    }
+
+    /** Whether a callback is WordPress's, ours, or known to be told for nothing. */
+    private static function is_known($callback): bool
+    {
+        try {
+            if (is_string($callback) && str_contains($callback, '::')) {
+                $callback = explode('::', $callback, 2);
+            }
+            if (is_array($callback) && in_array(is_object($callback[0]) ? get_class($callback[0]) : $callback[0], self::TOLD, true)) {
+                return true;
+            }
+            $code = is_array($callback) ? new \ReflectionMethod($callback[0], $callback[1]) : new \ReflectionFunction(\Closure::fromCallable($callback));
+            $file = (string) $code->getFileName();
+            return self::is_wordpress($file) || str_starts_with($file, __DIR__ . '/');
+        } catch (\Throwable $error) {
+            return false;
+        }
+    }
+
     /** What this page is. */
     private static function page(string $role): array
     {
         $personal = ['kind=none'];
+        self::look_at_request();
         [$seconds, $tags] = self::$why ? [0, []] : Page::of_member();
         if (self::$why || $seconds <= 0 || !$tags || preg_grep('/,/', $tags)) {
             self::trace();

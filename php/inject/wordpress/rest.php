@@ -13,6 +13,7 @@ namespace Millrace\WordPress;
 final class Rest
 {
     public const HOOKS = [
+        'rest_pre_dispatch' => ['begin', 3, \PHP_INT_MIN],
         'rest_post_dispatch' => ['answer', 3, \PHP_INT_MAX],
         'nonce_user_logged_out' => ['nonce', 1, \PHP_INT_MAX],
     ];
@@ -29,8 +30,34 @@ final class Rest
 
     /** Something in this request can't be kept: neither can what is embedded in it make it so. */
     private static bool $refused = false;
+    /** The fields of the request are watched. */
+    private static bool $begun = false;
     /** A nonce was made that is for this visitor alone. */
     private static bool $own = false;
+
+    /** WordPress's REST server hands all fields of the request on: from now on who reads one. That it does so itself is no read (php/c/fields.c). */
+    public static function begin($result, $server = null, $request = null)
+    {
+        // Those that scripts make themselves have no fields.
+        if (Page::$watched && !self::$begun && defined('REST_REQUEST') && $request instanceof \WP_REST_Request) {
+            self::$begun = true;
+            self::$refused = self::$refused || get_class($request) !== 'WP_REST_Request'
+                || !millrace_notice_reads($request, ['headers'], self::class . '::read');
+        }
+        return $result;
+    }
+
+    /** Whether a read of the fields is to be noticed again: WordPress looks for the type of the content, of which a GET has none. */
+    public static function read(string $property): bool
+    {
+        $frame = $property === '*' ? [] : debug_backtrace(0, 2)[1] ?? [];
+        $name = ($frame['function'] ?? '') === 'get_header' ? strtolower((string) ($frame['args'][0] ?? '')) : '';
+        if (in_array($name, ['content_type', 'content-type'], true)) {
+            return true;
+        }
+        self::$refused = true;
+        return false;
+    }
 
     /** Called for each answer, and then for those that are embedded in it (`_embed`). */
     public static function answer($response, $server, $request)

@@ -81,8 +81,21 @@ function play(string $id): void
     if (!empty($answer['disconnect'])) {
         posix_kill(getmypid(), SIGKILL); // the only way that a script can end without an answer
     }
+    interim($answer);
     head($sent, $count, $client, implode(' ', array_map(fn ($note) => $note['seen']['request_num'], $notes)));
     body($answer, status($answer, $answers[$number - 2] ?? [], $notes, $asked), $id);
+}
+
+/** Interim responses, which the suite's newer versions ask for: those that PHP can send. */
+function interim(array $answer): void
+{
+    foreach (function_exists('headers_send') ? $answer['interim_responses'] ?? [] : [] as $response) {
+        foreach ($response[1] ?? [] as [$name, $value]) {
+            header("$name: $value", false);
+        }
+        headers_send($response[0]);
+        array_map(static fn ($field) => header_remove($field[0]), $response[1] ?? []);
+    }
 }
 
 /** The fields of the request, names in lower case. */

@@ -5,7 +5,7 @@ use millrace_wire::conditional::http_date;
 use super::{Answer, Keep, Refusal, Said, Verdict, judge};
 use crate::ask::Asking;
 use crate::place::Place;
-use crate::rules::Rules;
+use crate::rules::{ReadFields, Rules};
 use crate::{Millis, Page, Terms};
 
 /// The fields that ask the application whether a page has changed.
@@ -74,6 +74,11 @@ where
     // It may be another page for visitors with a cookie that the script had not looked for until now.
     if said.looked.is_own || said.looked.names.iter().any(|name| !old.vary.contains(name)) {
         return Err(Refusal::Cookie);
+    }
+    // The same of a field.
+    let is_observed = rules.read_fields == ReadFields::Observed;
+    if is_observed && said.read.names.iter().any(|name| !old.vary.contains(name)) {
+        return Err(Refusal::Fields);
     }
     // A cookie of the 304 is for the requesting client; the page is as public as before.
     let news = || answer.fields.clone().filter(|(name, _)| is_updated(name));

@@ -21,10 +21,14 @@ pub struct Grounds {
     pub because: Option<Box<str>>,
     /// The call that set the deciding field, as `FILE:LINE`.
     pub call: Option<Box<str>>,
+    /// What the script has read of the request, as `NAME by FILE:LINE`, where the page depends on it.
+    pub reads: Box<[Box<str>]>,
     /// Names of the page's tags, without repetitions.
     pub tags: Box<[Box<str>]>,
 }
 
+/// The source of a judgement on what a script has read.
+pub const READS: &str = "the script reads";
 /// Longest text, bytes.
 const TEXT_BYTES: usize = 160;
 /// Longest name of a tag, bytes; longer ones are left out.
@@ -66,6 +70,7 @@ where
             "a cookie",
             "the script has looked for a cookie of this visitor that the cache doesn't know",
         ),
+        Some(Refusal::Fields) => fields_read(&said),
         Some(Refusal::HandedOver) => fixed("X-Accel-Redirect or X-Sendfile", "the script hands over a file"),
         None | Some(_) => Grounds { source, text: short(&value_of(source, answer)), ..Grounds::default() },
     };
@@ -73,6 +78,7 @@ where
         matches!(refused, None | Some(Refusal::NoStore | Refusal::Private)) && source == LifetimeSource::HOOKS
     });
     grounds.call = match grounds.source {
+        _ if refused == Some(Refusal::Fields) => grounds.call,
         "Set-Cookie" => call(&answer.notes.origins, "cookie "),
         "Cache-Control" => call(&answer.notes.origins, "cache-control "),
         _ => grounds.because.as_deref().and_then(|because| match because {
@@ -81,6 +87,7 @@ where
             _ => None,
         }),
     };
+    grounds.reads = said.read.lines.iter().map(|(name, place)| format!("{name} by {place}").into()).collect();
     let mut tags: Vec<Box<str>> = said.tags.iter().filter_map(|tag| name_of_tag(tag)).collect();
     tags.sort_unstable();
     tags.dedup();
@@ -94,6 +101,13 @@ fn call(origins: &[u8], kind: &str) -> Option<Box<str>> {
     let line = String::from_utf8_lossy(line);
     let (_, place) = line.rsplit_once("by ")?;
     Some(place.into())
+}
+
+/// What was read for which there can be no variant, and where.
+fn fields_read(said: &Said<'_>) -> Grounds {
+    let (name, place) = said.read.never.or(said.read.all).unwrap_or_default();
+    let what = if name == "*" { "all fields of the request" } else { name };
+    Grounds { call: Some(place.into()).filter(|_| !place.is_empty()), ..fixed(READS, what) }
 }
 
 fn fixed(source: &'static str, text: &str) -> Grounds {

@@ -22,14 +22,14 @@ mod said;
 mod word;
 
 pub use freshen::{Freshened, Validators, freshen};
-pub use grounds::{Grounds, grounds};
+pub use grounds::{Grounds, READS, grounds};
 pub use keep::{CRAWLER_SEES, Keep, is_ours};
 
 use crate::ask::Asking;
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::places::Country;
-use crate::rules::{Mode, NONCE_LIFE, Rules};
+use crate::rules::{Mode, NONCE_LIFE, ReadFields, Rules};
 use crate::terms::MOST_TAGS;
 use crate::{Millis, Tag, Terms};
 use said::Said;
@@ -109,6 +109,8 @@ pub enum Refusal {
     Arguments,
     /// It depends on a cookie of its visitor that the cache doesn't know.
     Cookie,
+    /// Its script has read of the request what only this client sends, or all fields.
+    Fields,
     /// The script handed a file over instead of a page: `X-Accel-Redirect`, `X-Sendfile`.
     HandedOver,
 }
@@ -134,6 +136,7 @@ impl Refusal {
             Refusal::Client => "client",
             Refusal::Arguments => "arguments",
             Refusal::Cookie => "cookie",
+            Refusal::Fields => "fields",
             Refusal::HandedOver => "handed-over",
         }
     }
@@ -231,13 +234,14 @@ impl Case<'_, '_> {
             return Err(why);
         }
         let word = LifetimeSource::of(self);
+        let counts_reads = self.counts_reads(&word)?;
         self.may_store(&word)?;
         let mut terms = Terms {
             ttl: word.ttl.unwrap_or(0).min(rules.longest_life),
             age: said.age(self.now),
             no_cache: word.control.no_cache,
             must_revalidate: word.forbids_stale(),
-            vary: said.vary_names(),
+            vary: said.vary_names(counts_reads),
             tags: self.tags()?,
             ..Terms::default()
         };
@@ -250,6 +254,18 @@ impl Case<'_, '_> {
             cap(&mut terms, NONCE_LIFE);
         }
         Ok(terms)
+    }
+
+    /// Whether the page varies by the fields that its script has read.
+    fn counts_reads(&self, word: &LifetimeSource) -> Result<bool, Refusal> {
+        let read = &self.said.read;
+        let is_own = word.is_own(self);
+        if read.lines.is_empty() || is_own && self.rules.read_fields == ReadFields::Unsaid {
+            return Ok(false);
+        }
+        // Frameworks look at all fields before they know which ones matter, and then say so.
+        let depends_on_all = read.all.is_some() && !is_own;
+        if read.never.is_some() || depends_on_all { Err(Refusal::Fields) } else { Ok(true) }
     }
 
     /// RFC 9111 section 3.

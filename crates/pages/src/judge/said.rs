@@ -10,6 +10,7 @@ use crate::looked::Looked;
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::places::{COUNTRY, Country};
+use crate::read_fields::FieldsRead;
 use crate::rules::{Mode, Rules};
 use crate::vary::{MOBILE, MOBILE_FIELDS, Names};
 use crate::{Millis, terms};
@@ -48,6 +49,8 @@ pub(super) struct Said<'a> {
     pub tags: Vec<Cow<'a, [u8]>>,
     /// The cookies that its script has looked for.
     pub looked: Looked,
+    /// The fields of the request that it has read.
+    pub read: FieldsRead<'a>,
     /// Fields that `Connection` names, lower case.
     connection: Vec<Box<str>>,
 }
@@ -74,6 +77,7 @@ impl<'a> Said<'a> {
         }
         said.split_tags(&notes.tags, b",");
         said.looked = Looked::hear(rules, notes, &said.own_vary_names());
+        said.read = FieldsRead::hear(rules, notes);
         said.cdn_read = if said.cdn.is_empty() { None } else { Control::parse_targeted(&said.cdn) };
         said
     }
@@ -222,10 +226,13 @@ impl<'a> Said<'a> {
         names.filter(|name| !(self.no_vary && name.starts_with("cookie="))).cloned().collect()
     }
 
-    pub fn vary_names(&self) -> Box<[Box<str>]> {
+    /// All names by which the page varies; `read`: those of fields that were read among them.
+    pub fn vary_names(&self, read: bool) -> Box<[Box<str>]> {
         let country = self.country().map(|_| Box::from(COUNTRY));
         let devices = self.devices().iter().map(|name| Box::from(*name));
-        let more = country.into_iter().chain(devices).chain(self.looked.names.iter().cloned());
+        let read = self.read.names.iter().filter(|_| read).cloned();
+        let looked = self.looked.names.iter().cloned();
+        let more = country.into_iter().chain(devices).chain(looked).chain(read);
         Names { names: self.own_vary_names().into_iter().chain(more).collect(), refused: false }.finish()
     }
 

@@ -93,6 +93,15 @@ impl LifetimeSource {
         self.ttl = usual.map(|(_, ttl)| ttl).filter(|ttl| *ttl > 0);
     }
 
+    /// Whether the response says itself, in a field, how long others may have it.
+    pub fn is_own(&self, case: &Case<'_, '_>) -> bool {
+        // Hooks that speak for the application use these, too.
+        let by_hooks = self.source == LifetimeSource::HOOKS
+            || case.said.note.is_some() && self.source == "Millrace-Cache-Control"
+            || self.source == LifetimeSource::CALL && !case.rules.faithful;
+        self.spoken && !by_hooks
+    }
+
     /// Whether it must never be used when stale (RFC 9111 sections 4.2.4, 5.2.2.2, 5.2.2.8 and 5.2.2.10). s-maxage
     /// forbids it as well, unless the same field allows it: applications that send both mean that.
     pub fn forbids_stale(&self) -> bool {

@@ -22,8 +22,8 @@ use super::purge::Purged;
 pub const FILE_HEAD: usize = 64;
 
 /// Version of the payloads and the forms in them. Each change of either needs a new number; so does one of what a
-/// page's terms must say: pages of before don't say which cookies they depend on.
-const SCHEMA: u32 = 3;
+/// page's terms must say: pages of before don't say which fields of the request they depend on.
+const SCHEMA: u32 = 4;
 const MAGIC: &[u8; 8] = b"millrace";
 /// The program that made the forms ready to send; another version may make them differently.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");

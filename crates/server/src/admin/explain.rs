@@ -5,6 +5,7 @@ mod words;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use millrace_pages::judge::READS;
 use millrace_pages::{Millis, PeekEntry, PeekPage};
 use millrace_wire::encoding::CODINGS;
 use serde_json::{Value, json};
@@ -53,6 +54,7 @@ pub fn json(explained: &Explanation) -> String {
             "seconds": CAUSES_PERIOD.as_secs(),
             "bypassed": causes_json(&explained.causes.bypassed.lately(explained.now.1)),
             "refused": causes_json(&explained.causes.refused.lately(explained.now.1)),
+            "varied": causes_json(&explained.causes.varied.lately(explained.now.1)),
         },
     });
     let more = match &explained.route {
@@ -309,8 +311,11 @@ fn said(response: &NotedResponse) -> String {
     };
     let says = if grounds.text.is_empty() { String::new() } else { format!(": {}", grounds.text) };
     let because = grounds.because.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-    let call = grounds.call.as_ref().map(|place| format!(", set in {place}")).unwrap_or_default();
-    format!("status {status}, {result}; {}{says}{because}{call}", grounds.source)
+    let verb = if grounds.source == READS { "by" } else { "set in" };
+    let call = grounds.call.as_ref().map(|place| format!(", {verb} {place}")).unwrap_or_default();
+    let is_shown = grounds.source != READS && !grounds.reads.is_empty();
+    let reads = if is_shown { format!("; reads {}", grounds.reads.join(", ")) } else { String::new() };
+    format!("status {status}, {result}; {}{says}{because}{call}{reads}", grounds.source)
 }
 
 fn of_site(out: &mut Text, explained: &Explanation) {
@@ -328,6 +333,10 @@ fn of_site(out: &mut Text, explained: &Explanation) {
     list(
         "Responses of the whole site that were not stored",
         &explained.causes.refused.lately(explained.now.1),
+    );
+    list(
+        "Pages of the whole site that vary by what a script has read of the request",
+        &explained.causes.varied.lately(explained.now.1),
     );
 }
 
@@ -348,7 +357,8 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
         let NotedResponse { at, status, outcome, grounds, .. } = response;
         json!({
             "seconds_ago": ago(*at), "status": status, "outcome": outcome, "source": grounds.source,
-            "text": grounds.text, "because": grounds.because, "call": grounds.call, "tags": grounds.tags,
+            "text": grounds.text, "because": grounds.because, "call": grounds.call, "reads": grounds.reads,
+            "tags": grounds.tags,
         })
     });
     let bypasses = preview.history.bypasses.iter().map(|bypass| {

@@ -117,6 +117,7 @@ impl CacheFigures {
             "refusal_reasons": reasons(causes.refused.since_start()),
             "bypassed_lately": causes_json(&causes.bypassed.lately(self.now)),
             "refused_lately": causes_json(&causes.refused.lately(self.now)),
+            "varied_lately": causes_json(&causes.varied.lately(self.now)),
         })
     }
 
@@ -215,7 +216,11 @@ impl CacheFigures {
     /// What bypassed the cache lately, for each site.
     fn write_sites(&self, text: &mut String) -> std::fmt::Result {
         let lately = |name: &str, causes: &SiteCauses| {
-            let said = in_words(&causes.bypassed.lately(self.now), &causes.refused.lately(self.now))?;
+            let said = in_words(
+                &causes.bypassed.lately(self.now),
+                &causes.refused.lately(self.now),
+                &causes.varied.lately(self.now),
+            )?;
             let name = if name.is_empty() { "(any name)" } else { name };
             Some(format!("{name}: {said}"))
         };
@@ -300,16 +305,14 @@ pub(super) fn causes_json(causes: &Causes) -> Value {
 }
 
 /// The most frequent causes in one line; `None`: there is none.
-fn in_words(bypassed: &Causes, refused: &Causes) -> Option<String> {
+fn in_words(bypassed: &Causes, refused: &Causes, varied: &Causes) -> Option<String> {
     let list = |causes: &Causes| {
         causes.leading(CAUSES_SHOWN).iter().map(cause_in_words).collect::<Vec<_>>().join(", ")
     };
-    match (bypassed.is_empty(), refused.is_empty()) {
-        (true, true) => None,
-        (false, true) => Some(list(bypassed)),
-        (true, false) => Some(format!("not stored: {}", list(refused))),
-        (false, false) => Some(format!("{}; not stored: {}", list(bypassed), list(refused))),
-    }
+    let parts = [("", bypassed), ("not stored: ", refused), ("in variants: ", varied)];
+    let said = parts.iter().filter(|(_, causes)| !causes.is_empty());
+    let said: Vec<String> = said.map(|(title, causes)| format!("{title}{}", list(causes))).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 /// `1,200 cookie wordpress_logged_in_x`

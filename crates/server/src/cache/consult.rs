@@ -256,7 +256,7 @@ impl<'a> Consultation<'a> {
             }
             None if is_special => Consulted::Run(cache_status),
             None => {
-                let fill = Arc::new(Fill::new(self.thread.clock.now()));
+                let fill = Arc::new(Fill::new(self.thread.clock.now(), self.told_by()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
                 // A purged page is known to have changed, whatever the application's validators say.
                 let previous = stale.as_ref().filter(|(_, grace)| !grace.purged).and_then(|(hit, _)| {
@@ -295,6 +295,10 @@ impl<'a> Consultation<'a> {
 
     fn has_unknown_cookies(&self) -> bool {
         settle::has_unknown_cookies(self.rules, self.request)
+    }
+
+    fn told_by(&self) -> u64 {
+        settle::told_by(self.rules, self.request)
     }
 
     fn hit(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
@@ -356,7 +360,7 @@ impl<'a> Consultation<'a> {
             is_head: self.request.is_head(),
             client: self.request.ends.client_ip(),
             has_place: self.request.waiting_place().is_some(),
-            has_unknown_cookies: self.has_unknown_cookies(),
+            is_like_first: !self.has_unknown_cookies() && self.told_by() == fill.told_by,
             fill,
             fallback: stale.filter(|(_, grace)| grace.on_error).map(|(hit, _)| hit),
             cache_status,
@@ -428,8 +432,8 @@ struct FillWaiter {
     client: Option<IpAddr>,
     /// Whether it comes from the waiting room.
     has_place: bool,
-    /// What the script looks for is known at its end.
-    has_unknown_cookies: bool,
+    /// Whatever the script looks for, which is known at its end, is the same in the request for which it runs.
+    is_like_first: bool,
     fill: Arc<Fill>,
     /// A stale page, in case PHP fails.
     fallback: Option<Hit>,
@@ -459,7 +463,7 @@ impl FillWaiter {
     /// What `state` means for the request that started the fill, or for a later one.
     fn outcome(&self, state: FillState, is_first: bool) -> Waited {
         let reply = match state {
-            FillState::Open(_) if self.has_unknown_cookies => return Waited::Alone,
+            FillState::Open(_) if !self.is_like_first => return Waited::Alone,
             FillState::Open(draft) => {
                 let Some(mut reply) = draft.reply(self.is_head) else { return Waited::Alone };
                 cache_status::streamed(&mut reply, self.cache_status);

@@ -43,6 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub struct Fill {
     /// When it began.
     since: Instant,
+    /// What the script can read of the request for which it runs.
+    pub told_by: u64,
     state: Mutex<FillState>,
     changed: Notify,
 }
@@ -116,9 +118,9 @@ impl Draft {
 }
 
 impl Fill {
-    /// A fill that begins now.
-    pub fn new(now: Instant) -> Fill {
-        Fill { since: now, state: Mutex::default(), changed: Notify::new() }
+    /// A fill that begins now, for a request with this number ([`settle::told_by`]).
+    pub fn new(now: Instant, told_by: u64) -> Fill {
+        Fill { since: now, told_by, state: Mutex::default(), changed: Notify::new() }
     }
 
     /// How long it has been running.
@@ -251,7 +253,7 @@ impl FillJob {
         }
         let failed = reply.status >= 500 && !matches!(reply.body, Body::Stream(_));
         if failed && self.rules.mode == Mode::Profile {
-            return self.fail(lead, reply);
+            return self.fail(lead, reply, &aside);
         }
         self.take(lead, reply, aside, failed).await
     }
@@ -278,7 +280,7 @@ impl FillJob {
             }
             (Verdict::Refuse { .. }, body) if failed => {
                 reply.body = body;
-                self.fail(lead, reply);
+                self.fail(lead, reply, &aside);
             }
             (Verdict::Refuse { why, remember }, body) => {
                 self.note(&lead, &reply, &aside, Some(why));
@@ -328,8 +330,10 @@ impl FillJob {
         let grounds = self.grounds(reply, aside, Some(why.unwrap_or(Refusal::Status)));
         let (status, outcome) = (reply.status, why.map_or(Refusal::Failed.word(), Refusal::word));
         let name = self.site.name().unwrap_or("");
+        let read = grounds.call.as_deref().map(|place| format!("{} by {place}", grounds.text));
         let cause = grounds.because.as_deref().unwrap_or(match why {
             Some(Refusal::SetCookie | Refusal::Vary) => &*grounds.text,
+            Some(Refusal::Fields) => read.as_deref().unwrap_or(&*grounds.text),
             None | Some(Refusal::Status) => &*grounds.text,
             _ => grounds.source,
         });
@@ -380,6 +384,9 @@ impl FillJob {
             cache.has_stored(&self.site, &key, &page, stored, begun);
             let refused = cache_status::not_stored(stored);
             let (at, outcome) = (now, refused.unwrap_or(NotedResponse::STORED));
+            for read in grounds.reads.iter() {
+                self.thread.stats.varied(self.site.name().unwrap_or(""), self.thread.clock.now(), read);
+            }
             cache.lately.note(NotedResponse { at, key, status: page.status, outcome, grounds });
             Brought { page, age, refused }.outcome(is_for_all)
         });
@@ -457,14 +464,14 @@ impl FillJob {
         });
     }
 
-    fn fail(self, lead: Lead, mut reply: Reply) {
+    fn fail(self, lead: Lead, mut reply: Reply, aside: &Aside) {
         self.thread.stats.add(Counter::CacheFillsFailed, 1);
         let content = match std::mem::replace(&mut reply.body, Body::Empty) {
             Body::Bytes(content) => content,
             _ => Vec::new(),
         };
         self.note(&lead, &reply, &Aside::default(), None);
-        let fit = self.is_fit_for_all(&lead, &reply);
+        let fit = aside.notes.fields.is_empty() && self.is_fit_for_all(&lead, &reply);
         let page = self.page(&reply, content, &Keep::default());
         lead.end(|cache, ticket| {
             Lead::abandon(cache, ticket);
@@ -566,7 +573,7 @@ impl FillJob {
         };
         if !whole && !is_open {
             // No client has seen a byte of it.
-            return self.fail(lead, plain(502));
+            return self.fail(lead, plain(502), &aside);
         }
         self.thread.clock.read();
         growing.end(whole);

@@ -237,7 +237,7 @@ impl Made {
             if cache.orders_begun() != orders {
                 return None;
             }
-            let ticket = shard.lead(key, &mut select, Arc::new(Fill::new(thread.clock.now())));
+            let ticket = shard.lead(key, &mut select, Arc::new(Fill::new(thread.clock.now(), 0)));
             shard.store(ticket, &mut select, self.page.clone(), self.terms, cache.now(thread))
         };
         if stored != StoreOutcome::Fresh {

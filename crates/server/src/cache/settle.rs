@@ -1,6 +1,7 @@
 //! Steps for every response of a script, cacheable or not: applies purges, and invalidates after unsafe methods (RFC
 //! 9111 section 4.4); and the request that PHP gets if the response is for all.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
 use millrace_pages::key::write_kept;
 use millrace_pages::places::{COUNTRY, Country};
 use millrace_pages::purge::purges;
-use millrace_pages::rules::UnknownCookies;
+use millrace_pages::read_fields::PROTOCOL;
+use millrace_pages::rules::{ReadFields, UnknownCookies};
 use millrace_pages::{Asked, Asking, Mode, Notes, Page, Place, Rules, Verdict, ask, looked, vary};
 use millrace_wire::head::Framing;
 use millrace_wire::path;
@@ -185,6 +187,7 @@ pub fn select(
                 site.visitors.country(thread, request).as_ref().map_or(b"", Country::letters),
             );
         }
+        PROTOCOL => out.extend_from_slice(request.head.version().text().as_bytes()),
         field => vary::select(rules, cookies_too(request), field, out),
     }
 }
@@ -198,6 +201,20 @@ pub fn cookies_too(request: &Request) -> impl Iterator<Item = (&str, &[u8])> + C
 /// Whether a request has cookies that nobody knows.
 pub fn has_unknown_cookies(rules: &Rules, request: &Request) -> bool {
     looked::has_unknown(rules, cookies_too(request))
+}
+
+/// A number for what a script can read of a request beside its URL and cookies, if pages may depend on it without saying so. Before a script
+/// has ended, its response is only for requests with the same number.
+pub fn told_by(rules: &Rules, request: &Request) -> u64 {
+    if rules.read_fields != ReadFields::Observed {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    (request.ends.client_ip(), request.head.version().text()).hash(&mut hasher);
+    for field in request.head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("cookie")) {
+        field.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The cookie by which a request doesn't get a page that varies by `name`.

@@ -285,6 +285,7 @@ pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKin
         NoteKind::Tag => Note::Tag,
         NoteKind::Origin => Note::Origin,
         NoteKind::Cookies => Note::Cookies,
+        NoteKind::Fields => Note::Fields,
         _ => Note::Control,
     };
     // Notes beyond the limit are lost.

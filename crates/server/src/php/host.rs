@@ -256,7 +256,7 @@ fn tell(line: &[u8], log: &mut impl FnMut(&str)) {
 }
 
 /// The program's path: from the settings, otherwise beside the server's own program, otherwise in PATH.
-fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
+pub(super) fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
     if let Some(path) = setting {
         return Ok(path.to_owned());
     }
@@ -266,7 +266,7 @@ fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
     candidates.into_iter().find(|file| file.is_file()).ok_or(PhpStartError::NoProgram)
 }
 
-fn arguments(settings: &plan::Php) -> Vec<OsString> {
+pub(super) fn arguments(settings: &plan::Php) -> Vec<OsString> {
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: OsString| arguments.extend([OsString::from(name), value]);
     for (name, value) in [("--user", &settings.user), ("--group", &settings.group)] {

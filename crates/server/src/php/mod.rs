@@ -48,6 +48,7 @@ mod job;
 mod loopback;
 mod pool;
 mod pump;
+mod rehearsal;
 mod renewal;
 mod rewind;
 mod runner;
@@ -67,6 +68,7 @@ mod worker_handle;
 
 pub use crate::context::Context as PhpThread;
 pub use answer::OnPurge;
+pub use rehearsal::rehearse;
 pub use renewal::Renewal;
 pub use runner::{PhpService, SiteWorkers, run, run_while};
 pub use start_error::PhpStartError;

@@ -477,6 +477,28 @@ mod tests {
         assert_eq!(shown, expected.split_ascii_whitespace().collect::<Vec<_>>());
     }
 
+    /// A page whose script reads a variable about the client depends on it (`millrace_pages::read_fields`). A new variable needs its place.
+    #[test]
+    fn every_variable_is_of_the_key_or_of_the_client() {
+        use millrace_pages::read_fields::OF_CLIENT;
+        const OF_PROTOCOL: [&str; 2] = ["SERVER_PROTOCOL", "HTTP2"];
+        // Whoever has one of these bypasses the cache.
+        const OF_LOGIN: [&str; 2] = ["REMOTE_USER", "AUTH_TYPE"];
+        const OF_KEY: &str = "QUERY_STRING REQUEST_METHOD CONTENT_TYPE CONTENT_LENGTH SCRIPT_NAME REQUEST_URI DOCUMENT_URI DOCUMENT_ROOT \
+            REQUEST_SCHEME HTTPS GATEWAY_INTERFACE SERVER_SOFTWARE SERVER_ADDR SERVER_PORT SERVER_NAME REDIRECT_STATUS SCRIPT_FILENAME PATH_INFO \
+            SCRIPT_URL SCRIPT_URI LSWS_EDITION X-LSCACHE LSCACHE_VARY_COOKIE LSCACHE_VARY_VALUE";
+        let mut plan = site(&[]).plan.clone();
+        plan.profile = Profile::WordPress;
+        let mut request = request("GET /a/x.php/info?q HTTP/1.1\nHost: a.test:8080\nX-One: 1");
+        request.ends.scheme = Scheme::Https;
+        for (name, _) in write_all(&Site::new(0, plan), &request, &script("/info")) {
+            let is_in = |list: &[&str]| list.contains(&&*name);
+            let is_of_key = OF_KEY.split_ascii_whitespace().any(|known| known == name);
+            let is_known = is_of_key || is_in(&OF_CLIENT) || is_in(&OF_PROTOCOL) || is_in(&OF_LOGIN);
+            assert!(is_known || name.starts_with("HTTP_"), "{name}");
+        }
+    }
+
     /// Where a plugin may look for LiteSpeed, and whether the cache acts on its fields.
     #[test]
     fn litespeed_is_there_for_its_plugins() {

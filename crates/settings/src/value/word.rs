@@ -17,6 +17,7 @@ pub(super) fn list(raw: &Raw, word: Word) -> Read<Vec<(String, Range<usize>)>> {
         let read = match word {
             Word::Path => path(text),
             Word::Field => field(text),
+            Word::ReadField => read_field(text),
             Word::Argument => name(text, b"&=#?", "not an argument name"),
             Word::IgnoredArgument => {
                 let name = name(text.strip_prefix(NOT).unwrap_or(text), b"&=#?!", "not an argument name");
@@ -215,6 +216,21 @@ fn field(text: &str) -> Result<String, Bad> {
     Ok(text.to_ascii_lowercase())
 }
 
+/// The same, or PHP's variable for it, or about the client; with `*` for anything: in lower case, with hyphens.
+fn read_field(text: &str) -> Result<String, Bad> {
+    let name = text.strip_prefix("HTTP_").unwrap_or(text).replace('_', "-");
+    let core = name.strip_prefix('*').unwrap_or(&name);
+    match field(core.strip_suffix('*').unwrap_or(core)) {
+        _ if name == "*" => Ok(name),
+        Ok(_) => Ok(name.to_ascii_lowercase()),
+        Err(("would store a copy for every visitor", _)) => Err((
+            "is no field of this kind",
+            Some("list cookies in cache.key_cookies or cache.bypass_cookies".to_owned()),
+        )),
+        Err(bad) => Err(bad),
+    }
+}
+
 impl Word {
     /// The value of a list of these names.
     pub(super) fn bounds(self) -> &'static str {
@@ -228,6 +244,9 @@ impl Word {
                 "paths: \"/api\" and everything below it, \"/feed*\" as a prefix, \"*/cart\" at any depth, \"*.pdf\" as a suffix"
             }
             Self::Field => "names of request header fields, like \"Accept-Language\"",
+            Self::ReadField => {
+                "names of request header fields or variables, `*` at either end for anything: \"User-Agent\", \"REMOTE_ADDR\""
+            }
             Self::ArgumentValue => {
                 "arguments, `*` at either end for anything: \"ref\", \"utm_*\", \"action=export\""
             }
@@ -248,7 +267,7 @@ impl Word {
             Self::Argument | Self::IgnoredArgument => "arguments",
             Self::Cookie => "cookies",
             Self::Path => "paths",
-            Self::Field => "fields",
+            Self::Field | Self::ReadField => "fields",
             Self::ArgumentValue => "arguments",
             Self::Method => "methods",
             Self::Function | Self::Code => "functions",
@@ -261,7 +280,7 @@ impl Word {
             Self::Argument | Self::IgnoredArgument => "an argument name",
             Self::Cookie => "a cookie name",
             Self::Path => "a path",
-            Self::Field => "a field name",
+            Self::Field | Self::ReadField => "a field name",
             Self::ArgumentValue => "an argument",
             Self::Method => "a method",
             Self::Function => "a function name",
@@ -276,6 +295,7 @@ impl Word {
             Self::Cookie => "\"member_*\"",
             Self::Path => "\"/account\" or \"*/cart\"",
             Self::Field => "\"Accept-Language\"",
+            Self::ReadField => "\"User-Agent\"",
             Self::ArgumentValue => "\"action=export\"",
             Self::Method => "\"POST\"",
             Self::Function => "\"exec\"",
@@ -321,6 +341,15 @@ mod tests {
             assert_eq!(read(word, good).as_deref(), Some(good), "{word:?}");
         }
         assert_eq!(read(Word::Field, "X-Country").as_deref(), Some("x-country"));
+        for (written, name) in [
+            ("User-Agent", "user-agent"),
+            ("HTTP_USER_AGENT", "user-agent"),
+            ("REMOTE_ADDR", "remote-addr"),
+            ("X-*", "x-*"),
+            ("*", "*"),
+        ] {
+            assert_eq!(read(Word::ReadField, written).as_deref(), Some(name));
+        }
     }
 
     #[test]
@@ -348,6 +377,8 @@ mod tests {
             (Word::Path, "/../b"),
             (Word::Path, "//b"),
             (Word::Field, "cookie"),
+            (Word::ReadField, "Cookie"),
+            (Word::ReadField, "User Agent"),
             (Word::Field, "X Country"),
             (Word::Field, "X-*"),
             (Word::ArgumentValue, "a&b"),

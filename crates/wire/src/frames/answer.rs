@@ -6,8 +6,8 @@ use super::{
     BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_DECLINED, FLAG_EXITING, FLAG_FAILED, FLAG_MISFIT, FLAG_READY,
     FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY,
     KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CODE,
-    NOTE_CONTROL, NOTE_COOKIES, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR, u16_at, u32_at,
-    u64_at,
+    NOTE_CONTROL, NOTE_COOKIES, NOTE_FIELDS, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR,
+    u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -60,6 +60,8 @@ pub enum NoteKind {
     Code,
     /// Which cookies the script has looked for.
     Cookies,
+    /// Which fields of the request the script has read.
+    Fields,
 }
 
 /// Status and fields of a response.
@@ -299,6 +301,7 @@ impl NoteKind {
             NOTE_ORIGIN => Some(NoteKind::Origin),
             NOTE_CODE => Some(NoteKind::Code),
             NOTE_COOKIES => Some(NoteKind::Cookies),
+            NOTE_FIELDS => Some(NoteKind::Fields),
             _ => None,
         }
     }
@@ -312,6 +315,7 @@ impl NoteKind {
             NoteKind::Origin => NOTE_ORIGIN,
             NoteKind::Code => NOTE_CODE,
             NoteKind::Cookies => NOTE_COOKIES,
+            NoteKind::Fields => NOTE_FIELDS,
         }
     }
 }
@@ -578,13 +582,14 @@ mod tests {
             (5, "Origin"),
             (6, "Code"),
             (7, "Cookies"),
+            (8, "Fields"),
         ] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 8, b"a"), Err(FrameError::Note(8)));
+        assert_eq!(one(&nothing, 9, b"a"), Err(FrameError::Note(9)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }

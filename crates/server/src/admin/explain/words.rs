@@ -182,6 +182,9 @@ pub fn refusal(word: &str) -> &'static str {
         "cookie" => {
             "the script has looked for a cookie of its visitor that the cache doesn't know (docs/sharing.md)"
         }
+        "fields" => {
+            "the script reads of the request what only this client sends, or all fields (docs/sharing.md)"
+        }
         "purged" => "the page was purged while PHP was making it",
         "superseded" => "a newer page came first",
         _ => "",

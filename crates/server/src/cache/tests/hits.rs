@@ -220,6 +220,83 @@ fn a_cookie_that_a_script_looks_for_gets_a_page_of_its_own() {
     );
 }
 
+/// A page that a script has made by reading this of the request; without fields, hooks say that it is public.
+fn has_read(note: &str, fields: &[(&str, &str)], content: &str) -> Reply {
+    let mut reply = page(fields, content);
+    let notes = &mut reply.aside.as_mut().unwrap().notes;
+    notes.fields = note.as_bytes().into();
+    if fields.is_empty() {
+        notes.control = b"public, max-age=60, fallback".to_vec();
+    }
+    reply
+}
+
+#[test]
+fn what_a_script_reads_of_the_request_makes_variants() {
+    play(
+        Profile::WordPress,
+        |_| (),
+        async |scene: Scene| {
+            let ask = async |path: &str, agent: &str| {
+                scene.ask("GET", path, &[&format!("User-Agent: {agent}")]).await
+            };
+            // By name, whether the response says that it is public or not: one for each value.
+            for (path, field) in [("/1", &[][..]), ("/2", &[MINUTE])] {
+                for (agent, content) in [("phone", "narrow"), ("desk", "wide")] {
+                    answers(has_read("HTTP_USER_AGENT /a.php:3", field, content));
+                    assert_eq!(ask(path, agent).await.text, content);
+                }
+                let before = runs();
+                assert_eq!(ask(path, "phone").await.text, "narrow");
+                assert_eq!((&*ask(path, "desk").await.text, runs() - before), ("wide", 0));
+            }
+            // A redirect, too.
+            let moved = |to: &str| Reply {
+                status: 301,
+                ..has_read("HTTP_USER_AGENT /a.php:3", &[MINUTE, ("Location", to)], "")
+            };
+            for (agent, to) in [("phone", "/m"), ("desk", "/d")] {
+                answers(moved(to));
+                assert_eq!(ask("/3", agent).await.field("location"), to, "{agent}");
+            }
+            assert_eq!(ask("/3", "phone").await.field("location"), "/m");
+            // The address has no variants; nor have all fields, unless the response itself says that it is public.
+            for (path, note, field, stored) in [
+                ("/4", "REMOTE_ADDR /a.php:3", &[][..], false),
+                ("/5", "REMOTE_ADDR /a.php:3", &[MINUTE], false),
+                ("/6", "* /a.php:3", &[], false),
+                ("/7", "* /a.php:3", &[MINUTE], true),
+                ("/8", "SERVER_ADDR /a.php:3", &[], true),
+            ] {
+                let before = runs();
+                answers(has_read(note, field, "a page"));
+                scene.get(path).await;
+                if !stored {
+                    answers(has_read(note, field, "a page"));
+                }
+                scene.get(path).await;
+                assert_eq!(runs() - before, if stored { 1 } else { 2 }, "{note} {field:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn an_administrator_knows_which_fields_mean_nothing() {
+    play(
+        Profile::WordPress,
+        |plan| plan.sites[0].cache.ignore_fields = vec!["user-agent".to_owned(), "remote-addr".to_owned()],
+        async |scene: Scene| {
+            answers(has_read("HTTP_USER_AGENT /a.php:3\nREMOTE_ADDR /a.php:4", &[MINUTE], "for all"));
+            scene.get("/").await;
+            assert_eq!(
+                (scene.ask("GET", "/", &["User-Agent: a"]).await.text, runs()),
+                ("for all".to_owned(), 1)
+            );
+        },
+    );
+}
+
 #[test]
 fn an_application_that_nobody_knows_sees_requests_as_they_came() {
     play(

@@ -14,6 +14,9 @@ const NAME_BYTES: usize = 80;
 /// The reason of requests for a page that is known to be uncacheable.
 pub const UNCACHEABLE: &str = "uncacheable";
 
+/// The reason of [`SiteCauses::varied`].
+pub const VARIED: &str = "reads";
+
 /// "Lately" goes back to the beginning of the last whole period of this length.
 pub const PERIOD: Duration = Duration::from_secs(600);
 
@@ -24,6 +27,8 @@ pub struct SiteCauses {
     pub bypassed: TimedCauses,
     /// Responses of PHP that were not stored.
     pub refused: TimedCauses,
+    /// What pages vary by that scripts have read of the request, without saying so.
+    pub varied: TimedCauses,
 }
 
 impl SiteCauses {
@@ -31,6 +36,7 @@ impl SiteCauses {
     pub fn add(&mut self, other: &SiteCauses, now: Instant) {
         self.bypassed.add(&other.bypassed, now);
         self.refused.add(&other.refused, now);
+        self.varied.add(&other.varied, now);
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use causes::VARIED;
 pub use causes::{Causes, Name as Cause, PERIOD as CAUSES_PERIOD, SiteCauses, UNCACHEABLE};
 pub use exposition::Exposition;
 pub use insight::{Insight, RunningScript};
@@ -61,6 +62,11 @@ impl CounterSlot {
     /// Counts a response of a site's PHP that was not stored, and what decided that.
     pub fn refused(&self, site: &str, now: Instant, reason: &'static str, name: Option<&str>) {
         self.cause(site, |causes| causes.refused.note(now, reason, name));
+    }
+
+    /// Counts a page of a site that varies by what its script has read, and what read it.
+    pub fn varied(&self, site: &str, now: Instant, read: &str) {
+        self.cause(site, |causes| causes.varied.note(now, VARIED, Some(read)));
     }
 
     fn cause(&self, site: &str, note: impl FnOnce(&mut SiteCauses)) {

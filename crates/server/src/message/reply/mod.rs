@@ -140,7 +140,8 @@ impl Aside {
 
     /// Adds later reports.
     pub fn hear(&mut self, later: Aside) {
-        for (kind, text) in [(Note::Tag, &later.notes.tags), (Note::Control, &later.notes.control)] {
+        let Notes { tags, control, fields, .. } = &later.notes;
+        for (kind, text) in [(Note::Tag, tags), (Note::Control, control), (Note::Fields, fields)] {
             if !text.is_empty() {
                 self.notes.add(kind, text);
             }

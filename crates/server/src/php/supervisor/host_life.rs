@@ -11,6 +11,7 @@ use millrace_wire::frames::control::{Message, Started as Text};
 
 use super::super::host::{Host, Started, ending, slots};
 use super::super::pool::{Seat, ServiceStage, back_off};
+use super::super::rehearsal::{CANNOT_SIGNAL, NO_SIGNALS};
 use super::super::start_error::PhpStartError;
 use super::{HOST_END, Supervisor};
 
@@ -172,6 +173,9 @@ impl Supervisor {
                 "the kernel cannot confine scripts to their sites' folders: it has no Landlock (Linux 5.19), or \
                  Landlock is not enabled (lsm=landlock,... on the kernel command line); see php.open_basedir"
             ));
+        }
+        if sandbox.contains(NO_SIGNALS) {
+            self.shared.log.warn(format_args!("{CANNOT_SIGNAL}"));
         }
         self.shared.log.info(format_args!("PHP {php_version} is ready (sandbox: {sandbox})"));
         Ok(Started { php_version })

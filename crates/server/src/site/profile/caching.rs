@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millrace_pages::Rules;
-use millrace_pages::rules::{Bounds, Lifetimes, Paths, Patterns, UnknownCookies, VaryCookies};
+use millrace_pages::rules::{Bounds, Lifetimes, Paths, Patterns, ReadFields, UnknownCookies, VaryCookies};
 use millrace_settings::plan::{self, CacheMode};
 
 /// What an application's pages depend on. Patterns are as in the settings `cache.bypass_cookies`,
@@ -95,12 +95,24 @@ impl Caching {
         }
         rules.lifetimes = lifetimes(&plan.ttl);
         rules.faithful = self.faithful;
+        rules.read_fields = read_fields(site.profile);
         rules.grace = Bounds {
             while_revalidating: milliseconds(plan.stale_while_revalidate),
             on_error: milliseconds(plan.stale_if_error),
             ..rules.grace
         };
         rules
+    }
+}
+
+/// What is done about fields that scripts read. Applications that say themselves which pages are for all, and by which fields they vary,
+/// know what they do; their own code looks at the user agent and the address of each client, to keep out some.
+fn read_fields(profile: plan::Profile) -> ReadFields {
+    use plan::Profile::*;
+    match profile {
+        WordPress | CodeIgniter | Laravel | Symfony | Generic => ReadFields::Observed,
+        Drupal | Joomla | Nextcloud | MediaWiki | Matomo | PhpMyAdmin | Magento | PrestaShop | OpenCart
+        | Moodle | Typo3 | DokuWiki | Roundcube | Craft => ReadFields::Unsaid,
     }
 }
 
@@ -122,6 +134,7 @@ fn apply(plan: &plan::SiteCache, rules: &mut Rules) {
     rules.key_device = plan.key_device;
     rules.schemes_share = !plan.key_scheme;
     rules.vary_fields.extend(&plan.vary_fields);
+    rules.ignored_fields.extend(&plan.ignore_fields);
     rules.grace.most = milliseconds(plan.stale_max);
     rules.longest_life = milliseconds(plan.ttl.max);
     rules.largest_page = plan.page_bytes;

@@ -108,6 +108,19 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
+        key: "cache.ignore_fields",
+        kind: Kind::Words(Word::ReadField),
+        default: Default::Unset("none"),
+        line: "Request header fields that mean nothing for the site's pages, although scripts read them: names as in \
+               `Vary`, or `REMOTE_ADDR` for the client's address; `*` matches anything.",
+        reason: "A page whose script reads a field has a variant for each of its values, and one that reads the \
+                 client's address is not cached. Statistics and firewalls read both for each page, and show none of \
+                 it: only the administrator can know that.",
+        example: "[\"User-Agent\", \"REMOTE_ADDR\"]",
+        elsewhere: &["proxy_ignore_headers"],
+        ..BOTH
+    },
+    Setting {
         key: "cache.variants",
         kind: count(1, 1024),
         default: Default::Fixed("64"),
