@@ -198,6 +198,7 @@ static bool is_plain(const char *name, size_t length)
 void cookies_look_for_all(void)
 {
 	if (worker && cookies.noting) {
+		carts_cookie(NULL);
 		cookies.all = cookies.handed_out = true;
 		reveal();
 	}
@@ -226,6 +227,7 @@ void cookies_look_for(const char *name, size_t length, enum cookie_use use)
 	if (!worker || !cookies.noting) {
 		return;
 	}
+	carts_cookie(name);
 	if (!is_plain(name, length)) {
 		cookies_look_for_all();
 		return;
@@ -278,6 +280,7 @@ void cookies_look_at_whole(enum reader reader, bool of_cookies)
 			break;
 		case BY_CORE:
 			/* The REST server hands all fields on; but nothing in WordPress is kept by the name of a session. */
+			carts_cookie(NULL);
 			cookies.all = true;
 			reveal();
 			break;

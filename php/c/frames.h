@@ -97,6 +97,8 @@
 #define MR_NOTE_COOKIES 7u
 /* NOTE: which fields of the request the script has read: crates/pages/src/read_fields.rs. */
 #define MR_NOTE_FIELDS 8u
+/* NOTE: whether the page depends on what is in its visitor's cart: crates/pages/src/carts.rs. */
+#define MR_NOTE_CART 9u
 /* Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables. */
 #define MR_REQUEST_BYTES 24u
 /* Bytes before the name of a variable: u16 name length, u16 zero, u32 value length. */

@@ -148,6 +148,20 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_identity_reads, 0, 0, IS_ARRAY, 1)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cart_trace, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, what, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cart_fragments, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, begin, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cart_depends, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, why, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cart_objects, 0, 0, IS_VOID, 0)
+	ZEND_ARG_VARIADIC_INFO(0, objects)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_early_hints, 0, 0, _IS_BOOL, 0)
 	ZEND_ARG_VARIADIC_TYPE_INFO(0, links, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -175,6 +189,10 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_visitor, arginfo_visitor)
 	ZEND_FE(millrace_notice_reads, arginfo_notice_reads)
 	ZEND_FE(millrace_identity_reads, arginfo_identity_reads)
+	ZEND_FE(millrace_cart_trace, arginfo_cart_trace)
+	ZEND_FE(millrace_cart_fragments, arginfo_cart_fragments)
+	ZEND_FE(millrace_cart_depends, arginfo_cart_depends)
+	ZEND_FE(millrace_cart_objects, arginfo_cart_objects)
 	ZEND_FE_END
 };
 

@@ -368,6 +368,7 @@ static bool uses_jit(void)
 void observe_startup(void)
 {
 	blind = options.rewind || options.worker_script || uses_jit();
+	carts_startup(blind);
 	if (blind) {
 		return;
 	}
@@ -392,6 +393,7 @@ void observe_watch(void)
 	for (size_t i = 0; !blind && i < sizeof wrapped / sizeof *wrapped; i++) {
 		*wrapped[i].was = watch_replace(NULL, wrapped[i].name, wrapped[i].ours);
 	}
+	carts_watch();
 }
 
 bool observe_is_blind(void)
@@ -406,6 +408,7 @@ void observe_begin(void)
 	cookies_begin();
 	fields_begin();
 	identity_begin();
+	carts_begin();
 }
 
 /* Says what was read, before END. */
@@ -413,6 +416,7 @@ void observe_end(void)
 {
 	cookies_end();
 	fields_end();
+	carts_end();
 }
 
 /* The script is over. */

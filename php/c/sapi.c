@@ -248,6 +248,7 @@ static int deactivate(void)
 	observe_end();
 	observe_free();
 	visitor_end();
+	carts_free();
 	wire_end(flags);
 	database_reset();
 	return SUCCESS;

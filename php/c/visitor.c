@@ -31,6 +31,7 @@ static const char *const words[] = { "", "filled", "empty", "absent", "gone", "u
 /* Of this request. */
 static struct {
 	bool said;      /* the application has said something */
+	bool has_cart;  /* that the visitor has a cart */
 	bool judges;    /* of all cookies by which it knows visitors, not only of those that its profile names */
 	bool started;   /* a session was started */
 	bool existed;   /* there was something in it */
@@ -237,6 +238,9 @@ void visitor_end(void)
 	if (EG(exit_status) == 255 || worker->ended) {
 		length += snprintf(text + length, sizeof text - (size_t)length, " failed");
 	}
+	if (visit.has_cart && carts_unread()) {
+		length += snprintf(text + length, sizeof text - (size_t)length, " unread");
+	}
 	if (visit.elsewhere) {
 		length += snprintf(text + length, sizeof text - (size_t)length, " elsewhere");
 	}
@@ -284,6 +288,7 @@ PHP_FUNCTION(millrace_visitor)
 	bool said = heard && good && wire_note(MR_NOTE_VISITOR, ZSTR_VAL(text.s), ZSTR_LEN(text.s));
 	visit.said |= said;
 	visit.judges |= said && !only_profile;
+	visit.has_cart |= said && strncmp(ZSTR_VAL(text.s), "cart ", 5) == 0;
 	smart_str_free(&text);
 	RETURN_BOOL(said);
 }

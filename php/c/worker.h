@@ -334,6 +334,19 @@ void cookies_were_used(void);
 void cookies_end(void);
 void cookies_free(void);
 
+/* carts/reads.c: whether a page depends on what is in the cart */
+PHP_FUNCTION(millrace_cart_trace);
+PHP_FUNCTION(millrace_cart_fragments);
+PHP_FUNCTION(millrace_cart_depends);
+PHP_FUNCTION(millrace_cart_objects);
+void carts_startup(bool is_blind);
+void carts_watch(void);
+void carts_begin(void);
+void carts_cookie(const char *name);
+bool carts_unread(void);
+void carts_end(void);
+void carts_free(void);
+
 /* rewind/reads.c */
 bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *writes);
 

@@ -48,7 +48,10 @@ async function make(database, port) {
   await newWordPress({ root, url, title: 'Mill and race', socket: database.socket, installed: true });
   const plugins = join(root, 'wp-content/mu-plugins');
   mkdirSync(plugins, { recursive: true });
-  for (const file of ['../shop/shop.php', 'carts.php']) cpSync(join(import.meta.dirname, file), join(plugins, file.split('/').pop()));
+  const copy = (files, folder) => files.forEach((file) => cpSync(join(import.meta.dirname, file), join(folder, file.split('/').pop())));
+  mkdirSync(join(root, 'wp-content/plugins/woocommerce'), { recursive: true });
+  copy(['../shop/woocommerce.php', '../shop/blocks.php', 'mini-cart.php'], join(root, 'wp-content/plugins/woocommerce'));
+  copy(['../shop/theme.php', 'carts.php'], plugins);
   cpSync(join(import.meta.dirname, 'cart-module.js'), join(root, 'wp-content/cart-module.js'));
   const products = JSON.parse(await run('php', [join(import.meta.dirname, '../shop/seed.php'), root], { seconds: 120 }));
   return { root, url, products };

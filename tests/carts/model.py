@@ -17,6 +17,8 @@ from browsing import Visitor, check, how, mini_cart, same
 PASSWORD = "a pass-phrase"
 # The notice that is an error.
 REFUSED = "No such coupon."
+# Pages that depend on the cart, each by another way to read it (run).
+DEPENDENT = [f"/depends-{way}/" for way in ("bar", "notice", "coupon", "property", "closure", "reflection", "cookie", "sql", "filter", "price")]
 # Pages that a browser remembers for its back button.
 REMEMBERED = 20
 
@@ -24,6 +26,25 @@ REMEMBERED = 20
 def cart_key(site, name):
     """The key of a product in the cart."""
     return hashlib.md5(str(site.products[name]).encode()).hexdigest()
+
+
+def depends(text):
+    """What a page says that depends on the cart."""
+    found = re.search(r'<b id="depends">([^<]*)</b>', text)
+    return found and found[1]
+
+
+def expected_of(path, cart, coupon, price, total):
+    """What such a page has to say. `price`: of the first product, without a discount."""
+    count = sum(cart.values())
+    return {
+        "bar": "free shipping" if total >= 10000 else "none",
+        "notice": "a thing 6" if cart.get("thing-6") else "none",
+        "coupon": "ten percent" if coupon else "none",
+        "cookie": "things" if count else "none",
+        "filter": f"{total} cents",
+        "price": str(price // 2 if count >= 3 else price),
+    }.get(path[len("/depends-") : -1], f"{count} things")
 
 
 @dataclasses.dataclass
@@ -100,6 +121,9 @@ class Model:
         answer = self.seen(self.visitor.view(path, earlier=earlier))
         if self.session.cart and not self.is_known:
             self.with_cart[how(answer)] = self.with_cart.get(how(answer), 0) + 1
+        if path.startswith("/depends-"):
+            wanted = expected_of(path, self.session.cart, self.session.coupon, self.price(next(iter(self.prices))), self.expected[1])
+            same(depends(answer.text), "known" if "sql" in path and self.is_known else wanted, f"{how(answer)} {path}")
         if path.startswith("/shop"):
             shown = f'<p class="price">{self.price(next(iter(self.prices))) / 100:.2f}</p>'
             check(shown in answer.text, f"{how(answer)}: not the prices of this customer")

@@ -1,5 +1,5 @@
 <?php
-/** php seed.php SITE: products, categories, pages and tables of the shop (shop.php) in a new WordPress; prints product numbers as JSON. */
+/** php seed.php SITE: products, categories, pages and tables of the shop (woocommerce.php) in a new WordPress; prints product numbers as JSON. */
 
 $_SERVER += ['HTTP_HOST' => 'localhost', 'REQUEST_METHOD' => 'GET', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1', 'REMOTE_ADDR' => '127.0.0.1'];
 require $argv[1] . '/wp-load.php';

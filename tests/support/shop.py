@@ -47,7 +47,7 @@ CALL = {"Accept": "application/json, text/javascript, */*; q=0.01", "Sec-Fetch-D
 
 
 class Site(contextlib.ExitStack):
-    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see shop.php. `url`: its
+    """The WordPress, its database, and the port at which it is to be served; `products` are numbers by name. `cost`: see tests/shop/woocommerce.php. `url`: its
     address, if that is not the port's."""
 
     def __init__(self, folder, cost=1, url=None):
@@ -62,17 +62,22 @@ class Site(contextlib.ExitStack):
     def make(self, cost, url):
         """WordPress, installed, with the shop in it."""
         new_wordpress(self.root, self.database, "--url", url, "--admin", USER, "--password", PASSWORD, name="shop", constants=f"define('TEST_SHOP_COST', {cost});")
-        # What WooCommerce reads of a request is known by its folder.
-        plugins = self.root / "wp-content" / "mu-plugins"
-        (plugins / "woocommerce").mkdir()
-        shutil.copy(PLUGIN / "shop.php", plugins / "woocommerce")
-        (plugins / "shop.php").write_text("<?php require __DIR__ . '/woocommerce/shop.php';\n")
+        install(self.root)
         self.products = json.loads(run(["php", "-n", "-c", self.ini, PLUGIN / "seed.php", self.root]))
 
     def orders(self):
         """All orders: [e-mail address, {product: how many}]."""
         rows = self.database.ask("SELECT email, items FROM shop.wp_test_orders")
         return [(email, {int(k): v for k, v in json.loads(items).items()}) for email, items in (row.split("\t") for row in rows)]
+
+
+def install(root):
+    """Puts the shop into a WordPress."""
+    folder = Path(root) / "wp-content"
+    (folder / "plugins" / "woocommerce").mkdir(parents=True, exist_ok=True)
+    for name in ("woocommerce.php", "blocks.php"):
+        shutil.copy(PLUGIN / name, folder / "plugins" / "woocommerce")
+    shutil.copy(PLUGIN / "theme.php", folder / "mu-plugins")
 
 
 def run(command):

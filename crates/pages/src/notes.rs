@@ -17,13 +17,15 @@ pub enum Note {
     Cookies = 7,
     /// Which fields of the request the script has read.
     Fields = 8,
+    /// Whether the page depends on what is in its visitor's cart.
+    Cart = 9,
 }
 
 impl Note {
     /// The kind with this number.
     pub fn from_number(number: u16) -> Option<Note> {
-        const ALL: [Note; 6] =
-            [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies, Note::Fields];
+        const ALL: [Note; 7] =
+            [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies, Note::Fields, Note::Cart];
         ALL.into_iter().find(|note| *note as u16 == number)
     }
 }
@@ -43,6 +45,9 @@ pub struct Notes {
     pub cookies: Option<Box<[u8]>>,
     /// Which fields of the request the script has read, one per line ([`crate::read_fields`]); empty: none, or nothing was said about it.
     pub fields: Vec<u8>,
+    /// Whether the page depends on its visitor's cart: `-`: nothing of it was read; `+` and by whom ([`crate::carts`]). `None`: nothing was
+    /// said about it.
+    pub cart: Option<Box<[u8]>>,
 }
 
 /// Maximum bytes of notes per kind: a script in an endless loop must not use up the memory.
@@ -65,6 +70,10 @@ impl Notes {
             Note::Fields => (&mut self.fields, b'\n'),
             Note::Cookies => {
                 self.cookies = Some(text.into());
+                return true;
+            }
+            Note::Cart => {
+                self.cart = Some(text.into());
                 return true;
             }
         };

@@ -143,6 +143,8 @@ constants! {
     NOTE_COOKIES: u16 = 7;
     /// NOTE: which fields of the request the script has read: crates/pages/src/read_fields.rs.
     NOTE_FIELDS: u16 = 8;
+    /// NOTE: whether the page depends on what is in its visitor's cart: crates/pages/src/carts.rs.
+    NOTE_CART: u16 = 9;
 
     /// Bytes of the fixed start of a REQUEST: u64 sequence, u64 body length, u32 variables, u32 bytes of variables.
     REQUEST_BYTES: usize = 24;

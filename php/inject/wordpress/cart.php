@@ -6,6 +6,7 @@ namespace Millrace\WordPress;
  * distinguishes him, and if the page is the same for him but for what the browser fills in. Said at the end of each request:
  *
  * - of a visitor with a cart: a pass, or why there is none (said());
+ * - of each page, by the worker: whether it has read anything of the cart, the session or the customer (php/c/carts);
  * - of each page: its kind. PHP's pages for visitors with a cart are compared with the public ones, kind by kind: a kind that
  *   differs is never sent to them (crates/pages/src/carts).
  *
@@ -47,6 +48,7 @@ final class Cart
             return;
         }
         self::$watched = true;
+        function_exists('millrace_cart_objects') && millrace_cart_objects(WC()->cart ?? null, WC()->session ?? null, WC()->customer ?? null);
         Kind::begin();
         $session = WC()->session ?? null;
         self::$own = is_object($session) && is_callable([$session, 'get']) && (bool) $session->get('wc_notices');
@@ -65,6 +67,10 @@ final class Cart
     public static function nonce($user, $action = '')
     {
         self::$own = self::$own || ($user && self::$watched && Kind::is_templated());
+        // WooCommerce ties such a nonce to the session, if there is one: the page of all has another.
+        if (self::$watched && Kind::is_templated() && is_string($action) && strncmp($action, 'woocommerce', 11) === 0 && function_exists('millrace_cart_depends')) {
+            millrace_cart_depends('a nonce of the session');
+        }
         return $user;
     }
 
@@ -233,11 +239,14 @@ final class Cart
             return [];
         }
         ob_start();
+        // What reads the cart now has printed it on the page, too (php/c/carts).
+        function_exists('millrace_cart_fragments') && millrace_cart_fragments(true);
         try {
             $found = apply_filters('woocommerce_add_to_cart_fragments', ['div.widget_shopping_cart_content' => '']);
         } catch (\Throwable $error) {
             $found = [];
         } finally {
+            function_exists('millrace_cart_fragments') && millrace_cart_fragments(false);
             ob_end_clean();
         }
         $selectors = array_map('strval', array_keys(is_array($found) ? $found : []));

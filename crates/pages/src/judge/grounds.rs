@@ -25,6 +25,8 @@ pub struct Grounds {
     pub reads: Box<[Box<str>]>,
     /// Names of the page's tags, without repetitions.
     pub tags: Box<[Box<str>]>,
+    /// What of the visitor's cart the script has read, and by which code.
+    pub cart: Option<Box<str>>,
 }
 
 /// The source of a judgement on what a script has read.
@@ -92,6 +94,8 @@ where
     tags.sort_unstable();
     tags.dedup();
     grounds.tags = tags.into();
+    let cart = answer.notes.cart.as_deref().and_then(|note| note.strip_prefix(b"+ "));
+    grounds.cart = cart.map(|text| short(&String::from_utf8_lossy(text)));
     grounds
 }
 

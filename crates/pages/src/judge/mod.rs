@@ -31,7 +31,7 @@ use crate::place::Place;
 use crate::places::Country;
 use crate::rules::{Mode, NONCE_LIFE, ReadFields, Rules};
 use crate::terms::MOST_TAGS;
-use crate::{Millis, Tag, Terms};
+use crate::{Millis, Tag, Terms, carts};
 use said::Said;
 use word::LifetimeSource;
 
@@ -310,6 +310,9 @@ impl Case<'_, '_> {
             return Err(Refusal::TooManyTags);
         }
         let mut tags = all_tags(self.rules, self.place, self.said);
+        if self.said.is_cart_unread && self.rules.mode == Mode::Profile {
+            tags.push(carts::unread(self.place.site));
+        }
         tags.sort_unstable();
         tags.dedup();
         if tags.len() > MOST_TAGS { Err(Refusal::TooManyTags) } else { Ok(tags.into()) }

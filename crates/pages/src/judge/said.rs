@@ -13,7 +13,7 @@ use crate::places::{COUNTRY, Country};
 use crate::read_fields::FieldsRead;
 use crate::rules::{Mode, Rules};
 use crate::vary::{MOBILE, MOBILE_FIELDS, Names};
-use crate::{Millis, terms};
+use crate::{Millis, carts, terms};
 
 /// The content of a response's fields and of its script's notes.
 #[derive(Default)]
@@ -51,6 +51,8 @@ pub(super) struct Said<'a> {
     pub looked: Looked,
     /// The fields of the request that it has read.
     pub read: FieldsRead<'a>,
+    /// Its script has read nothing of its visitor's cart.
+    pub is_cart_unread: bool,
     /// Fields that `Connection` names, lower case.
     connection: Vec<Box<str>>,
 }
@@ -78,6 +80,7 @@ impl<'a> Said<'a> {
         said.split_tags(&notes.tags, b",");
         said.looked = Looked::hear(rules, notes, &said.own_vary_names());
         said.read = FieldsRead::hear(rules, notes);
+        said.is_cart_unread = notes.cart.as_deref() == Some(carts::UNREAD);
         said.cdn_read = if said.cdn.is_empty() { None } else { Control::parse_targeted(&said.cdn) };
         said
     }

@@ -52,6 +52,8 @@ pub enum CartHold {
     Unproven,
     /// This kind of page differs for visitors with a cart.
     Differs,
+    /// The page depends on what is in the cart: its script has read that, or nobody has seen that it hasn't.
+    Reads,
     /// It asks for a part of the page.
     Range,
 }
@@ -71,6 +73,7 @@ impl CartHold {
             CartHold::Page => "cart-page",
             CartHold::Unproven => "cart-unproven",
             CartHold::Differs => "cart-differs",
+            CartHold::Reads => "cart-reads",
             CartHold::Range => "cart-range",
         }
     }
@@ -125,4 +128,6 @@ pub struct CartPage {
     pub blanks: Vec<String>,
     /// Tags of the pages of the products in the cart.
     pub items: Box<[Box<[u8]>]>,
+    /// Nothing of the cart was read for it.
+    pub is_unread: bool,
 }

@@ -8,7 +8,8 @@
 //! unsure ...                                                 nothing can be said
 //! forget user=ID                                             what was proven for this user, or for all (*), is void
 //! changed items=TAG,TAG                                      passes of carts with such a product are void; *: all
-//! end [session=NAME:STATE] [elsewhere] [failed]              the worker's own word, the last of a run
+//! end [session=NAME:STATE] [elsewhere] [failed] [unread]     the worker's own word, the last of a run; `unread`: the script has read nothing
+//!                                                            of the cart
 //! ```
 //!
 //! `by=:authorization` means the field `Authorization`. `issued`: the response sets that cookie to this value, so
@@ -58,6 +59,8 @@ pub struct Report {
     tags: Vec<u8>,
     /// Sessions are stored where a worker can't look them up.
     pub elsewhere: bool,
+    /// The script has read nothing of the cart, as far as the page is concerned.
+    is_unread: bool,
 }
 
 /// Name and value of a cookie.
@@ -196,6 +199,7 @@ impl Report {
             match part {
                 b"failed" => heard = ReportNote::Failed,
                 b"elsewhere" => self.elsewhere = true,
+                b"unread" => self.is_unread = true,
                 _ => {
                     let session = part.strip_prefix(b"session=").and_then(pair);
                     self.session = session.map(|(name, state)| (name.into(), Session::of(state)));
@@ -307,7 +311,7 @@ impl Report {
             note.seconds.is_some() && note.held.is_none() && self.word == Some(VisitorStatement::Cart);
         let kind = note.kind.clone().filter(|_| is_worth)?;
         let (blanks, items) = (note.blanks.clone(), note.items.clone().into());
-        Some(CartPage { kind, blanks, items, has_address: note.has_address })
+        Some(CartPage { kind, blanks, items, has_address: note.has_address, is_unread: self.is_unread })
     }
 
     /// What it says about the member whose login it proves, as for [`Report::cart`]. `None`: nothing, what was said before holds.

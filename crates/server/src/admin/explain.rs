@@ -315,7 +315,8 @@ fn said(response: &NotedResponse) -> String {
     let call = grounds.call.as_ref().map(|place| format!(", {verb} {place}")).unwrap_or_default();
     let is_shown = grounds.source != READS && !grounds.reads.is_empty();
     let reads = if is_shown { format!("; reads {}", grounds.reads.join(", ")) } else { String::new() };
-    format!("status {status}, {result}; {}{says}{because}{call}{reads}", grounds.source)
+    let cart = grounds.cart.as_ref().map(|text| format!("; reads the cart: {text}")).unwrap_or_default();
+    format!("status {status}, {result}; {}{says}{because}{call}{reads}{cart}", grounds.source)
 }
 
 fn of_site(out: &mut Text, explained: &Explanation) {
@@ -359,6 +360,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
             "seconds_ago": ago(*at), "status": status, "outcome": outcome, "source": grounds.source,
             "text": grounds.text, "because": grounds.because, "call": grounds.call, "reads": grounds.reads,
             "tags": grounds.tags,
+             "reads_cart": grounds.cart,
         })
     });
     let bypasses = preview.history.bypasses.iter().map(|bypass| {

@@ -48,6 +48,9 @@ pub fn look<'a>(
         }
         return Err(Bypass::Cart(CartHold::Page));
     };
+    if !is_unread(site, &found.1) {
+        return Err(Bypass::Cart(CartHold::Reads));
+    }
     match site.visitors.proof(thread, &found.1.tags, view(site, &found.1, &pass.items, pass.has_address)) {
         PageProof::Proven => {}
         PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
@@ -84,6 +87,11 @@ pub fn stored(
     Some((hit, terms))
 }
 
+/// Whether the script of a public page has read nothing of its visitor's cart.
+pub fn is_unread(site: &Site, terms: &Terms) -> bool {
+    terms.tags.contains(&carts::unread(site.name().unwrap_or("")))
+}
+
 /// A page as seen by a visitor with these products in the cart.
 pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) -> PageView {
     let is_shown = |item: &[u8]| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item));
@@ -101,12 +109,15 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
     let Some(rules) = &site.cache else { return };
     let Some((hit, terms)) = stored(thread, site, rules, request, &asking, &key) else { return };
     let kind = Tag::named(site.name().unwrap_or(""), &page.kind);
-    // A public page that was made after this run had begun may show a later state.
-    if hit.page.stored > begun || hit.page.status != 200 {
+    // A public page that was made after this run had begun may show a later state. One that depends on the cart is not sent in any case.
+    if hit.page.stored > begun || hit.page.status != 200 || !is_unread(site, &terms) {
         return;
     }
     let Some(form) = uncoded(&hit.page) else { return };
-    let is_alike = watched.status == 200 && !watched.sets_foreign_cookie() && terms.tags.contains(&kind);
+    let is_alike = page.is_unread
+        && watched.status == 200
+        && !watched.sets_foreign_cookie()
+        && terms.tags.contains(&kind);
     let same = is_alike && is_same(form.body(), content, page, thread.cache.now(thread) / 1000);
     let view = view(site, &terms, &page.items, page.has_address);
     if is_alike && !same {

@@ -164,6 +164,9 @@ fn with_cart(
     match peek(thread, rules, stripped, key).entry {
         PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
             let view = cart::view(site, &terms, &pass.items, pass.has_address);
+            if !cart::is_unread(site, &terms) {
+                return held(CartHold::Reads);
+            }
             match site.visitors.proof(thread, &terms.tags, view) {
                 PageProof::Proven => Decision::LookupWithCart,
                 PageProof::Unproven => held(CartHold::Unproven),

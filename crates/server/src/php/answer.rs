@@ -286,6 +286,7 @@ pub fn note(aside: &mut Option<Box<Aside>>, unheard: &Unheard<'_>, kind: NoteKin
         NoteKind::Origin => Note::Origin,
         NoteKind::Cookies => Note::Cookies,
         NoteKind::Fields => Note::Fields,
+        NoteKind::Cart => Note::Cart,
         _ => Note::Control,
     };
     // Notes beyond the limit are lost.

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use super::{
     BODY_MAX, END_BYTES, FLAG_ABORTED, FLAG_DECLINED, FLAG_EXITING, FLAG_FAILED, FLAG_MISFIT, FLAG_READY,
     FLAG_REPEATABLE, FLAG_REWOUND, FrameError, FrameHeader, HANDLER_MAX, HEAD_MAX, HEADER_BYTES, KIND_BODY,
-    KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CODE,
-    NOTE_CONTROL, NOTE_COOKIES, NOTE_FIELDS, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG, NOTE_VISITOR,
-    u16_at, u32_at, u64_at,
+    KIND_EARLY, KIND_END, KIND_HANDLER, KIND_HEAD, KIND_LOG, KIND_NOTE, KIND_READY, LOG_MAX, NOTE_CART,
+    NOTE_CODE, NOTE_CONTROL, NOTE_COOKIES, NOTE_FIELDS, NOTE_MAX, NOTE_ORIGIN, NOTE_PURGE, NOTE_TAG,
+    NOTE_VISITOR, u16_at, u32_at, u64_at,
 };
 
 /// One frame of a worker, or a piece of a BODY.
@@ -62,6 +62,8 @@ pub enum NoteKind {
     Cookies,
     /// Which fields of the request the script has read.
     Fields,
+    /// Whether the page depends on what is in its visitor's cart.
+    Cart,
 }
 
 /// Status and fields of a response.
@@ -302,6 +304,7 @@ impl NoteKind {
             NOTE_CODE => Some(NoteKind::Code),
             NOTE_COOKIES => Some(NoteKind::Cookies),
             NOTE_FIELDS => Some(NoteKind::Fields),
+            NOTE_CART => Some(NoteKind::Cart),
             _ => None,
         }
     }
@@ -316,6 +319,7 @@ impl NoteKind {
             NoteKind::Code => NOTE_CODE,
             NoteKind::Cookies => NOTE_COOKIES,
             NoteKind::Fields => NOTE_FIELDS,
+            NoteKind::Cart => NOTE_CART,
         }
     }
 }
@@ -583,6 +587,7 @@ mod tests {
             (6, "Code"),
             (7, "Cookies"),
             (8, "Fields"),
+            (9, "Cart"),
         ] {
             for seen in [one(&nothing, extra, b"a").unwrap(), one(&ended(false), extra, b"a").unwrap()] {
                 assert_eq!(seen.0.last().unwrap(), &format!("Note {{ kind: {kind}, text: [97] }}"));

@@ -63,14 +63,16 @@ impl Scene {
         let visit = request.visit.clone().expect("a visit");
         let mut reply = reply;
         let is_late = matches!(reply.body, Body::Stream(_));
+        // PHP says last whether the script has read the cart.
+        let end: &[u8] = if note.ends_with(" reads") { b"end" } else { b"end unread" };
         if !is_late {
             visit.hear(note.as_bytes());
-            visit.hear(b"end");
+            visit.hear(end);
         }
         settle(&self.thread, &self.site, &request, &mut reply, cache_status);
         if is_late {
             visit.hear(note.as_bytes());
-            visit.hear(b"end");
+            visit.hear(end);
         }
         read(reply, false).await
     }
@@ -159,6 +161,7 @@ fn every_difference_counts_and_what_cannot_be_compared_does_not() {
         ("more differs", note.clone(), page(&[], &shop("1").replace("shop", "stop")), (0, 1)),
         ("no script", note.replace("blank=%23cart", ""), page(&[], &shop("1")), (0, 1)),
         ("a redirect", note.clone(), redirect, (0, 1)),
+        ("the cart was read", format!("{note} reads"), page(&[], &shop("1")), (0, 1)),
         ("another kind", note.replace("kind-1", "kind-2"), page(&[], &shop("1")), (0, 1)),
         ("no kind", PASS.to_owned(), page(&[], "other"), (0, 0)),
         ("a notice", note.replace("pass=600", "held=notice"), page(&[], "other"), (0, 0)),
@@ -170,6 +173,29 @@ fn every_difference_counts_and_what_cannot_be_compared_does_not() {
             scene.get("/shop").await;
             scene.shopper(&note, reply).await;
             assert_eq!(scene.compared(), found, "{what}");
+        });
+    }
+}
+
+/// Whatever comparisons have shown: a page that depends on the cart is PHP's, and so is one of which nobody has said that it doesn't.
+#[test]
+fn a_page_whose_script_has_read_the_cart_is_never_public_for_one() {
+    for said in [Some("+ WC_Cart::get_total() by bar() in bar.php"), Some(""), None] {
+        wordpress(move |scene| async move {
+            let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
+            answers(page(PUBLIC, &shop("0")));
+            scene.get("/shop").await;
+            for _ in 0..4 {
+                scene.shopper(&note, page(&[], &shop("1"))).await;
+            }
+            assert_eq!(scene.shopper(&note, page(&[], "PHP")).await.text, shop("0"), "the kind is proven");
+            let mut other = page(PUBLIC, &shop("0"));
+            other.aside.as_mut().unwrap().notes.cart = said.map(|text| text.as_bytes().into());
+            answers(other);
+            scene.get("/shop?other=1").await;
+            let answer = scene.shopper_at("/shop?other=1", &note, page(&[], "PHP")).await;
+            assert_eq!(answer.text, "PHP", "{said:?}");
+            assert!(answer.cache().contains("detail=cart-reads"), "{}", answer.cache());
         });
     }
 }

@@ -76,8 +76,9 @@ fn runs() -> usize {
 fn page(fields: &[(&str, &str)], content: &str) -> Reply {
     let mut reply = Reply::new(200).with("Content-Type", "text/html; charset=utf-8");
     let mut aside = Aside::default();
-    // As a worker says of a script that has looked for no cookie.
+    // As a worker says of a script that has looked for no cookie, and has read nothing of a cart.
     aside.notes.cookies = Some((*b"-").into());
+    aside.notes.cart = Some((*b"-").into());
     for (name, value) in fields {
         let list = if millrace_pages::judge::is_ours(name) { &mut aside.fields } else { &mut reply.fields };
         list.push(name, value.as_bytes());

@@ -149,6 +149,9 @@ impl Aside {
         if let Some(cookies) = later.notes.cookies {
             self.notes.cookies = Some(cookies);
         }
+        if let Some(cart) = later.notes.cart {
+            self.notes.cart = Some(cart);
+        }
         self.failed |= later.failed;
     }
 }

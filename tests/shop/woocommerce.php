@@ -1,7 +1,8 @@
 <?php
 /**
  * A shop, as a server in front of WooCommerce sees one: the same cookies, URLs, session table, hooks and caching headers, and
- * pages that cost about as much. A must-use plugin of test sites; seed.php makes its products and pages.
+ * pages that cost about as much. A plugin of test sites, in WooCommerce's folder: what it reads of a cart, it reads in functions that have the
+ * names of WooCommerce's. theme.php, a must-use plugin, loads it and prints the cart on each page; seed.php makes products and pages.
  *
  * - GET  /shop/?orderby=&filter_color=&min_price=&paged=, /product/NAME/, /product-category/NAME/, /?s=WORD&post_type=product
  * - into the cart: POST /product/NAME/ with add-to-cart=ID, GET any page with ?add-to-cart=ID, POST ?wc-ajax=add_to_cart, POST
@@ -22,6 +23,8 @@
 
 defined('ABSPATH') || exit;
 defined('TEST_SHOP_COST') || define('TEST_SHOP_COST', 1);
+
+require __DIR__ . '/blocks.php';
 
 /** The session of a guest: a cookie with an id and a keyed hash, and a row in the table when there is something to keep. */
 final class WC_Session_Handler
@@ -117,6 +120,12 @@ final class WC_Session_Handler
         }
     }
 
+    /** A nonce of the shop belongs to the session of a guest. */
+    public function maybe_update_nonce_user_logged_out($user, $action = -1)
+    {
+        return is_string($action) && str_starts_with($action, 'woocommerce') && $this->has_session() ? $this->get_customer_id() : $user;
+    }
+
     /** All of it, as it is stored. */
     public function get_session_data(): array
     {
@@ -165,7 +174,7 @@ final class WC_Session_Handler
 }
 
 /** The cart: product => how many, in the session. */
-final class Test_Cart
+final class WC_Cart
 {
     public function __construct(private WC_Session_Handler $session)
     {
@@ -296,8 +305,29 @@ final class Test_Cart
     }
 }
 
+/** Keeps the cart's cookies as they should be. */
+final class WC_Cart_Session
+{
+    public function __construct(private WC_Cart $cart)
+    {
+        add_action('wp_loaded', [$this, 'get_cart_from_session']);
+        add_action('wp', [$this, 'maybe_set_cart_cookies'], 99);
+    }
+
+    /** Plugins may have their say. */
+    public function get_cart_from_session(): void
+    {
+        do_action('woocommerce_cart_loaded_from_session', $this->cart);
+    }
+
+    public function maybe_set_cart_cookies(): void
+    {
+        $this->cart->maybe_set_cart_cookies();
+    }
+}
+
 /** Who buys: an address and an exemption from VAT, in the session. */
-final class Test_Customer
+final class WC_Customer
 {
     private string $default = 'DE';
 
@@ -361,9 +391,9 @@ final class WC_Geolocation
 /** What plugins and servers ask for: WC()->cart, WC()->session, WC()->customer. */
 final class WooCommerce
 {
-    public WC_Session_Handler $session;
-    public Test_Cart $cart;
-    public Test_Customer $customer;
+    public ?WC_Session_Handler $session = null;
+    public ?WC_Cart $cart = null;
+    public ?WC_Customer $customer = null;
     public string $version = '11.0.0-test';
     public ?object $integrations = null;
 
@@ -373,11 +403,25 @@ final class WooCommerce
         return $only ??= new self();
     }
 
-    public function __construct()
+    public function init(): void
     {
         $this->session = new WC_Session_Handler();
-        $this->cart = new Test_Cart($this->session);
-        $this->customer = new Test_Customer($this->session);
+        $this->cart = new WC_Cart($this->session);
+        $this->customer = new WC_Customer($this->session);
+        new WC_Cart_Session($this->cart);
+        add_filter('nonce_user_logged_out', [$this->session, 'maybe_update_nonce_user_logged_out'], 10, 2);
+        $this->session->init_session_cookie();
+        $this->customer->load();
+        do_action('woocommerce_init');
+    }
+}
+
+/** Net prices for customers elsewhere, and for those exempt from VAT. */
+final class WC_Tax
+{
+    public static function get_rates(): array
+    {
+        return WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE' ? [] : [19];
     }
 }
 
@@ -393,18 +437,16 @@ function wc_get_base_location(): array
 
 function get_woocommerce_currency(): string
 {
-    return apply_filters('woocommerce_currency', get_option('woocommerce_currency', 'EUR'));
+    return apply_filters('woocommerce_currency', (WC()->session ? WC()->session->get('client_currency') : '') ?: get_option('woocommerce_currency', 'EUR'));
 }
 
 add_filter('default_option_woocommerce_currency', fn () => 'EUR');
-add_filter('woocommerce_currency', fn ($currency) => WC()->session->get('client_currency') ?: $currency);
 
 /** What this customer pays for a product, in cents. */
 function test_price(int $id): int
 {
     $price = (int) get_post_meta($id, '_price', true);
-    $is_net = WC()->customer->get_is_vat_exempt() || WC()->customer->get_billing_country() !== 'DE';
-    $price = (int) apply_filters('woocommerce_product_get_price', $is_net ? intdiv($price * 100, 119) : $price, null);
+    $price = (int) apply_filters('woocommerce_product_get_price', WC_Tax::get_rates() ? $price : intdiv($price * 100, 119), $id);
     return get_woocommerce_currency() === get_option('woocommerce_currency', 'EUR') ? $price : 2 * $price;
 }
 
@@ -437,9 +479,7 @@ add_action('init', function () {
     register_post_type('product', ['public' => true, 'label' => 'Products', 'rewrite' => ['slug' => 'product'], 'supports' => ['title', 'editor', 'custom-fields']]);
     register_taxonomy('product_cat', 'product', ['public' => true, 'label' => 'Categories', 'rewrite' => ['slug' => 'product-category']]);
     add_rewrite_endpoint('order-received', EP_PAGES);
-    WC()->session->init_session_cookie();
-    WC()->customer->load();
-    do_action('woocommerce_init');
+    WC()->init();
     // What loading a shop's plugins costs each request, whatever it asks for.
     test_render('<p>A shop with its plugins, its blocks and its settings</p>', 20 * TEST_SHOP_COST);
 }, 0);
@@ -452,9 +492,6 @@ add_action('wp_logout', function () {
     WC()->session->log_out();
     WC()->cart->maybe_set_cart_cookies();
 });
-
-// A nonce of the shop belongs to the session of a guest.
-add_filter('nonce_user_logged_out', fn ($user, $action = -1) => is_string($action) && str_starts_with($action, 'woocommerce') && WC()->session->has_session() ? WC()->session->get_customer_id() : $user, 10, 2);
 
 add_action('wp_loaded', function () {
     if (isset($_REQUEST['add-to-cart']) && is_numeric($_REQUEST['add-to-cart'])) {
@@ -508,8 +545,7 @@ add_action('wp', function () {
         defined('DONOTCACHEPAGE') || define('DONOTCACHEPAGE', true);
         nocache_headers();
     }
-    WC()->cart->maybe_set_cart_cookies();
-}, 99);
+});
 
 add_action('template_redirect', function () {
     $what = $_GET['wc-ajax'] ?? null;
@@ -611,14 +647,6 @@ function test_fragments(): array
     return ['fragments' => $fragments, 'cart_hash' => WC()->cart->get_cart_hash()];
 }
 
-/** The number in the header, and the total. */
-function test_mini_cart(): string
-{
-    return sprintf('<div id="mini-cart">%d in the cart, %d</div>', WC()->cart->get_cart_contents_count(), WC()->cart->total());
-}
-
-add_filter('woocommerce_add_to_cart_fragments', fn ($fragments) => (array) $fragments + ['div#mini-cart' => test_mini_cart()]);
-
 // As WooCommerce's: what the last answer had, if its hash is that of the cookie - or both are empty -; else it asks.
 add_action('wp_enqueue_scripts', function () {
     if (get_option('test_without_fragments')) {
@@ -638,10 +666,6 @@ add_action('wp_enqueue_scripts', function () {
         })();
         JS);
 });
-
-// As WooCommerce: with something in the cart, the browser loads the scripts of the checkout early.
-add_filter('wp_resource_hints', fn ($urls, $relation) => $relation === 'prefetch' && !WC()->cart->is_empty()
-    ? array_merge($urls, [['href' => home_url('/wp-includes/js/dist/data.min.js'), 'as' => 'script']]) : $urls, 10, 2);
 
 function test_received(int $order): string
 {
@@ -733,8 +757,5 @@ add_shortcode('test_checkout', function (): string {
     return '<form name="checkout" class="checkout" method="post"><input name="billing_email">' . $table . wp_nonce_field('woocommerce-process_checkout', 'woocommerce-process-checkout-nonce', true, false) . '<button name="woocommerce_checkout_place_order" value="1">Place order</button></form>';
 });
 
-// Notices, and the number in the header, on every page.
+// Notices, on every page.
 add_action('wp_footer', 'wc_print_notices', 5);
-add_action('wp_footer', function () {
-    echo test_mini_cart(), '<div class="widget_shopping_cart_content"></div>';
-});
