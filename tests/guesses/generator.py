@@ -2,20 +2,14 @@
 
 import dataclasses
 import random
-import re
 
 import ways
-
-
-# What a way looks at that is not WordPress's own word on who is logged in.
-AROUND = re.compile(r"_COOKIE|_SERVER|_REQUEST|GLOBALS|headers|getenv|phpinfo")
 
 
 @dataclasses.dataclass
 class Plugin:
     """One plugin, and the part of it that is in a file of its own, or ''. `about`: the letter of the secrets that it is about. `plain`: it reads
-    one cookie by its name, so that others may share its page. `clear`: there are secrets in what it reads. `around`: it finds out who is logged in without
-    WordPress. `made`: it shows ids that it has made."""
+    one cookie by its name, so that others may share its page. `clear`: there are secrets in what it reads. `made`: it shows ids that it has made."""
 
     number: int
     seed: str
@@ -27,7 +21,6 @@ class Plugin:
     part: str
     plain: bool = False
     clear: bool = True
-    around: bool = False
     made: bool = False
 
     def text(self):
@@ -51,11 +44,10 @@ class Generator:
         found = self.found.way(dice, about) if self.found and dice.random() < 0.5 else None
         if found:
             letters, way, clear = found
-            return self.put(dice, number, letters, way, clear=clear, around=bool(AROUND.search(way)))
+            return self.put(dice, number, letters, way, clear=clear)
         source = dice.choice([one for one in ways.ALL if one.letter in about])
         way, plain, is_global = self.written(dice, source)
-        around = way in ways.MEMBER_AROUND or source.name == "a log-in"
-        return self.put(dice, number, source.letter, way, plain=plain, is_global=is_global, around=around, clear=source.letter != "k")
+        return self.put(dice, number, source.letter, way, plain=plain, is_global=is_global, clear=source.letter != "k")
 
     def written(self, dice, source):
         """A way from the lists; whether it reads one cookie by its name; whether it is for the global scope."""
@@ -66,7 +58,7 @@ class Generator:
         way = form.format(A=source.array, N=source.array[1:], K=source.key, R=source.key[::-1]).replace("{LOGIN}", self.login).replace("}NIGOL{", self.login[::-1])
         return way, form in ways.OF_ARRAYS[:5] and source.array == "$_COOKIE", is_global
 
-    def put(self, dice, number, letter, way, plain=False, is_global=False, clear=True, around=False):
+    def put(self, dice, number, letter, way, plain=False, is_global=False, clear=True):
         """A plugin with that way."""
         form = dice.choice(ways.CART_FORMS if letter == "k" else ways.FORMS if clear else ways.BLURRED_FORMS)
         if letter in self.vip and dice.random() < 0.6:
@@ -97,7 +89,7 @@ class Generator:
         path = dice.choice(ways.CART_PATHS if letter == "k" else paths[:10] if plain or letter in "wemdg" else paths)
         show = f"Guess::show('{place}');\n" if place else ""
         says = f"Guess::plays({number}, '{form}', '{letter}', {str(clear).lower()}, '{self.vip.get(letter, '')}');"
-        return Plugin(number, self.seed, letter, form, place, f"{path}?g={number}", f"<?php\n{says}\n{body}\n{show}", part, plain, clear, around)
+        return Plugin(number, self.seed, letter, form, place, f"{path}?g={number}", f"<?php\n{says}\n{body}\n{show}", part, plain, clear)
 
     def made(self, dice, number):
         """A plugin that gives each visitor an id, by a cookie."""

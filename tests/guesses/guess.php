@@ -101,7 +101,7 @@ final class Guess
 
     public static function is_odd(): bool
     {
-        return (bool) (crc32(self::shown()) & 1);
+        return (bool) (crc32(self::shown(true)) & 1);
     }
 
     /** Where it is shown. */

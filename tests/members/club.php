@@ -15,7 +15,7 @@ add_action('init', function () {
         update_option('club_roles', '1');
     }
     add_shortcode('gold', fn ($given, $text) => current_user_can('read_gold') ? "<p>GOLD: $text</p>" : '<p>JOIN-GOLD</p>');
-    foreach (['progress', 'orders', 'vip', 'mail', 'initial', 'global', 'token', 'welcome', 'ways', 'directory'] as $page) {
+    foreach (['progress', 'orders', 'vip', 'mail', 'initial', 'global', 'token', 'welcome', 'ways', 'directory', 'late'] as $page) {
         add_shortcode("club-$page", "club_$page");
     }
 });
@@ -55,6 +55,15 @@ function club_vip()
 function club_mail()
 {
     return str_ends_with(wp_get_current_user()->user_email, '@club.example') ? '<p class="own">of the club</p>' : '<p class="own">a guest</p>';
+}
+
+/** What WordPress has registered for the end of the request has been called by then. */
+function club_late()
+{
+    register_shutdown_function(static function () {
+        printf('<p class="own">late %s</p>', get_current_user_id() === (int) get_option('club_vip') ? 'vip' : 'no vip');
+    });
+    return '';
 }
 
 /** Derived from the name, which may be read. */

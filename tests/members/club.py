@@ -23,7 +23,7 @@ ADMIN = "keeper"
 # Pages that members with the same rights may share.
 SHARED = {name: f"{name} version-1 [gold]secret of {name}[/gold]" for name in ("news", "lesson", "guide")}
 # Pages that are one member's, in whatever way. A list of all members is: on the page of each of them, another one is the reader.
-OWN = {name: f"[club-{name}]" for name in ("progress", "orders", "vip", "mail", "initial", "global", "token", "welcome", "directory")}
+OWN = {name: f"[club-{name}]" for name in ("progress", "orders", "vip", "mail", "initial", "global", "token", "welcome", "directory", "late")}
 # Ways to know who asks without asking WordPress.
 WAYS = ["cookie", "computed", "each", "closure", "filter", "field", "getenv", "all", "parsed", "validated", "token", "determined", "valid", "session", "address"]
 # Names without a common first letter; all are written in the same way.
