@@ -15,16 +15,21 @@ const INI: &str = "zend_extension=opcache\nrequest_order=GP\nextension=pdo\nexte
 const CORE: &str = r#"<?php
 final class WP_Hook {
     public $callbacks = [];
+    private $is_action = false;
     public function add_filter($function, $priority) { $this->callbacks[$priority][] = ['function' => $function]; ksort($this->callbacks); }
     public function apply_filters($value, $arguments) {
         foreach ($this->callbacks as $callbacks) {
-            foreach ($callbacks as $callback) { $arguments[0] = $value; $value = call_user_func_array($callback['function'], $arguments); }
+            foreach ($callbacks as $callback) {
+                if (!$this->is_action) { $arguments[0] = $value; }
+                $value = call_user_func_array($callback['function'], $arguments);
+            }
         }
         return $value;
     }
     public function do_action($arguments) {
-        foreach ($this->callbacks as $callbacks) { foreach ($callbacks as $callback) { break; } }
-        $this->apply_filters($arguments[0] ?? '', $arguments ?: ['']);
+        $this->is_action = true;
+        $this->apply_filters('', $arguments ?: ['']);
+        $this->is_action = false;
     }
 }
 function add_filter($hook, $function, $priority = 10) { ($GLOBALS['wp_filter'][$hook] ??= new WP_Hook())->add_filter($function, $priority); }
@@ -121,6 +126,13 @@ function WC() { return WooCommerce::instance(); }
 function wc_price($price) { return "$price EUR"; }
 function wc_notice_count() { return count(WC()->session->get('wc_notices', [])); }
 function wc_get_cart_total() { return WC()->cart->get_total(); }
+// As WooCommerce's private methods, which hooks call by __call().
+final class WC_Gateways {
+    public function __construct() { add_action('woocommerce_cart_loaded_from_session', [$this, 'loaded']); }
+    public function __call($name, $arguments) { return $this->$name(...$arguments); }
+    private function loaded($cart) { }
+}
+new WC_Gateways();
 add_action('init', [WC(), 'init'], 0);
 "#;
 
@@ -401,6 +413,7 @@ const FILTERS: &[&str] = &[
     "add_filter('woocommerce_cart_get_total', function ($total) { return $GLOBALS['given'] = $total; }); add_action('wp_footer', fn () => WC()->cart->get_total(), 1);",
     "class Keeper { static $kept; static function keep($cart) { self::$kept = $cart; } } add_action('woocommerce_after_calculate_totals', 'Keeper::keep');
         add_action('wp_footer', function () { $GLOBALS['given'] = Keeper::$kept->total; }, 1);",
+    "class Any { function __call($n, $a) { $GLOBALS['given'] = $a[0]->total; } } add_action('woocommerce_after_calculate_totals', [new Any, 'anything']);",
     "class Magic { function __invoke($cart) { $GLOBALS['given'] = $cart->total; } } add_action('woocommerce_after_calculate_totals', new Magic);",
 ];
 

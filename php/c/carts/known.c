@@ -39,6 +39,8 @@ static const struct known maintenance[] = {
 static const struct known keepers[] = {
 	/* The objects are made. */
 	{ NULL, "wc_load_cart" }, { "woocommerce", "init" }, { "woocommerce", "initialize_session" }, { "woocommerce", "initialize_cart" },
+	/* A cart whose order was paid is emptied, the customer's address is saved: by hooks of each page. */
+	{ NULL, "wc_clear_cart_after_payment" }, { "wc_data", "save" },
 	/* A visitor with a pass has no notices. */
 	{ NULL, "wc_notice_count" }, { NULL, "wc_has_notice" }, { NULL, "wc_get_notices" }, { NULL, "wc_print_notices" }, { NULL, "wc_add_notice" },
 	{ NULL, "wc_set_notices" }, { NULL, "wc_clear_notices" }, { "hydration", "cache_store_notices" }, { "hydration", "restore_cached_store_notices" },
@@ -48,7 +50,7 @@ static const struct known keepers[] = {
 	/* <link rel="prefetch">, which shows nothing. */
 	{ "assetscontroller", "add_resource_hints" },
 	/* The browser fills it in. */
-	{ NULL, "woocommerce_mini_cart" }, { "minicart", "render" }, { "minicart", "enqueue_data" }, { "productbutton", "render" },
+	{ NULL, "woocommerce_mini_cart" }, { "minicart", "render" }, { "minicart", "enqueue_data" }, { "minicart", "print_lazy_load_scripts" }, { "productbutton", "render" },
 	{ "blockssharedstate", "register_cart_interactivity" }, { "blockssharedstate", "load_cart_state" },
 };
 

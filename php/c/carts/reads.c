@@ -8,10 +8,11 @@
  *   SQL with the session table ── here          ─┤                    └── anybody else ──────────────> the page depends on the cart
  *   a plugin at a hook of a keeper ─ instrument.c┘
  *
- * Who reads is said by the stack. From the read outwards, the first function decides that is none of WordPress's own, which only pass calls on:
+ * Who reads is said by the stack. From the read outwards, the first function decides that is none of WordPress's own, which only pass calls on,
+ * and none of WooCommerce's that isn't known:
  *
  * - a method of such an object: it was judged when it was called;
- * - a function of WooCommerce's that is known to keep what it reads to itself (known.c). Another one of WooCommerce's hands it to its caller;
+ * - a function of WooCommerce's that is known to keep what it reads to itself (known.c);
  * - Millrace's own hooks: they look at the cart to say what it is;
  * - any other code, a plugin or a theme, reads it for the page.
  *
@@ -100,12 +101,26 @@ static void find_folders(void)
 	}
 }
 
-static enum place place_of(const zend_op_array *code)
+/* WordPress's own files beside wp-includes; wp-config.php is the site's. */
+static bool is_of_root(const zend_string *file)
+{
+	static const char includes[] = "/wp-includes";
+	struct folder root = carts.core;
+	root.length -= root.length >= sizeof includes ? sizeof includes - 1 : root.length;
+	return is_in(&root, file) && !strchr(ZSTR_VAL(file) + root.length + 1, '/') && strcmp(ZSTR_VAL(file) + root.length + 1, "wp-config.php") != 0;
+}
+
+static enum place place_of_file(const zend_string *file)
 {
 	const char *hooks = worker->request.inject, *end = hooks ? strrchr(hooks, '/') : NULL;
 	const struct folder own = { hooks, end ? (size_t)(end - hooks) : 0 };
 	find_folders();
-	return is_in(&own, code->filename) ? OF_HOOKS : is_in(&carts.shop, code->filename) ? OF_SHOP : is_in(&carts.core, code->filename) ? OF_CORE : OF_OTHERS;
+	return is_in(&own, file) ? OF_HOOKS : is_in(&carts.shop, file) ? OF_SHOP : is_in(&carts.core, file) || is_of_root(file) ? OF_CORE : OF_OTHERS;
+}
+
+static enum place place_of(const zend_op_array *code)
+{
+	return place_of_file(code->filename);
 }
 
 static const zend_string *class_of(const zend_op_array *code)
@@ -191,7 +206,7 @@ static void add_caller(struct read *found, const zend_op_array *code, const char
 static void judge(const zend_execute_data *frame, const char *what)
 {
 	struct read found = { .count = 0 };
-	const zend_op_array *last = NULL;
+	const zend_op_array *shop = NULL;
 	for (frame = script_frame(frame); frame; frame = script_frame(frame->prev_execute_data)) {
 		const zend_op_array *code = &frame->func->op_array;
 		enum place place = place_of(code);
@@ -201,7 +216,7 @@ static void judge(const zend_execute_data *frame, const char *what)
 			}
 			return;
 		}
-		last = code;
+		shop = shop || place != OF_SHOP ? shop : code;
 		if (place == OF_OTHERS && !is_own_method(code)) {
 			add_caller(&found, code, what);
 		} else if (found.count == 0 && (is_own_method(code) || (place == OF_SHOP && known_is_keeper(class_of(code), code->function_name)))) {
@@ -209,7 +224,7 @@ static void judge(const zend_execute_data *frame, const char *what)
 		}
 	}
 	if (found.count == 0) {
-		describe(found.text, what, last);
+		describe(found.text, what, shop);
 	}
 	if (!carts.learning) {
 		remember(&found);
@@ -298,16 +313,28 @@ static const char *hook_name(void)
 	return name && Z_TYPE_P(name) == IS_STRING ? Z_STRVAL_P(name) : NULL;
 }
 
-/* The script's code that a hook calls; NULL: a function of PHP's own, or one that can't be told. */
-static const zend_op_array *code_of(zval *callback, bool *is_unclear)
+static bool is_of_others(const zend_string *file)
+{
+	return place_of_file(file) == OF_OTHERS;
+}
+
+/* Whether a hook calls code of others, or what can't be told; `code`: a function of a script. */
+static bool calls_others(zval *callback, const zend_op_array **code)
 {
 	zend_fcall_info_cache found = empty_fcall_info_cache;
-	bool is_callable = zend_is_callable_ex(callback, NULL, IS_CALLABLE_SUPPRESS_DEPRECATIONS, NULL, &found, NULL);
+	bool is_callable = zend_is_callable_ex(callback, NULL, IS_CALLABLE_SUPPRESS_DEPRECATIONS, NULL, &found, NULL), others = true;
 	const zend_function *function = found.function_handler;
-	const zend_op_array *code = is_callable && function && ZEND_USER_CODE(function->type) && !(function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) ? &function->op_array : NULL;
-	*is_unclear = !is_callable || !function || (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE);
+	if (is_callable && function && (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE)) {
+		/* __call(): WooCommerce has private methods called by it. */
+		const zend_class_entry *class = found.object ? found.object->ce : found.calling_scope;
+		const zend_function *calls = class ? class->__call : NULL;
+		others = !calls || calls->type != ZEND_USER_FUNCTION || is_of_others(class->info.user.filename) || is_of_others(calls->op_array.filename);
+	} else if (is_callable && function) {
+		*code = ZEND_USER_CODE(function->type) ? &function->op_array : NULL;
+		others = *code && is_of_others((*code)->filename);
+	}
 	zend_release_fcall_info_cache(&found);
-	return code;
+	return others;
 }
 
 /* Notes the code of others among the callbacks of one priority. */
@@ -317,9 +344,8 @@ static void look_at_callbacks(const HashTable *callbacks, const char *hook)
 	ZEND_HASH_FOREACH_VAL((HashTable *)(uintptr_t)callbacks, entry) {
 		ZVAL_DEREF(entry);
 		zval *callback = Z_TYPE_P(entry) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL_P(entry), ZEND_STRL("function")) : NULL;
-		bool is_unclear = true;
-		const zend_op_array *code = callback ? code_of(callback, &is_unclear) : NULL;
-		if (is_unclear || (code && place_of(code) == OF_OTHERS)) {
+		const zend_op_array *code = NULL;
+		if (!callback || calls_others(callback, &code)) {
 			struct read found = { .count = 0 };
 			char what[100];
 			snprintf(what, sizeof what, "the hook %.80s", hook);
