@@ -116,6 +116,6 @@ mod tests {
         assert_eq!(notes.control, b"no-store");
         assert!(!notes.add(Note::Tag, &vec![b'x'; MOST_BYTES]));
         assert_eq!(Note::from_number(2), Some(Note::Purge));
-        assert_eq!(Note::from_number(9), None);
+        assert_eq!(Note::from_number(10), None);
     }
 }

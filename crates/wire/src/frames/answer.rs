@@ -594,7 +594,7 @@ mod tests {
             }
         }
         assert_eq!(one(&nothing, 0, b"a"), Err(FrameError::Note(0)));
-        assert_eq!(one(&nothing, 9, b"a"), Err(FrameError::Note(9)));
+        assert_eq!(one(&nothing, 10, b"a"), Err(FrameError::Note(10)));
         for text in ["a\0", "a\r", "a\nb"] {
             assert_eq!(one(&nothing, 1, text.as_bytes()), Err(FrameError::NoteText));
         }
