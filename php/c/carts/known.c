@@ -62,6 +62,9 @@ static const char *const printers[] = {
 	"wc_get_page_permalink",
 };
 
+/* Hooks of WooCommerce's that tell plugins nothing of the visitor: how long a session lives, and what its cookie is called. */
+static const char *const stateless[] = { "wc_session_expiring", "wc_session_expiration", "wc_session_use_secure_cookie", "woocommerce_cookie", "woocommerce_session_handler" };
+
 static bool is(const zend_string *text, const char *known)
 {
 	return text && zend_binary_strcasecmp(ZSTR_VAL(text), ZSTR_LEN(text), known, strlen(known)) == 0;
@@ -116,6 +119,16 @@ bool known_is_printer(const zend_string *name)
 {
 	for (size_t i = 0; i < COUNT(printers); i++) {
 		if (is(name, printers[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool known_is_stateless(const char *hook)
+{
+	for (size_t i = 0; i < COUNT(stateless); i++) {
+		if (strcmp(hook, stateless[i]) == 0) {
 			return true;
 		}
 	}

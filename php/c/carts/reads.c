@@ -360,7 +360,7 @@ static void look_at_callbacks(const HashTable *callbacks, const char *hook)
 static void on_hooks(const zend_execute_data *frame)
 {
 	const char *hook = carts.depth && is_noting() && !carts.learning && Z_TYPE(frame->This) == IS_OBJECT ? hook_name() : NULL;
-	if (!hook || (strncmp(hook, "woocommerce_", 12) != 0 && strncmp(hook, "wc_", 3) != 0)) {
+	if (!hook || (strncmp(hook, "woocommerce_", 12) != 0 && strncmp(hook, "wc_", 3) != 0) || known_is_stateless(hook)) {
 		return;
 	}
 	zval *priority, room, *all = zend_read_property(Z_OBJCE(frame->This), Z_OBJ(frame->This), ZEND_STRL("callbacks"), true, &room);
