@@ -3,13 +3,16 @@
 import { request } from 'node:http';
 import { pause } from '../lib/processes.mjs';
 
+/** What Chromium says of itself: themes that ask WordPress about the browser have a page for each kind. */
+const AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/130.0.0.0 Safari/537.36';
+
 /**
  * Sends a request. Returns `{ status, headers, text, hit, said, cookies, made }`: `said` is Cache-Status, `cookies` what
  * it sets, `made` the number of the run of PHP that made the page (of shop.php).
  */
 export function ask(url, { method = 'GET', headers = {}, body } = {}) {
   const { promise, resolve, reject } = Promise.withResolvers?.() ?? deferred();
-  const asked = request(url, { method, headers: { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', ...headers }, agent: false, timeout: 30_000 }, (answer) => {
+  const asked = request(url, { method, headers: { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'User-Agent': AGENT, ...headers }, agent: false, timeout: 30_000 }, (answer) => {
     const pieces = [];
     answer.on('data', (piece) => pieces.push(piece));
     answer.on('error', reject);
