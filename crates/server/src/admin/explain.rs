@@ -265,7 +265,8 @@ fn purged_by(out: &mut Text, explained: &Explanation, preview: &Preview) -> fmt:
     Ok(())
 }
 
-/// Names of the stored page's tags, and the number of those without a known name. Three tags are the cache's own.
+/// Names of the stored page's tags, and the number of those without a known name. Three tags are the cache's own, and
+/// a fourth where the script has read nothing of a cart.
 fn tags(preview: &Preview) -> (Vec<&str>, usize) {
     let PeekEntry::Page(found) = &preview.peek.entry else { return (Vec::new(), 0) };
     let site = preview.key.split(|b| *b == 0).next().unwrap_or_default();
@@ -277,7 +278,8 @@ fn tags(preview: &Preview) -> (Vec<&str>, usize) {
         .collect();
     names.sort_unstable();
     names.dedup();
-    let unnamed = found.terms.tags.len().saturating_sub(names.len() + 3);
+    let own = 3 + usize::from(found.terms.tags.contains(&millrace_pages::carts::unread(&site)));
+    let unnamed = found.terms.tags.len().saturating_sub(names.len() + own);
     (names, unnamed)
 }
 
