@@ -64,7 +64,7 @@ final class Rewind
         };
         $compare = $is_sqlite ? null : [self::class, 'isSame'];
         $own = self::$objects ? [self::PREFETCH] : [];
-        $repeated = [...self::REPEATED, RewoundNetwork::READS, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
+        $repeated = [...self::REPEATED, ...RewoundNetwork::READS, ...$own, ...RewoundShop::ANSWERS, ...RewoundShop::repeated()];
         $rewound = millrace_rewind_point($close, $repeated, $compare);
         if ($rewound) {
             self::begin();

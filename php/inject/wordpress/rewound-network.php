@@ -8,8 +8,8 @@ namespace Millrace\WordPress;
  */
 final class RewoundNetwork
 {
-    /** Where WordPress looks for the site. */
-    public const READS = 'wp-includes/ms-settings.php';
+    /** Where WordPress looks for the site; and, in the hook init, whether the address is that of an invitation: such requests run the ordinary way. */
+    public const READS = ['wp-includes/ms-settings.php', 'maybe_add_existing_user_to_blog'];
 
     /** Host field and number of the boot's site. */
     private static array $found = [];
@@ -26,6 +26,9 @@ final class RewoundNetwork
         if (isset($changed['HTTP_HOST']) || isset($changed['REQUEST_URI'])) {
             return "the boot changes \$_SERVER['HTTP_HOST'] or \$_SERVER['REQUEST_URI'], by which the network finds its sites";
         }
+        if (self::is_invitation()) {
+            return 'somebody accepts an invitation to a site of the network';
+        }
         if (ms_is_switched()) {
             return 'the boot has switched to another site of the network';
         }
@@ -36,7 +39,13 @@ final class RewoundNetwork
     /** Whether the request is for the boot's site. Asks the database. */
     public static function isSame(): bool
     {
-        return !is_multisite() || [$_SERVER['HTTP_HOST'] ?? '', self::site()] === self::$found;
+        return !is_multisite() || (!self::is_invitation() && [$_SERVER['HTTP_HOST'] ?? '', self::site()] === self::$found);
+    }
+
+    /** As maybe_add_existing_user_to_blog() in wp-includes/ms-functions.php asks: its boot has acted then. */
+    private static function is_invitation(): bool
+    {
+        return str_contains($_SERVER['REQUEST_URI'] ?? '', '/newbloguser/');
     }
 
     /** The number of the request's site; 0: none. See ms_load_current_site_and_network() and get_site_by_path() in wp-includes/ms-load.php. */
