@@ -7,6 +7,7 @@ mod driver;
 
 use std::path::{Path, PathBuf};
 
+use driver::generated::Random;
 use driver::{Ask, Host, Worker};
 use millrace_wire::frames::NoteKind;
 
@@ -417,51 +418,11 @@ const FILTERS: &[&str] = &[
     "class Magic { function __invoke($cart) { $GLOBALS['given'] = $cart->total; } } add_action('woocommerce_after_calculate_totals', new Magic);",
 ];
 
-const WRAPS: &[&str] = &[
-    "(@@)",
-    "(function () { return @@; })()",
-    "(fn () => @@)()",
-    "call_user_func(function () { return @@; })",
-    "implode(array_map(fn ($n) => @@, [1]))",
-    "(new class { function get() { return @@; } })->get()",
-    "(new class { function __get($n) { return @@; } })->cur",
-    "(new class { static function get() { return @@; } })::get()",
-    "(string) new class { function __toString(): string { return (string) (@@); } }",
-    "(function () { yield @@; })()->current()",
-    "(new ReflectionFunction(function () { return @@; }))->invoke()",
-    "preg_replace_callback('/x/', fn () => (string) (@@), 'x')",
-    "eval(<<<'CODE'\nreturn @@;\nCODE)",
-];
-
 const HOOKS: &str = "wp_loaded wp template_redirect wp_head the_content wp_footer shutdown";
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % most as u64) as usize
-    }
-
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-}
 
 /// A plugin that prints what is in the cart: read at one hook, behind WooCommerce's own callbacks, and printed there or at the end.
 fn generated(random: &mut Random, at: usize) -> String {
-    let mut way = if at < WAYS.len() { WAYS[at] } else { random.of(WAYS) }.to_owned();
-    let mut has_text = false;
-    for _ in 0..random.below(3) {
-        let wrap = random.of(WRAPS);
-        if has_text && wrap.contains("CODE") {
-            continue;
-        }
-        has_text |= wrap.contains("CODE");
-        way = wrap.replace("@@", &way);
-    }
+    let way = random.way(WAYS, at);
     let hooks: Vec<_> = HOOKS.split(' ').collect();
     let hook = random.of(&hooks);
     let keeps = "add_action('wp_loaded', function () { $GLOBALS['seen'] = WC()->cart; }, 50);";

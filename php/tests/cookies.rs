@@ -2,6 +2,7 @@
 
 mod driver;
 
+use driver::generated::{self, Random};
 use driver::{Ask, Host, Worker};
 use millrace_wire::frames::NoteKind;
 
@@ -197,85 +198,14 @@ const GLOBAL_WAYS: &[&str] = &[
     "@${'_' . 'COOKIE'}['cur']",
 ];
 
-/// What a way can be put into; `@@` is the way. The last ones print it themselves.
-const WRAPS: &[&str] = &[
-    "(@@)",
-    "(function () { return @@; })()",
-    "(fn () => @@)()",
-    "call_user_func(function () { return @@; })",
-    "implode(array_map(fn ($n) => @@, [1]))",
-    "(new class { function get() { return @@; } })->get()",
-    "(new class { function __get($n) { return @@; } })->cur",
-    "(new class { static function get() { return @@; } })::get()",
-    "(string) new class { function __toString(): string { return (string) @@; } }",
-    "(function () { yield @@; })()->current()",
-    "(new ReflectionFunction(function () { return @@; }))->invoke()",
-    "Closure::fromCallable(fn () => @@)()",
-    "(function () { try { throw new Exception((string) @@); } catch (Exception $e) { return $e->getMessage(); } })()",
-    "preg_replace_callback('/x/', fn () => (string) @@, 'x')",
-    "unserialize(serialize(@@))",
-];
-const EVAL: &str = "eval(<<<'CODE'\nreturn @@;\nCODE)";
-/// Statements that print it: at the place, at the end, in a callback of the output.
-const PRINTS: &[&str] = &[
-    "echo @@;",
-    "register_shutdown_function(function () { echo @@; });",
-    "ob_start(function ($text) { return $text . @@; }); echo 1;",
-    "$o = new class { function __destruct() { echo @@; } }; unset($o);",
-    "set_error_handler(function () { echo @@; return true; }); trigger_error('x');",
-    "spl_autoload_register(function () { echo @@; }); class_exists('Nothing');",
-    "header_register_callback(function () { header('X-Own: ' . rawurlencode(@@)); }); echo @@;",
-    "function printed() { echo @@; } printed();",
-    "(function () { echo @@; })->__invoke();",
-    "foreach ([1] as $i) { if ($i) { echo @@; } }",
-];
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % most as u64) as usize
-    }
-
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-}
-
-/// A script that prints the value of the cookie `cur`.
-fn generated(random: &mut Random, at: usize) -> String {
-    if at % 6 == 5 {
-        return format!("echo {};", random.of(GLOBAL_WAYS));
-    }
-    let mut way = if at < WAYS.len() { WAYS[at] } else { random.of(WAYS) }.to_owned();
-    let mut has_text = false;
-    for _ in 0..random.below(3) {
-        let is_eval = !has_text && random.below(5) == 0;
-        has_text |= is_eval;
-        way = if is_eval { EVAL } else { random.of(WRAPS) }.replace("@@", &way);
-    }
-    random.of(PRINTS).replace("@@", &way)
-}
-
 #[test]
 fn no_generated_script_gets_a_cookie_unseen() {
     let mut host = Host::start(INI, &[]);
     let mut worker = host.worker(0);
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for at in 0..400 {
-        let code = generated(&mut random, at);
-        let body = format!("<?php {code}");
-        // Half of them are in a file that another one includes.
-        let script = match random.below(2) {
-            0 => host.script(&format!("way{at}.php"), &body),
-            _ => {
-                host.script(&format!("part{at}.php"), &body);
-                host.script(&format!("way{at}.php"), &format!("<?php include __DIR__ . '/part{at}.php';"))
-            }
-        };
+        let code = random.script(WAYS, GLOBAL_WAYS, at);
+        let script = random.file(&host, at, &format!("<?php {code}"));
         let (note, text) = run(&mut worker, &script, "known=1", "cur=S3CRET");
         assert!(text.contains("S3CRET"), "the visitor's own page lacks it: {code}\n{text}");
         assert!(note.starts_with("+ "), "{note}: {code}");
@@ -286,42 +216,22 @@ fn no_generated_script_gets_a_cookie_unseen() {
     }
 }
 
-/// Functions that a test can't call: they wait, end the script, or take its output away.
-const LEFT_OUT: &str =
-    "'exit', 'die', 'readline', 'fastcgi_finish_request', 'headers_send', 'opcache_reset', 'ob_end_clean',
-    'ob_clean', 'ob_get_clean', 'ob_end_flush', 'ob_flush', 'ob_get_flush', 'flush', 'posix_setsid'";
-
 /// Every function of this PHP that can be called without arguments: what it gives away of cookies is noticed.
 #[test]
 fn no_function_of_php_gives_a_cookie_away_unseen() {
     let mut host = Host::start(INI, &[]);
     let mut worker = host.worker(0);
-    let code = format!(
-        "<?php foreach (get_defined_functions()['internal'] as $name) {{
-            $function = new ReflectionFunction($name);
-            if (!$function->getNumberOfRequiredParameters() && !in_array($name, [{LEFT_OUT}])) {{ echo $name, \"\\n\"; }}
-        }}"
-    );
-    let all = worker.run(&Ask::get(&host.script("list.php", &code))).text();
-    assert!(all.lines().count() > 150, "{all}");
     let mut seen = Vec::new();
-    for (at, name) in all.lines().enumerate() {
-        let code = format!(
-            "<?php ob_start(); try {{ $r = @{name}(); }} catch (Throwable $e) {{}}
-            $text = ob_get_clean() . @print_r($r ?? '', true); echo 'ran ', $text;"
-        );
-        let script = host.script(&format!("call{at}.php"), &code);
+    for (name, script) in generated::calls(&host, &mut worker, "") {
         let ask = Ask::get(&script).set("MILLRACE_COOKIES", "cur=S3CRET").set("HTTP_COOKIE", "known=1");
         let answer = worker.run(&ask);
         assert!(answer.text().starts_with("ran "), "{name}: {:?}", answer.log);
+        assert!(!answer.end.exiting, "{name}");
         if answer.text().contains("S3CRET") {
             let note = answer.notes.iter().find(|(kind, _)| *kind == NoteKind::Cookies);
             assert!(note.is_some_and(|(_, note)| note.starts_with('+')), "{name}");
             seen.push(name);
         }
-        assert!(!answer.end.exiting, "{name}");
     }
-    for known in ["getenv", "getallheaders", "apache_request_headers", "get_defined_vars", "phpinfo"] {
-        assert!(seen.contains(&known), "{known}: {seen:?}");
-    }
+    generated::assert_known(&seen);
 }

@@ -2,6 +2,8 @@
 //! Everything blocks, and gives up after [`PATIENCE`].
 #![allow(dead_code)]
 
+pub mod generated;
+
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
