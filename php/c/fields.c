@@ -63,7 +63,7 @@ static bool is_known_of_shop(const zend_execute_data *frame, const zend_execute_
 /* As which name a read counts; NULL: it leaves no trace in the page, or what comes of it is seen elsewhere. */
 static const char *counts_as(const char *name, const zend_execute_data *frame)
 {
-	const zend_execute_data *caller = observe_frame(frame->prev_execute_data);
+	const zend_execute_data *caller = watch_frame(frame->prev_execute_data);
 	bool in_load = observe_is_in(frame, "/wp-includes/load.php"), of_agent = strcmp(name, "HTTP_USER_AGENT") == 0;
 	if (observe_is_in(frame, "/wp-includes/vars.php")) {
 		bool is_top = !frame->func->op_array.function_name;
@@ -141,7 +141,7 @@ static bool is_possible(const char *name, size_t length)
 /* An element of $_SERVER is looked at. */
 void fields_read(const char *name, size_t length, const zend_execute_data *frame)
 {
-	if (!fields.noting || !(frame = observe_frame(frame)) || observe_reader(frame) == BY_HOOKS || !is_possible(name, length)) {
+	if (!fields.noting || !(frame = watch_frame(frame)) || observe_reader(frame) == BY_HOOKS || !is_possible(name, length)) {
 		return;
 	}
 	const char *as = counts_as(length > NAME_MOST ? "*" : name, frame);
@@ -153,7 +153,7 @@ void fields_read(const char *name, size_t length, const zend_execute_data *frame
 /* All of it. */
 void fields_read_all(const zend_execute_data *frame)
 {
-	if (!fields.noting || !(frame = observe_frame(frame)) || observe_reader(frame) == BY_HOOKS) {
+	if (!fields.noting || !(frame = watch_frame(frame)) || observe_reader(frame) == BY_HOOKS) {
 		return;
 	}
 	const char *as = whole_counts_as(frame);
@@ -165,7 +165,7 @@ void fields_read_all(const zend_execute_data *frame)
 /* A variable in which WordPress keeps what it has found out about the browser. */
 void fields_read_browser(const zend_execute_data *frame)
 {
-	if (fields.noting && (frame = observe_frame(frame)) && !observe_is_in(frame, "/wp-includes/vars.php") && observe_reader(frame) != BY_HOOKS) {
+	if (fields.noting && (frame = watch_frame(frame)) && !observe_is_in(frame, "/wp-includes/vars.php") && observe_reader(frame) != BY_HOOKS) {
 		note_at(":browser", frame);
 	}
 }

@@ -30,9 +30,9 @@ static bool takes_apart(const zend_execute_data *frame)
 /* Whether the site's own code reads, by itself or by these functions. */
 static bool is_of_site(const zend_execute_data *frame)
 {
-	frame = observe_frame(frame);
+	frame = watch_frame(frame);
 	while (frame && takes_apart(frame)) {
-		frame = observe_frame(frame->prev_execute_data);
+		frame = watch_frame(frame->prev_execute_data);
 	}
 	return !frame || observe_reader(frame) == BY_SITE;
 }

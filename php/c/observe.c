@@ -44,28 +44,13 @@ static bool is_of_core(const zend_execute_data *frame)
 	return strstr(file, "/wp-includes/") || strstr(file, "/wp-admin/");
 }
 
-static bool is_in_hooks(const zend_execute_data *frame)
-{
-	const char *hooks = worker->request.inject, *end = hooks ? strrchr(hooks, '/') : NULL;
-	return end && strncmp(ZSTR_VAL(frame->func->op_array.filename), hooks, (size_t)(end - hooks) + 1) == 0;
-}
-
 /* Whose code this is. */
 enum reader observe_reader(const zend_execute_data *frame)
 {
 	if (observe_is_in(frame, "/wp-includes/load.php") && (observe_runs(frame, "wp_magic_quotes") || observe_runs(frame, "wp_fix_server_vars"))) {
 		return BY_COPY;
 	}
-	return is_of_core(frame) ? BY_CORE : is_in_hooks(frame) ? BY_HOOKS : BY_SITE;
-}
-
-/* The innermost frame of a script from this one on, or NULL. */
-const zend_execute_data *observe_frame(const zend_execute_data *frame)
-{
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
-	return frame;
+	return is_of_core(frame) ? BY_CORE : watch_is_hooks(frame->func->op_array.filename) ? BY_HOOKS : BY_SITE;
 }
 
 /* ---- variables ---- */

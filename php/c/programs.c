@@ -16,17 +16,26 @@
 /* Maximum number of a worker's processes that are ended at once. */
 #define MOST 256
 
-/* Adds the children of a process to the list; returns the new length. */
-static size_t add_children(pid_t of, pid_t *list, size_t count)
+/* The text of a small file of a process in /proc; empty if it can't be read. */
+const char *programs_read(pid_t pid, const char *name, char *text, size_t room)
 {
-	char path[64], text[4096], *at = text, *end;
-	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)of, (int)of);
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
 	if (fd >= 0) {
 		close(fd);
 	}
 	text[got > 0 ? got : 0] = 0;
+	return text;
+}
+
+/* Adds the children of a process to the list; returns the new length. */
+static size_t add_children(pid_t of, pid_t *list, size_t count)
+{
+	char name[48], text[4096], *at = text, *end;
+	snprintf(name, sizeof name, "task/%d/children", (int)of);
+	programs_read(of, name, text, sizeof text);
 	while (count < MOST) {
 		long pid = strtol(at, &end, 10);
 		if (end == at || pid <= 1) {
@@ -41,15 +50,9 @@ static size_t add_children(pid_t of, pid_t *list, size_t count)
 /* Age of a process in milliseconds; 0 if it is unknown. */
 static uint64_t age(pid_t pid)
 {
-	char path[64], text[1024];
+	char text[1024];
 	struct timespec now;
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0) {
-		close(fd);
-	}
-	text[got > 0 ? got : 0] = 0;
+	programs_read(pid, "stat", text, sizeof text);
 	/* Field 22 is the start time; field 2, the name in parentheses, may contain any characters. */
 	char *at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++) {

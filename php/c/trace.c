@@ -258,23 +258,6 @@ static const struct { long number; const char *name; enum first first; } calls[]
 	{ SYS_openat, "open", NOTHING },
 };
 
-/* A small file of /proc; NULL if it cannot be read. */
-static const char *read_proc(pid_t pid, const char *name, char *text, size_t room)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
-	if (fd >= 0) {
-		close(fd);
-	}
-	if (got <= 0) {
-		return NULL;
-	}
-	text[got] = 0;
-	return text;
-}
-
 /*
  * Finds the system call that a process is in: returns its index in `calls`, or -1 if it is in another one or none; `name`
  * is then the text for that case, or NULL. Also finds the descriptor that it waits for, or -1.
@@ -286,9 +269,7 @@ static int find_call(pid_t pid, const char **name, int *descriptor)
 	unsigned long arguments[2];
 	*name = NULL;
 	*descriptor = -1;
-	if (!read_proc(pid, "syscall", text, sizeof text)) {
-		return -1;
-	}
+	programs_read(pid, "syscall", text, sizeof text);
 	if (strncmp(text, "running", 7) == 0) {
 		*name = "running";
 		return -1;

@@ -88,12 +88,25 @@ int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execut
 	return next ? next(execute_data) : ZEND_USER_OPCODE_DISPATCH;
 }
 
-/* Whether the code that runs has the global variables as its own. */
-bool watch_is_global_scope(void)
+/* The innermost frame of a script from this one on, or NULL. */
+const zend_execute_data *watch_frame(const zend_execute_data *frame)
 {
-	const zend_execute_data *frame = EG(current_execute_data);
 	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
 		frame = frame->prev_execute_data;
 	}
+	return frame;
+}
+
+/* Whether a file is one of Millrace's own hooks. */
+bool watch_is_hooks(const zend_string *file)
+{
+	const char *hooks = worker->request.inject, *end = hooks ? strrchr(hooks, '/') : NULL;
+	return end && strncmp(ZSTR_VAL(file), hooks, (size_t)(end - hooks) + 1) == 0;
+}
+
+/* Whether the code that runs has the global variables as its own. */
+bool watch_is_global_scope(void)
+{
+	const zend_execute_data *frame = watch_frame(EG(current_execute_data));
 	return !frame || ((ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) && frame->symbol_table == &EG(symbol_table));
 }

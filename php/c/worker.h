@@ -141,6 +141,7 @@ void trace_let_go(pid_t pid);
 
 /* programs.c: what a worker waits for */
 void programs_end(pid_t worker, uint64_t within, int signal);
+const char *programs_read(pid_t pid, const char *name, char *text, size_t room);
 
 /* sandbox/: what a worker may do; `host` and `server` are the processes that it must not touch */
 bool sandbox_has_landlock(void);
@@ -265,6 +266,8 @@ const struct watched *watch_called(const struct watched *all, size_t count, cons
 void watch_opcode(zend_uchar opcode, user_opcode_handler_t ours, user_opcode_handler_t were[256]);
 void watch_fetches(user_opcode_handler_t ours, user_opcode_handler_t were[256]);
 int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execute_data);
+const zend_execute_data *watch_frame(const zend_execute_data *frame);
+bool watch_is_hooks(const zend_string *file);
 bool watch_is_global_scope(void);
 
 /* taint.c */
@@ -301,7 +304,6 @@ void observe_all(const zend_execute_data *frame);
 bool observe_is_in(const zend_execute_data *frame, const char *path);
 bool observe_runs(const zend_execute_data *frame, const char *name);
 enum reader observe_reader(const zend_execute_data *frame);
-const zend_execute_data *observe_frame(const zend_execute_data *frame);
 void observe_end(void);
 void observe_free(void);
 

@@ -112,10 +112,8 @@ static bool is_of_root(const zend_string *file)
 
 static enum place place_of_file(const zend_string *file)
 {
-	const char *hooks = worker->request.inject, *end = hooks ? strrchr(hooks, '/') : NULL;
-	const struct folder own = { hooks, end ? (size_t)(end - hooks) : 0 };
 	find_folders();
-	return is_in(&own, file) ? OF_HOOKS : is_in(&carts.shop, file) ? OF_SHOP : is_in(&carts.core, file) || is_of_root(file) ? OF_CORE : OF_OTHERS;
+	return watch_is_hooks(file) ? OF_HOOKS : is_in(&carts.shop, file) ? OF_SHOP : is_in(&carts.core, file) || is_of_root(file) ? OF_CORE : OF_OTHERS;
 }
 
 static enum place place_of(const zend_op_array *code)
@@ -126,15 +124,6 @@ static enum place place_of(const zend_op_array *code)
 static const zend_string *class_of(const zend_op_array *code)
 {
 	return code->scope ? code->scope->name : NULL;
-}
-
-/* The next frame with code of a script. */
-static const zend_execute_data *script_frame(const zend_execute_data *frame)
-{
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
-	return frame;
 }
 
 static bool is_own_method(const zend_op_array *code)
@@ -207,7 +196,7 @@ static void judge(const zend_execute_data *frame, const char *what)
 {
 	struct read found = { .count = 0 };
 	const zend_op_array *shop = NULL;
-	for (frame = script_frame(frame); frame; frame = script_frame(frame->prev_execute_data)) {
+	for (frame = watch_frame(frame); frame; frame = watch_frame(frame->prev_execute_data)) {
 		const zend_op_array *code = &frame->func->op_array;
 		enum place place = place_of(code);
 		if (place == OF_HOOKS && (carts.learning || found.count == 0)) {
@@ -241,7 +230,7 @@ static bool is_noting(void)
 void reads_of_object(const zend_object *object, const zend_string *property)
 {
 	if (is_noting()) {
-		const zend_execute_data *frame = script_frame(EG(current_execute_data));
+		const zend_execute_data *frame = watch_frame(EG(current_execute_data));
 		if (!frame || !is_own_method(&frame->func->op_array)) {
 			char what[100];
 			snprintf(what, sizeof what, "%.60s->%.30s", ZSTR_VAL(object->ce->name), property ? ZSTR_VAL(property) : "*");
@@ -285,7 +274,7 @@ static void on_method(zend_execute_data *method)
 	if (!is_noting() || (code->scope && code->scope->destructor == method->func)) {
 		return;
 	}
-	const zend_execute_data *caller = script_frame(method->prev_execute_data);
+	const zend_execute_data *caller = watch_frame(method->prev_execute_data);
 	if (caller && is_own_method(&caller->func->op_array)) {
 		return;
 	}
@@ -402,7 +391,7 @@ PHP_FUNCTION(millrace_cart_trace)
 
 static bool is_called_by_hooks(const zend_execute_data *execute_data)
 {
-	const zend_execute_data *caller = script_frame(EX(prev_execute_data));
+	const zend_execute_data *caller = watch_frame(EX(prev_execute_data));
 	return worker && caller && place_of(&caller->func->op_array) == OF_HOOKS;
 }
 

@@ -44,11 +44,7 @@ static struct {
 
 static const zend_execute_data *caller(void)
 {
-	const zend_execute_data *frame = EG(current_execute_data);
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
-	return frame;
+	return watch_frame(EG(current_execute_data));
 }
 
 static bool ends_with(const zend_string *path, const char *end)
@@ -183,8 +179,7 @@ void gate_acts(const char *what)
 static bool is_of_core(const zend_function *function, const zend_string *root, bool reads)
 {
 	const zend_string *file = function->op_array.filename;
-	const char *hooks = worker->request.inject, *end = hooks ? strrchr(hooks, '/') : NULL;
-	if (end && strncmp(ZSTR_VAL(file), hooks, (size_t)(end - hooks) + 1) == 0) {
+	if (watch_is_hooks(file)) {
 		return true;
 	}
 	const char *below = ZSTR_VAL(file) + ZSTR_LEN(root);

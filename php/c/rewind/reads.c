@@ -104,10 +104,7 @@ static void note_at(struct read what)
 /* The same of the script's code that runs. */
 static void note_here(struct read what)
 {
-	const zend_execute_data *frame = EG(current_execute_data);
-	while (frame && (!frame->func || !ZEND_USER_CODE(frame->func->type))) {
-		frame = frame->prev_execute_data;
-	}
+	const zend_execute_data *frame = watch_frame(EG(current_execute_data));
 	if (frame) {
 		what.function = frame->func->common.function_name;
 		what.file = frame->func->op_array.filename;

@@ -137,15 +137,8 @@ const char *signals_say(void)
 /* A number behind a name in /proc/PID/status; 0: there is no such process. The kernel writes no line break in a process's name. */
 static pid_t status_of(pid_t pid, const char *name)
 {
-	char path[64], text[1024];
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	int file = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
-	if (file >= 0) {
-		close(file);
-	}
-	text[got > 0 ? got : 0] = 0;
-	const char *at = strstr(text, name);
+	char text[1024];
+	const char *at = strstr(programs_read(pid, "status", text, sizeof text), name);
 	return at ? (pid_t)atoi(at + strlen(name)) : 0;
 }
 
