@@ -41,7 +41,7 @@ bool observe_runs(const zend_execute_data *frame, const char *name)
 static bool is_of_core(const zend_execute_data *frame)
 {
 	const char *file = ZSTR_VAL(frame->func->op_array.filename);
-	return strstr(file, "/wp-includes/") || strstr(file, "/wp-admin/");
+	return (strstr(file, "/wp-includes/") || strstr(file, "/wp-admin/")) && !strstr(file, "/wp-content/");
 }
 
 /* Whose code this is. */

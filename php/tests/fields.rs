@@ -86,6 +86,31 @@ fn the_place_is_said() {
     assert_eq!(note.1, format!("HTTP_USER_AGENT {}:3", part.display()));
 }
 
+/// What a plugin reads that may tell who its visitor is, also from a folder with the name of one of WordPress's.
+#[test]
+fn a_plugin_s_folder_is_not_wordpress_s() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    let code = "<?php function looks() { return $_COOKIE['wordpress_logged_in_1'] ?? ''; }";
+    for (folder, reads) in [
+        ("wp-includes", "[]"),
+        ("wp-admin", "[]"),
+        ("other", r#"["cookie wordpress_logged_in_1"]"#),
+        ("wp-content/plugins/x/wp-includes", r#"["cookie wordpress_logged_in_1"]"#),
+        ("wp-content/plugins/x/wp-admin", r#"["cookie wordpress_logged_in_1"]"#),
+    ] {
+        std::fs::create_dir_all(host.script("at.php", "").with_file_name(folder)).unwrap();
+        let part = host.script(&format!("{folder}/looks.php"), code);
+        let name = format!("page-{}.php", folder.replace('/', "-"));
+        let body = format!(
+            "<?php require '{}'; looks(); echo json_encode(millrace_identity_reads());",
+            part.display()
+        );
+        let ask = Ask::get(&host.script(&name, &body)).set("MILLRACE_MEMBERS", "1");
+        assert_eq!(worker.run(&ask.set("HTTP_COOKIE", "wordpress_logged_in_1=x")).text(), reads, "{folder}");
+    }
+}
+
 /// What WordPress reads for each page counts as nothing; what it keeps of that counts where others look at it.
 #[test]
 fn wordpress_reads_for_each_page() {
