@@ -414,6 +414,9 @@ const FILTERS: &[&str] = &[
     "add_filter('woocommerce_cart_get_total', function ($total) { return $GLOBALS['given'] = $total; }); add_action('wp_footer', fn () => WC()->cart->get_total(), 1);",
     "class Keeper { static $kept; static function keep($cart) { self::$kept = $cart; } } add_action('woocommerce_after_calculate_totals', 'Keeper::keep');
         add_action('wp_footer', function () { $GLOBALS['given'] = Keeper::$kept->total; }, 1);",
+    "add_action('woocommerce_after_calculate_totals', 'var_dump');",
+    "add_action('woocommerce_cart_loaded_from_session', 'print_r');",
+    "$GLOBALS['shown'] = new ArrayObject; add_action('woocommerce_after_calculate_totals', [$GLOBALS['shown'], 'append']); add_action('wp_footer', function () { $GLOBALS['given'] = $GLOBALS['shown'][0]->total; }, 1);",
     "class Any { function __call($n, $a) { $GLOBALS['given'] = $a[0]->total; } } add_action('woocommerce_after_calculate_totals', [new Any, 'anything']);",
     "class Magic { function __invoke($cart) { $GLOBALS['given'] = $cart->total; } } add_action('woocommerce_after_calculate_totals', new Magic);",
 ];

@@ -16,6 +16,7 @@ bool known_is_watched(const zend_string *class);
 bool known_is_maintenance(const zend_string *class, const zend_string *name);
 bool known_is_keeper(const zend_string *class, const zend_string *name);
 bool known_is_printer(const zend_string *name);
+bool known_is_converter(const zend_string *name);
 bool known_is_stateless(const char *hook);
 
 /* printed.c: functions that do nothing but print */

@@ -54,11 +54,17 @@ static const struct known keepers[] = {
 	{ "blockssharedstate", "register_cart_interactivity" }, { "blockssharedstate", "load_cart_state" },
 };
 
-/* Functions of PHP, WordPress and WooCommerce that make text of their arguments, and keep nothing of them. */
+/* Functions of PHP and WordPress that give back another value, keep nothing of their arguments, and print nothing. */
+static const char *const converters[] = {
+	"sprintf", "number_format", "intval", "floatval", "strval", "strip_tags", "htmlspecialchars", "round", "max", "min", "trim", "count",
+	"absint", "__return_true", "__return_false", "__return_zero", "__return_null", "__return_empty_array", "__return_empty_string",
+};
+
+/* Others, of WordPress and WooCommerce, too, that make text of their arguments, and keep nothing of them. */
 static const char *const printers[] = {
-	"printf", "sprintf", "number_format", "intval", "floatval", "strval", "strip_tags", "htmlspecialchars", "round", "max", "min", "trim", "count",
+	"printf",
 	"__", "_e", "_n", "_x", "_nx", "esc_html", "esc_html__", "esc_html_e", "esc_html_x", "esc_attr", "esc_attr__", "esc_attr_e", "esc_attr_x", "esc_url",
-	"wp_kses", "wp_kses_post", "wp_kses_data", "wp_strip_all_tags", "number_format_i18n", "absint", "wc_price", "home_url", "get_theme_mod", "get_option",
+	"wp_kses", "wp_kses_post", "wp_kses_data", "wp_strip_all_tags", "number_format_i18n", "wc_price", "home_url", "get_theme_mod", "get_option",
 	"wc_get_page_permalink",
 };
 
@@ -115,14 +121,25 @@ bool known_is_keeper(const zend_string *class, const zend_string *name)
 	return contains(keepers, COUNT(keepers), class, name);
 }
 
-bool known_is_printer(const zend_string *name)
+static bool is_one_of(const zend_string *name, const char *const *all, size_t count)
 {
-	for (size_t i = 0; i < COUNT(printers); i++) {
-		if (is(name, printers[i])) {
+	for (size_t i = 0; i < count; i++) {
+		if (is(name, all[i])) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* Whether a hook may call this function of PHP or WordPress without telling anybody what it is given. */
+bool known_is_converter(const zend_string *name)
+{
+	return is_one_of(name, converters, COUNT(converters));
+}
+
+bool known_is_printer(const zend_string *name)
+{
+	return known_is_converter(name) || is_one_of(name, printers, COUNT(printers));
 }
 
 bool known_is_stateless(const char *hook)

@@ -319,8 +319,11 @@ static bool calls_others(zval *callback, const zend_op_array **code)
 		const zend_function *calls = class ? class->__call : NULL;
 		others = !calls || calls->type != ZEND_USER_FUNCTION || is_of_others(class->info.user.filename) || is_of_others(calls->op_array.filename);
 	} else if (is_callable && function) {
+		/* A plugin may hook functions of PHP and of WordPress that print or keep what they get. */
 		*code = ZEND_USER_CODE(function->type) ? &function->op_array : NULL;
-		others = *code && is_of_others((*code)->filename);
+		enum place place = *code ? place_of(*code) : OF_CORE;
+		bool converts = !function->common.scope && known_is_converter(function->common.function_name);
+		others = place == OF_OTHERS || (place == OF_CORE && !converts);
 	}
 	zend_release_fcall_info_cache(&found);
 	return others;
