@@ -3,9 +3,9 @@
 //! A public page shows no cart. A visitor with a cart may have it only if PHP would have made the same page for that
 //! visitor, but for the elements that the page's own script in the browser fills with the cart. Two things must be known:
 //!
-//! - **Nothing of the cart was read.** The PHP worker observes whether the page's script reads anything of what WooCommerce knows of a visitor
-//!   (`php/c/carts`). Only a page of which it says that it has read nothing has the tag [`unread`]; any other one depends on the cart, and is
-//!   never sent to a visitor who has one. What nobody has observed counts as read.
+//! - **The script has not read the cart.** The PHP worker observes whether the page's script reads what WooCommerce knows about a visitor
+//!   (`php/c/carts`). If the worker says that it has not, the page gets the tag [`unread`]. Visitors with a cart never get a page without this
+//!   tag: a run that the worker can't observe counts as one that reads.
 //! - **It was the same.** Nothing is guessed from names: each page that PHP makes for such a visitor is compared with the stored public page
 //!   ([`is_same`]), and [`Proofs`] counts the results for each *kind* of page. PHP's hooks name the kind, by template, theme, plugins and
 //!   what a page is composed of, and the public page carries it as a tag.
@@ -26,7 +26,7 @@ use crate::Tag;
 pub use compare::{is_same, without_times};
 pub use proofs::{AGREED, DOUBT, PageProof, PageView, Proofs};
 
-/// What the worker says of a page whose script has read nothing of the cart.
+/// What the worker says if the page's script has not read the cart.
 pub const UNREAD: &[u8] = b"-";
 
 /// The tag of such a page. Scripts can't say it: none of their tags begins with a slash.

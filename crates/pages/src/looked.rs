@@ -121,7 +121,7 @@ pub fn has_withheld<'a>(rules: &Rules, fields: impl Iterator<Item = (&'a str, &'
     rules.unknown_cookies != UnknownCookies::Ignored && found(rules, fields, ALL).is_some()
 }
 
-/// Whether it has one that nobody knows.
+/// Whether the request has a cookie that the cache doesn't know.
 pub fn has_unknown<'a>(rules: &Rules, mut fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
     let is_one = |name: &[u8]| is_meant(rules, b"*", name) && !rules.is_consent(name);
     rules.unknown_cookies != UnknownCookies::Ignored

@@ -45,8 +45,8 @@ pub struct Notes {
     pub cookies: Option<Box<[u8]>>,
     /// Which fields of the request the script has read, one per line ([`crate::read_fields`]); empty: none, or nothing was said about it.
     pub fields: Vec<u8>,
-    /// Whether the page depends on its visitor's cart: `-`: nothing of it was read; `+` and by whom ([`crate::carts`]). `None`: nothing was
-    /// said about it.
+    /// Whether the script has read its visitor's cart: `-` for no, `+` and the reader for yes ([`crate::carts`]). `None`: the worker has not
+    /// said.
     pub cart: Option<Box<[u8]>>,
 }
 

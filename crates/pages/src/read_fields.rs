@@ -28,7 +28,7 @@ use crate::vary::{BROWSER, MOBILE};
 /// The name in [`crate::Terms::vary`] of pages that differ by the client's version of HTTP. It is no name of a field.
 pub const PROTOCOL: &str = ":protocol";
 
-/// A page whose script has read more fields depends on all.
+/// If a script reads more fields than these, its page depends on all of them.
 const MOST_NAMES: usize = 10;
 
 /// Variables about the client and its connection.
@@ -74,7 +74,7 @@ impl<'a> FieldsRead<'a> {
             let Some((variable, place)) =
                 std::str::from_utf8(line).ok().and_then(|line| line.split_once(' '))
             else {
-                // Nobody knows what it says.
+                // A line that can't be understood.
                 read.never = read.never.or((!line.is_empty()).then_some(("?", "")));
                 continue;
             };
@@ -123,8 +123,8 @@ fn part<'a>(rules: &Rules, variable: &str) -> Part<'a> {
         other if OF_CLIENT.contains(&other) => Part::Never,
         _ => match variable.strip_prefix("HTTP_") {
             Some(_) => field(rules, name_of(variable)),
-            // Of the server, or of the site's rules, which are in the key. Who has logged in at the server, or has shown a certificate,
-            // bypasses the cache.
+            // A variable of the server, or one that the site's rules set: rules are part of the key. Requests with a password for the server, or
+            // with a client certificate, bypass the cache.
             None => Part::Nothing,
         },
     }

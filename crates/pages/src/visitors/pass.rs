@@ -52,7 +52,7 @@ pub enum CartHold {
     Unproven,
     /// This kind of page differs for visitors with a cart.
     Differs,
-    /// The page depends on what is in the cart: its script has read that, or nobody has seen that it hasn't.
+    /// The page's script has read the cart, or the worker can't tell.
     Reads,
     /// It asks for a part of the page.
     Range,

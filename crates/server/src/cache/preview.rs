@@ -27,7 +27,7 @@ pub struct Preview {
     pub peek: Peek,
     /// The values of the request that distinguish variants, with the names of their fields.
     pub variant: Vec<(Box<str>, String)>,
-    /// Cookies with one of which a visitor doesn't get the page; `*`: any that nobody knows.
+    /// A visitor with one of these cookies does not get the page; `*`: any cookie that the cache does not know.
     pub looked_for: Vec<Box<str>>,
     /// What PHP said lately, and what bypassed the cache.
     pub history: PageHistory,

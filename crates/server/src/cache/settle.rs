@@ -203,7 +203,7 @@ pub fn has_withheld_cookies(rules: &Rules, request: &Request) -> bool {
     looked::has_withheld(rules, cookies_too(request))
 }
 
-/// Whether a request has cookies that nobody knows.
+/// Whether a request has cookies that the cache doesn't know.
 pub fn has_unknown_cookies(rules: &Rules, request: &Request) -> bool {
     looked::has_unknown(rules, cookies_too(request))
 }

@@ -144,7 +144,7 @@ fn member_in_words(word: &str) -> &'static str {
 fn cart_in_words(word: &str) -> &'static str {
     match word {
         "cart-unproven" => "too few pages of this kind were compared with and without a cart",
-        "cart-reads" => "the page depends on what is in the cart, or nobody has seen that it doesn't",
+        "cart-reads" => "the page's script reads the cart, or the PHP worker can't tell",
         "cart-differs" => "pages of this kind differ with a cart",
         "cart-page" => "no fresh public page is in the cache",
         "cart-changing" => "a request may be changing the cart",
