@@ -51,13 +51,11 @@ pub struct FieldsRead<'a> {
 }
 
 /// What a variable of PHP stands for.
-enum Part<'a> {
+enum Part {
     /// What all requests for the page have in common, or what no script sees.
     Nothing,
-    /// A name by which the page varies.
-    Name(&'a str),
-    /// A field.
-    Field(String),
+    /// A field, or another name by which the page varies.
+    Name(Box<str>),
     /// No other client has the same.
     Never,
     All,
@@ -93,8 +91,7 @@ impl<'a> FieldsRead<'a> {
         let line = (variable, place);
         match part(rules, variable) {
             Part::Nothing => return,
-            Part::Name(name) => self.names.push(name.into()),
-            Part::Field(name) => self.names.push(name.into()),
+            Part::Name(name) => self.names.push(name),
             Part::Never => self.never = self.never.or(Some(line)),
             Part::All => self.all = self.all.or(Some(line)),
         }
@@ -114,13 +111,15 @@ fn name_of(variable: &str) -> String {
     variable.strip_prefix("HTTP_").unwrap_or(variable).to_ascii_lowercase().replace('_', "-")
 }
 
-fn part<'a>(rules: &Rules, variable: &str) -> Part<'a> {
+fn part(rules: &Rules, variable: &str) -> Part {
     match variable {
         "*" => Part::All,
-        ":mobile" => Part::Name(MOBILE),
-        ":browser" => Part::Name(BROWSER),
-        "SERVER_PROTOCOL" | "HTTP2" => Part::Name(PROTOCOL),
-        other if OF_CLIENT.contains(&other) => Part::Never,
+        ":mobile" => Part::Name(MOBILE.into()),
+        ":browser" => Part::Name(BROWSER.into()),
+        // What a callback then reads of them, the hooks say (php/inject/wordpress/rest.php).
+        ":rest" => Part::Nothing,
+        "SERVER_PROTOCOL" | "HTTP2" => Part::Name(PROTOCOL.into()),
+        other if OF_CLIENT.contains(&other) || other.starts_with(':') => Part::Never,
         _ => match variable.strip_prefix("HTTP_") {
             Some(_) => field(rules, name_of(variable)),
             // A variable of the server, or one that the site's rules set: rules are part of the key. Requests with a password for the server, or
@@ -130,7 +129,7 @@ fn part<'a>(rules: &Rules, variable: &str) -> Part<'a> {
     }
 }
 
-fn field<'a>(rules: &Rules, name: String) -> Part<'a> {
+fn field(rules: &Rules, name: String) -> Part {
     if names_client(&name) {
         // It is withheld; but the script would have made another page with it.
         return Part::Never;
@@ -142,7 +141,7 @@ fn field<'a>(rules: &Rules, name: String) -> Part<'a> {
         || is_ours_in_request(&name)
     {
         true => Part::Nothing,
-        false => Part::Field(name),
+        false => Part::Name(name.into()),
     }
 }
 
@@ -182,6 +181,7 @@ mod tests {
             ("HTTP_X_FORWARDED_FOR a:1\nHTTP_CF_CONNECTING_IP a:1", "!HTTP_X_FORWARDED_FOR"),
             ("HTTP_DNT a:1\n* a:1", "dnt !!*"),
             ("HTTP_DNT", "!?"),
+            (":unheard a:1", "!:unheard"),
         ] {
             assert_eq!(read(note, |_| ()), expected, "{note}");
         }

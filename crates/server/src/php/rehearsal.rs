@@ -39,9 +39,13 @@ pub fn rehearse(plan: &Plan) -> Vec<String> {
             different.len()
         ));
     }
-    let mut seen = Vec::new();
-    said.retain(|line| !seen.contains(line) && (seen.push(line.clone()), true).1);
-    said
+    let mut once: Vec<String> = Vec::new();
+    for line in said {
+        if !once.contains(&line) {
+            once.push(line);
+        }
+    }
+    once
 }
 
 /// Starts one; the error says why PHP can't be asked.

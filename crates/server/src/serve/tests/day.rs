@@ -223,8 +223,7 @@ fn people(day: &mut Vec<Visit>, dice: &mut Dice) {
         person(day, dice, "a person at home", own(81, number), at);
     }
     // Many people at one address each.
-    for (carrier, number) in (0..3).flat_map(|carrier| (0..120).map(move |number| (carrier, number))) {
-        let _ = number;
+    for carrier in (0..3).flat_map(|carrier| std::iter::repeat_n(carrier, 120)) {
         let at = hour_of_people(dice);
         person(day, dice, "a mobile carrier's customer", ip(82, 1, 1, carrier), at);
     }
