@@ -58,6 +58,37 @@ fn the_clock_is_read_where_architecture_md_says() {
 }
 
 #[test]
+fn every_file_that_architecture_md_names_is_there() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut there = Vec::new();
+    for folder in ["crates", "php"] {
+        paths_below(&project.join(folder), &mut there);
+    }
+    let text = architecture();
+    let named = text.split('`').skip(1).step_by(2).filter(|name| {
+        let is_file = [".rs", ".c", ".h", ".php"].iter().any(|end| name.ends_with(end));
+        is_file
+            && !name.starts_with('.')
+            && !name.contains(|sign: char| sign.is_whitespace() || "*$<".contains(sign))
+    });
+    // Scripts of applications, not of this project.
+    const FOREIGN: [&str; 1] = ["wp-config.php"];
+    let gone: BTreeSet<&str> = named
+        .filter(|name| !FOREIGN.contains(name))
+        .filter(|name| !there.iter().any(|path| path.ends_with(name)))
+        .collect();
+    assert!(gone.is_empty(), "ARCHITECTURE.md names files that are gone: {gone:?}");
+}
+
+/// The paths of all files below a folder.
+fn paths_below(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() { paths_below(&path, paths) } else { paths.push(path) }
+    }
+}
+
+#[test]
 fn use_lines_are_understood() {
     let uses = |code: &str| uses_of(code).into_iter().collect::<Vec<_>>();
     assert_eq!(uses("use crate::a::B;\nuse crate::{b::{self, C}, d::E};"), ["a", "b", "d"]);

@@ -23,7 +23,7 @@ impl Challenges {
         self.locked().get(token).filter(|_| matches!(method, "GET" | "HEAD")).cloned()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

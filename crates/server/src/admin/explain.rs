@@ -14,7 +14,7 @@ use super::pages::{cause_in_words, causes_json};
 use super::status::{bytes, duration, grouped};
 use crate::cache::{Decision, NotedResponse, Preview};
 use crate::context::stats::{CAUSES_PERIOD, Causes};
-use crate::serve::explain::{ExplainedRoute, Explanation};
+use crate::serve::explain::Explanation;
 use words::{Prediction, bypass, part_of_key, prediction, refusal};
 
 /// Tags that the text shows.
@@ -33,10 +33,11 @@ pub fn text(explained: &Explanation) -> String {
         out.line("site rules", &explained.rules.join(", "));
     }
     // Writing to memory can't fail.
-    let _ = match &explained.route {
-        ExplainedRoute::Page(preview) => page(&mut out, explained, preview),
-        route => {
-            out.line("result", &without_cache(route));
+    let _ = match &explained.page {
+        Some(preview) => page(&mut out, explained, preview),
+        None => {
+            out.line("result", &explained.result_text);
+            out.line("decided by", explained.row);
             Ok(())
         }
     };
@@ -50,6 +51,7 @@ pub fn json(explained: &Explanation) -> String {
         "site": explained.site,
         "cookies": explained.cookies.iter().map(|(name, state)| json!({ "name": name, "state": state })).collect::<Value>(),
         "rules": explained.rules,
+        "decided_by": explained.row,
         "site_lately": {
             "seconds": CAUSES_PERIOD.as_secs(),
             "bypassed": causes_json(&explained.causes.bypassed.lately(explained.now.1)),
@@ -57,48 +59,14 @@ pub fn json(explained: &Explanation) -> String {
             "varied": causes_json(&explained.causes.varied.lately(explained.now.1)),
         },
     });
-    let more = match &explained.route {
-        ExplainedRoute::Page(preview) => page_json(explained, preview),
-        route => json!({ "result": route_word(route), "result_text": without_cache(route) }),
+    let more = match &explained.page {
+        Some(preview) => page_json(explained, preview),
+        None => json!({ "result": explained.result, "result_text": explained.result_text }),
     };
     if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
         value.extend(more);
     }
     format!("{value:#}\n")
-}
-
-fn route_word(route: &ExplainedRoute) -> &'static str {
-    match route {
-        ExplainedRoute::Page(_) => "page",
-        ExplainedRoute::File => "file",
-        ExplainedRoute::Proxy(_) => "proxy",
-        ExplainedRoute::Redirect(..) => "redirect",
-        ExplainedRoute::Ask(_) => "asks",
-        ExplainedRoute::Refuse(_) => "refused",
-        ExplainedRoute::ErrorPage(_) => "error-page",
-    }
-}
-
-fn without_cache(route: &ExplainedRoute) -> String {
-    match route {
-        ExplainedRoute::Page(_) => String::new(),
-        ExplainedRoute::Proxy(path) => {
-            format!(
-                "an application responds, by the [[site.proxy]] with path = \"{path}\"; with cache = true its standard header fields decide"
-            )
-        }
-        ExplainedRoute::File => "a file: PHP and the page cache have no part in it".to_owned(),
-        ExplainedRoute::Redirect(status, to) => {
-            format!("the server redirects to {to} with status {status}: explain that URL")
-        }
-        ExplainedRoute::Ask(script) => format!(
-            "the script {script} decides whether the request may pass; what passes bypasses the page cache"
-        ),
-        ExplainedRoute::ErrorPage(status) => {
-            format!("the site's own page for status {status}, which is not cached")
-        }
-        ExplainedRoute::Refuse(status) => format!("the server responds with status {status}, without PHP"),
-    }
 }
 
 /// Lines in two columns.

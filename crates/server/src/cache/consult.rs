@@ -18,8 +18,8 @@ use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
 use super::{CacheThread, PageMaker, cart, member, redirected, settle};
 use crate::context::stats::{Counter, UNCACHEABLE};
-use crate::message::Request;
 use crate::message::reply::{Reply, plain};
+use crate::message::{Request, Step};
 use crate::site::Site;
 use crate::site::visitors::CachePermit;
 
@@ -28,16 +28,24 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The result for a request.
-pub enum Consulted {
-    /// A page is the response.
-    Hit(Reply),
-    /// Wait: a page will most likely be the response.
-    Wait(Pin<Box<dyn Future<Output = Waited>>>),
-    /// The script runs for this request alone.
-    Run(CacheStatus),
-    /// No ready page serves it, and this event loop passes such requests on.
-    Elsewhere,
+/// How a response is made that no stored page serves.
+pub struct PageRun {
+    /// What the response says about the cache.
+    pub status: CacheStatus,
+    /// Most likely the response: a page that is being made for all who ask for it.
+    pub page: Option<Pin<Box<dyn Future<Output = Waited>>>>,
+}
+
+impl PageRun {
+    /// By a run for this request alone.
+    pub fn alone(status: CacheStatus) -> Step<PageRun> {
+        Step::Make(PageRun { status, page: None })
+    }
+
+    /// By a run for all who ask for the page.
+    pub(super) fn shared(page: impl Future<Output = Waited> + 'static) -> Step<PageRun> {
+        Step::Make(PageRun { status: CacheStatus::PASS, page: Some(Box::pin(page)) })
+    }
 }
 
 /// The result of waiting for a page.
@@ -54,15 +62,16 @@ pub enum Waited {
     Again,
 }
 
-/// Looks a request up that a script answers. `path` is its normalised path; `make` runs the script if necessary.
+/// Looks a request up that a script answers: the page, or how the response is made. `path` is its normalised path; `make` runs the script
+/// if necessary.
 pub fn consult(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
     request: &Request,
     path: &[u8],
     make: &dyn Fn() -> PageMaker,
-) -> Consulted {
-    let Some(rules) = &site.cache else { return Consulted::Run(CacheStatus::NOTHING) };
+) -> Step<PageRun> {
+    let Some(rules) = &site.cache else { return PageRun::alone(CacheStatus::NOTHING) };
     consult_by(thread, site, (rules, true), request, path, make)
 }
 
@@ -73,8 +82,8 @@ pub fn consult_proxied(
     request: &Request,
     path: &[u8],
     make: &dyn Fn() -> PageMaker,
-) -> Consulted {
-    let Some(rules) = &site.proxy_cache else { return Consulted::Run(CacheStatus::NOTHING) };
+) -> Step<PageRun> {
+    let Some(rules) = &site.proxy_cache else { return PageRun::alone(CacheStatus::NOTHING) };
     consult_by(thread, site, (rules, false), request, path, make)
 }
 
@@ -85,7 +94,7 @@ fn consult_by(
     request: &Request,
     path: &[u8],
     make: &dyn Fn() -> PageMaker,
-) -> Consulted {
+) -> Step<PageRun> {
     let consulted = |request, stripped| {
         ROOM.with_borrow_mut(|key| {
             let asking = ask(rules, &settle::asked(site, request, path), key)?;
@@ -105,12 +114,12 @@ fn consult_by(
             }
             CachePermit::Cart(pass) => {
                 stripped = site.visitors.without_cookies(request);
-                result = cart::look(thread, site, rules, &stripped, path, &pass).map(Consulted::Hit);
+                result = cart::look(thread, site, rules, &stripped, path, &pass).map(Step::Answer);
             }
             CachePermit::Held(why) => result = Err(Bypass::Cart(why)),
             CachePermit::Member(pass) => {
                 stripped = site.visitors.without_cookies(request);
-                result = member::look(thread, site, rules, &stripped, path, &pass).map(Consulted::Hit);
+                result = member::look(thread, site, rules, &stripped, path, &pass).map(Step::Answer);
             }
             CachePermit::HeldMember(why) => result = Err(Bypass::Member(why)),
             CachePermit::None => {}
@@ -129,9 +138,9 @@ fn ruled_out<'a, I>(
     rules: &Rules,
     asked: &Asked<'a, I>,
     bypass: &Bypass<'_>,
-) -> Consulted {
+) -> Step<PageRun> {
     if thread.passes_on {
-        return Consulted::Elsewhere;
+        return Step::Elsewhere;
     }
     thread.stats.add(Counter::CacheBypassed, 1);
     let name = site.name().unwrap_or("");
@@ -140,15 +149,15 @@ fn ruled_out<'a, I>(
         write_page_key(rules, asked, key);
         thread.cache.lately.bypassed(key, bypass, thread.cache.now(thread));
     });
-    Consulted::Run(CacheStatus::ruled_out(bypass).after(thread.cache.orders_begun()))
+    PageRun::alone(CacheStatus::ruled_out(bypass).after(thread.cache.orders_begun()))
 }
 
 /// A request for a page that is known to be uncacheable, or has no room for its variant.
-fn passes(thread: &CacheThread, site: &Site, path: &[u8], cache_status: CacheStatus) -> Consulted {
+fn passes(thread: &CacheThread, site: &Site, path: &[u8], cache_status: CacheStatus) -> Step<PageRun> {
     thread.stats.add(Counter::CachePassed, 1);
     let (name, path) = (site.name().unwrap_or(""), String::from_utf8_lossy(path));
     thread.stats.bypassed(name, thread.clock.now(), UNCACHEABLE, Some(&path));
-    Consulted::Run(cache_status)
+    PageRun::alone(cache_status)
 }
 
 /// A request that the cache may serve.
@@ -166,13 +175,13 @@ struct Consultation<'a> {
 
 impl<'a> Consultation<'a> {
     /// An error: the cache is bypassed, as only the lookup shows.
-    fn look(self, key: Key<'_>) -> Result<Consulted, Bypass<'a>> {
+    fn look(self, key: Key<'_>) -> Result<Step<PageRun>, Bypass<'a>> {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;
         let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
         if passed::is_noted(key, moment) {
             if passes_on {
-                return Ok(Consulted::Elsewhere);
+                return Ok(Step::Elsewhere);
             }
             return Ok(passes(self.thread, self.site, self.path, CacheStatus::PASS));
         }
@@ -214,7 +223,7 @@ impl<'a> Consultation<'a> {
                 drop(shard);
                 return Ok(self.stale(&hit, &asked));
             }
-            _ if passes_on => return Ok(Consulted::Elsewhere),
+            _ if passes_on => return Ok(Step::Elsewhere),
             Lookup::Fresh(hit) => (Some((hit, NOT_ON_ITS_OWN)), None, CacheStatus::REQUEST),
             Lookup::Stale(hit, grace, running) => (Some((hit, grace)), running, CacheStatus::STALE),
             Lookup::Miss(running) if shard.has_variants(key) => (None, running, CacheStatus::VARIANT_MISS),
@@ -233,11 +242,11 @@ impl<'a> Consultation<'a> {
             }
         };
         if self.asking.wants.only_if_cached {
-            return Ok(Consulted::Hit(plain(504)));
+            return Ok(Step::Answer(plain(504)));
         }
         // A request in early data may be a replay, so no script runs for it, not even to refresh a stale page.
         if self.request.is_early() {
-            return Ok(Consulted::Hit(plain(425)));
+            return Ok(Step::Answer(plain(425)));
         }
         let at_once = stale.as_ref().filter(|(_, grace)| grace.while_revalidating && !grace.purged);
         // The response to the last one with such cookies was its own: the others don't wait for that.
@@ -246,7 +255,7 @@ impl<'a> Consultation<'a> {
             && passed::is_noted(passed::with_cookies(key), moment);
         let is_special = is_own || at_once.is_none() && self.is_special(stale.is_some());
         Ok(match running {
-            Some(_) if is_own => Consulted::Run(cache_status),
+            Some(_) if is_own => PageRun::alone(cache_status),
             Some(fill) => {
                 drop(shard);
                 match at_once {
@@ -254,7 +263,7 @@ impl<'a> Consultation<'a> {
                     None => self.follow(fill, stale, cache_status, asked),
                 }
             }
-            None if is_special => Consulted::Run(cache_status),
+            None if is_special => PageRun::alone(cache_status),
             None => {
                 let fill = Arc::new(Fill::new(self.thread.clock.now(), self.told_by()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
@@ -301,20 +310,20 @@ impl<'a> Consultation<'a> {
         settle::told_by(self.rules, self.request)
     }
 
-    fn hit(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
+    fn hit(&self, hit: &Hit, asked: &PageRequest<'_>) -> Step<PageRun> {
         self.stored(hit, asked, Counter::CacheHits)
     }
 
-    fn stale(&self, hit: &Hit, asked: &PageRequest<'_>) -> Consulted {
+    fn stale(&self, hit: &Hit, asked: &PageRequest<'_>) -> Step<PageRun> {
         self.stored(hit, asked, Counter::CacheStale)
     }
 
     /// The response from a stored page; counts it.
-    fn stored(&self, hit: &Hit, asked: &PageRequest<'_>, counter: Counter) -> Consulted {
+    fn stored(&self, hit: &Hit, asked: &PageRequest<'_>, counter: Counter) -> Step<PageRun> {
         self.thread.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, asked);
         cache_status::hit(&mut reply, hit);
-        Consulted::Hit(reply)
+        Step::Answer(reply)
     }
 
     /// Starts a fill, in a task of its own: it outlives the request.
@@ -374,11 +383,11 @@ impl<'a> Consultation<'a> {
         stale: Option<(Hit, Grace)>,
         cache_status: CacheStatus,
         asked: PageRequest<'_>,
-    ) -> Consulted {
+    ) -> Step<PageRun> {
         self.thread.stats.add(Counter::CacheMisses, 1);
         let patience = self.patience();
         let waiter = self.waiter(fill, stale, cache_status, asked);
-        Consulted::Wait(Box::pin(async move {
+        PageRun::shared(async move {
             let answer = match waiter.fallback {
                 None => answer.await,
                 Some(_) => match tokio::time::timeout(patience, answer).await {
@@ -393,7 +402,7 @@ impl<'a> Consultation<'a> {
                 }),
                 Err(_) => waiter.outcome(waiter.fill.state(), true),
             }
-        }))
+        })
     }
 
     fn follow(
@@ -402,7 +411,7 @@ impl<'a> Consultation<'a> {
         stale: Option<(Hit, Grace)>,
         cache_status: CacheStatus,
         asked: PageRequest<'_>,
-    ) -> Consulted {
+    ) -> Step<PageRun> {
         self.thread.stats.add(Counter::CacheCollapsed, 1);
         let mut patience = self.patience();
         let running = fill.age(self.thread.clock.now());
@@ -411,7 +420,7 @@ impl<'a> Consultation<'a> {
             // Each request would wait again for a page that is known to take long.
             patience = patience.saturating_sub(running);
         }
-        Consulted::Wait(Box::pin(async move { waiter.wait(patience).await }))
+        PageRun::shared(async move { waiter.wait(patience).await })
     }
 
     fn patience(&self) -> Duration {

@@ -58,7 +58,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use cache_status::CacheStatus;
 pub use code::CodeStamp;
-pub use consult::{Consulted, Waited, consult, consult_proxied};
+pub use consult::{PageRun, Waited, consult, consult_proxied};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use lately::NotedResponse;
 pub use preview::{Decision, Preview, preview};

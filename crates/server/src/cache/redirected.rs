@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millrace_pages::Rules;
 use millrace_pages::redirect::with_arguments;
 
-use super::{CacheStatus, Consulted, Waited, settle};
-use crate::message::{Reply, Request};
+use super::{CacheStatus, PageRun, Waited, settle};
+use crate::message::{Reply, Request, Step};
 use crate::site::Site;
 
 /// What is needed of the request while its page is made.
@@ -48,27 +48,27 @@ pub fn keep_arguments(
     site: &Arc<Site>,
     request: &Request,
     passes_on: bool,
-    consulted: Consulted,
-) -> Consulted {
-    match consulted {
-        Consulted::Hit(reply) if is_redirect(&reply) => match LeftOut::of(rules, site, request) {
-            None => Consulted::Hit(reply),
+    step: Step<PageRun>,
+) -> Step<PageRun> {
+    match step {
+        Step::Answer(reply) if is_redirect(&reply) => match LeftOut::of(rules, site, request) {
+            None => Step::Answer(reply),
             Some(left_out) => match left_out.added(reply) {
-                Some(reply) => Consulted::Hit(reply),
-                None if passes_on => Consulted::Elsewhere,
-                None => Consulted::Run(CacheStatus::REQUEST),
+                Some(reply) => Step::Answer(reply),
+                None if passes_on => Step::Elsewhere,
+                None => PageRun::alone(CacheStatus::REQUEST),
             },
         },
-        Consulted::Wait(wait) => match LeftOut::of(rules, site, request) {
-            None => Consulted::Wait(wait),
-            Some(left_out) => Consulted::Wait(Box::pin(async move {
-                match wait.await {
+        Step::Make(PageRun { status, page: Some(page) }) => match LeftOut::of(rules, site, request) {
+            None => Step::Make(PageRun { status, page: Some(page) }),
+            Some(left_out) => PageRun::shared(async move {
+                match page.await {
                     Waited::Reply(reply) if is_redirect(&reply) => {
                         left_out.added(reply).map_or(Waited::Alone, Waited::Reply)
                     }
                     other => other,
                 }
-            })),
+            }),
         },
         other => other,
     }

@@ -165,7 +165,7 @@ pub fn asked<'a>(
         scheme: request.ends.scheme.text(),
         place: place(site, request, path),
         raw_path: request.raw_path(),
-        rules: request.ruling.as_ref().map_or(&[], |ruling| &ruling.key),
+        rules: request.found.ruling.as_ref().map_or(&[], |ruling| &ruling.key),
         host_is_known: site.plan.names.is_empty() || site.answers_for(host),
         has_content: request.head.framing() != Framing::None,
         fields: request.head.fields(),

@@ -26,7 +26,9 @@ pub fn watch(
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
-    let Some(visit) = request.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else { return };
+    let Some(visit) = request.found.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else {
+        return;
+    };
     // A redirect instead of a page is a difference.
     let is_answer = request.head.method() == "GET"
         && matches!(reply.status, 200 | 301 | 302 | 303 | 307 | 308)

@@ -34,7 +34,7 @@ const NICE: i32 = 10;
 /// What was found beside the loop for this path and query of a request.
 pub fn found<'r>(request: &'r Request, path: &[u8], query: Option<&[u8]>) -> Option<&'r EvaluationResult> {
     let is_it = |known: &&Arc<Evaluation>| known.path == path && known.query.as_deref() == query;
-    request.evaluations.iter().find(is_it)?.found.get()
+    request.found.evaluations.iter().find(is_it)?.found.get()
 }
 
 /// Has a thread evaluate; the request is to be routed again when this is ready.
@@ -51,7 +51,7 @@ pub fn begin(
         query: query.map(<[u8]>::to_vec),
         found: OnceLock::new(),
     });
-    request.evaluations.push(evaluation.clone());
+    request.found.evaluations.push(evaluation.clone());
     let plan = (*context.plan()).clone();
     let asked = evaluation.clone();
     let work = Work {

@@ -29,7 +29,8 @@ pub fn change(
     origin: Origin,
     reply: &mut Reply,
 ) {
-    let Some(ruling) = request.ruling.as_ref().filter(|ruling| ruling.verdict.changes_responses()) else {
+    let Some(ruling) = request.found.ruling.as_ref().filter(|ruling| ruling.verdict.changes_responses())
+    else {
         return;
     };
     let verdict = &ruling.verdict;

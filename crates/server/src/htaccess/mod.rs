@@ -40,9 +40,9 @@ pub use passwords::PasswordWaiter;
 
 use crate::context::Context;
 use crate::context::stats::Counter;
-use crate::message::Request;
 use crate::message::reply::{Body, Reply, plain};
 use crate::message::request::{EvaluationResult, Ruling};
+use crate::message::{Request, Step};
 use crate::site::Site;
 
 /// An event loop's part.
@@ -93,18 +93,6 @@ pub enum Password {
     Busy,
 }
 
-/// What the rules make of a request.
-pub enum Ruled {
-    /// It goes on, with its ruling if there is one.
-    On,
-    /// A status of the server's own; `Document` says what is sent.
-    Refuse(u16),
-    /// A response.
-    Reply(Reply),
-    /// A password is being checked, or a file read or compiled: route the request again when this is ready.
-    Wait(Pin<Box<dyn Future<Output = ()>>>),
-}
-
 /// Applies the rules on the way to `path`, the request's normalised path or what stands for it. Leaves the ruling with
 /// the request. `before` is what the site's own rules have made of the request.
 pub fn rule(
@@ -114,33 +102,33 @@ pub fn rule(
     request: &mut Request,
     path: &[u8],
     before: Option<&Arc<Ruling>>,
-) -> Ruled {
-    request.ruling = before.cloned();
+) -> Step {
+    request.found.ruling = before.cloned();
     thread.budget.see(site.index, context.clock.ticks());
     if !site.plan.htaccess {
-        return Ruled::On;
+        return Step::Next;
     }
     let world = world::SiteDisk::new(thread, context, site);
     let has_rules = world.has_rules(path);
     if let Some(missing) = world.missing() {
-        return Ruled::Wait(missing);
+        return Step::after(missing);
     }
     if !has_rules {
-        return Ruled::On;
+        return Step::Next;
     }
     // What rules of the site have changed is not part of the name under which a verdict is remembered.
     if before.is_none()
         && let Some(ruling) = world.remembered(request, path)
     {
-        request.ruling = Some(ruling.clone());
+        request.found.ruling = Some(ruling.clone());
         return ruled(world, request, &ruling.verdict.outcome);
     }
     let query = before.map_or(request.query(), |before| before.verdict.query.as_deref()).map(<[u8]>::to_vec);
     let query = query.as_deref();
     let (mut verdict, mut reads) = match evaluated(thread, context, site, request, (path, query), &world) {
         Ok(Some(found)) => found,
-        Ok(None) => return Ruled::On,
-        Err(ruled) => return ruled,
+        Ok(None) => return Step::Next,
+        Err(step) => return step,
     };
     if !verdict.cache.vary_cookies.is_empty() {
         reads.iter_mut().for_each(|reads| reads.push("cookie".to_owned()));
@@ -159,7 +147,7 @@ pub fn rule(
     if let Some(reads) = reads.filter(|_| before.is_none()) {
         world.remember(request, path, reads, &ruling);
     }
-    request.ruling = Some(ruling.clone());
+    request.found.ruling = Some(ruling.clone());
     ruled(world, request, &ruling.verdict.outcome)
 }
 
@@ -174,7 +162,7 @@ fn evaluated(
     request: &mut Request,
     (path, query): (&[u8], Option<&[u8]>),
     world: &world::SiteDisk<'_>,
-) -> Result<Option<Judged>, Ruled> {
+) -> Result<Option<Judged>, Step> {
     let now = context.clock.ticks();
     let mut may_leave = true;
     match beside::found(request, path, query) {
@@ -193,7 +181,7 @@ fn evaluated(
         EvaluationTurn::Now => {}
         EvaluationTurn::Beside(place) => {
             context.stats.add(Counter::HtaccessBeside, 1);
-            return Err(Ruled::Wait(beside::begin(
+            return Err(Step::after(beside::begin(
                 &thread.shared,
                 context,
                 site,
@@ -203,12 +191,12 @@ fn evaluated(
             )));
         }
         EvaluationTurn::Wait(time, place) => {
-            return Err(Ruled::Wait(Box::pin(async move {
+            return Err(Step::after(async move {
                 tokio::time::sleep(time).await;
                 drop(place);
-            })));
+            }));
         }
-        EvaluationTurn::Busy => return Err(Ruled::Reply(plain(503).with("Retry-After", "5"))),
+        EvaluationTurn::Busy => return Err(Step::Answer(plain(503).with("Retry-After", "5"))),
     }
     let evaluated = catch_unwind(AssertUnwindSafe(|| {
         view::with(context, site, request, path, query, |view| {
@@ -218,7 +206,7 @@ fn evaluated(
     thread.budget.pay(site.index, effort::steps(), now);
     // The evaluation has asked for the rules of another folder, or for a file of passwords or groups.
     if let Some(missing) = world.missing() {
-        return Err(Ruled::Wait(missing));
+        return Err(Step::after(missing));
     }
     if effort::is_exhausted() {
         say_exhausted(thread, context, site, path);
@@ -227,12 +215,12 @@ fn evaluated(
 }
 
 /// Says that Millrace fails on rules.
-fn failed(context: &Context, site: &Site, path: &[u8]) -> Ruled {
+fn failed(context: &Context, site: &Site, path: &[u8]) -> Step {
     let (root, path) = (site.plan.root.display(), path.escape_ascii());
     context.process.log.error(format_args!(
         "{path}: Millrace fails on the .htaccess files of {root}: answered with 500; please report it"
     ));
-    Ruled::Refuse(500)
+    Step::Refuse(500)
 }
 
 /// Says that a request was refused because its rules took too many steps: at most once a minute, and each loop of its own.
@@ -250,54 +238,43 @@ fn say_exhausted(thread: &HtaccessThread, context: &Context, site: &Site, path: 
 }
 
 /// What the outcome of a verdict means for the request.
-fn ruled(world: world::SiteDisk<'_>, request: &Request, outcome: &Outcome) -> Ruled {
+fn ruled(world: world::SiteDisk<'_>, request: &Request, outcome: &Outcome) -> Step {
     match outcome {
-        Outcome::Serve => Ruled::On,
+        Outcome::Serve => Step::Next,
         Outcome::Redirect(status, location) => {
-            Ruled::Reply(crate::message::reply::redirect(*status, location))
+            Step::Answer(crate::message::reply::redirect(*status, location))
         }
-        Outcome::Refuse(status) => Ruled::Refuse(*status),
-        Outcome::Unauthorized(_) => Ruled::Refuse(401),
+        Outcome::Refuse(status) => Step::Refuse(*status),
+        Outcome::Unauthorized(_) => Step::Refuse(401),
         Outcome::Wait => match world.into_check(request) {
-            Some(check) => Ruled::Wait(check),
-            None => Ruled::Reply(plain(503).with("Retry-After", "5")),
+            Some(check) => Step::after(check),
+            None => Step::Answer(plain(503).with("Retry-After", "5")),
         },
     }
 }
 
-/// What is sent for a status of the server's own.
-pub enum ErrorPage {
-    /// The server's own page.
-    Own,
-    /// This.
-    Reply(Reply),
-    /// What the request's new ruling leads to.
-    Route,
-    /// A file is being compiled: route the request again when this is ready.
-    Wait(Pin<Box<dyn Future<Output = ()>>>),
-}
-
-/// Finds the site's page for `status`. For one that is a path of the site, the request gets a ruling of its own.
+/// Finds the site's page for `status`, a refusal: `Next` if it is a path of the site, to which the request's new ruling leads; the
+/// refusal itself if there is none.
 pub fn error_page(
     thread: &HtaccessThread,
     context: &Context,
     site: &Site,
     request: &mut Request,
     status: u16,
-) -> ErrorPage {
-    let Some(ruling) = request.ruling.clone() else { return ErrorPage::Own };
+) -> Step {
+    let Some(ruling) = request.found.ruling.clone() else { return Step::Refuse(status) };
     // A page for an error of a page for an error.
     if ruling.verdict.status.is_some() {
-        return ErrorPage::Own;
+        return Step::Refuse(status);
     }
     match ruling.verdict.document(status) {
-        Document::Default => ErrorPage::Own,
+        Document::Default => Step::Refuse(status),
         Document::Text(text) => {
             let reply =
                 Reply { status, ..Reply::new(status) }.with("Content-Type", "text/html; charset=iso-8859-1");
-            ErrorPage::Reply(reply.body(Body::Bytes(text.clone().into_bytes())))
+            Step::Answer(reply.body(Body::Bytes(text.clone().into_bytes())))
         }
-        Document::Url(url) => ErrorPage::Reply(crate::message::reply::redirect(302, url)),
+        Document::Url(url) => Step::Answer(crate::message::reply::redirect(302, url)),
         Document::Path(path) => {
             let world = world::SiteDisk::new(thread, context, site);
             let (path_before, query) = (&ruling.verdict.path, request.query());
@@ -305,13 +282,13 @@ pub fn error_page(
                 for_error(view, &world, &ruling.verdict, path, status)
             });
             if let Some(missing) = world.missing() {
-                return ErrorPage::Wait(missing);
+                return Step::after(missing);
             }
             if verdict.outcome != Outcome::Serve {
-                return ErrorPage::Own;
+                return Step::Refuse(status);
             }
-            request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
-            ErrorPage::Route
+            request.found.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
+            Step::Next
         }
     }
 }

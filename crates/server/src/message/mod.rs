@@ -2,9 +2,11 @@
 
 pub mod reply;
 pub mod request;
+mod step;
 
 pub use reply::Reply;
 pub use request::Request;
+pub use step::Step;
 
 /// The host of an authority: without port, and without the dot of a fully qualified name.
 pub fn host_of(authority: &str) -> &str {

@@ -71,7 +71,7 @@ impl<'a, T: Transport> Dispatcher<'a, T> {
         if T::REPORTS_VISITORS {
             begin_visit(self.thread, site, request);
         }
-        let mut unserved = Unserved(request.visit.clone());
+        let mut unserved = Unserved(request.found.visit.clone());
         let mut job = PhpJob::new(site, request, script, self.thread.clock.now());
         if self.transport.settings().rewind != Rewind::Off {
             job.find_kind(request);

@@ -49,7 +49,7 @@ impl<'a> PhpJob<'a> {
     pub fn new(site: &'a Site, request: &Request, script: &'a Script, now: Instant) -> PhpJob<'a> {
         let pool = site.pools.of(request);
         let rank = site.pools.rank(request, pool);
-        let outlives_its_client = !request.runs_aside && site.pools.outlives_its_client(pool);
+        let outlives_its_client = !request.found.runs_aside && site.pools.outlives_its_client(pool);
         PhpJob {
             site,
             script,
@@ -78,7 +78,7 @@ impl<'a> PhpJob<'a> {
         for argument in request.query().unwrap_or_default().split(|byte| *byte == b'&') {
             argument.split(|byte| *byte == b'=').next().hash(&mut digest);
         }
-        match request.standing {
+        match request.found.standing {
             Standing::Visitor | Standing::Anonymous | Standing::Unasked => {}
             Standing::Known(Proof::Cart) => 1.hash(&mut digest),
             Standing::Known(_) | Standing::Unproven => self.site.visitors.digest(request).hash(&mut digest),

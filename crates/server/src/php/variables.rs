@@ -191,7 +191,7 @@ fn application(frame: &mut impl Variables, site: &Site) {
 
 /// The variables of the site's own rules. They come first: what the server says itself replaces them.
 fn environment(frame: &mut impl Variables, request: &Request) {
-    let Some(ruling) = &request.ruling else { return };
+    let Some(ruling) = &request.found.ruling else { return };
     let verdict = &ruling.verdict;
     for (name, value) in verdict.variables().filter(|(name, _)| is_free(name)) {
         frame.variable(name, value);
@@ -206,7 +206,7 @@ fn environment(frame: &mut impl Variables, request: &Request) {
 
 /// `REDIRECT_STATUS`: 200, which php-cgi wants, or the status of the error whose page the script makes.
 fn redirect_status(frame: &mut impl Variables, request: &Request) {
-    let status = request.ruling.as_ref().and_then(|ruling| ruling.verdict.status).unwrap_or(200);
+    let status = request.found.ruling.as_ref().and_then(|ruling| ruling.verdict.status).unwrap_or(200);
     number(frame, b"REDIRECT_STATUS", status.into());
 }
 
@@ -229,7 +229,7 @@ fn is_free(name: &[u8]) -> bool {
 /// The requested resource.
 fn resource(frame: &mut impl Variables, request: &Request, script: &Script, root: &[u8]) {
     let head = &request.head;
-    let query = match &request.ruling {
+    let query = match &request.found.ruling {
         Some(ruling) => ruling.verdict.query.as_deref(),
         None => request.query(),
     };
@@ -276,7 +276,7 @@ fn connection(frame: &mut impl Variables, site: &Site, request: &Request) {
     }
     // The user whom the server has authenticated. nginx would insert any name that the client claims; applications
     // believe it.
-    let user = request.ruling.as_ref().map_or("", |ruling| &ruling.verdict.user);
+    let user = request.found.ruling.as_ref().map_or("", |ruling| &ruling.verdict.user);
     frame.variable(b"REMOTE_USER", user.as_bytes());
     if !user.is_empty() {
         frame.variable(b"AUTH_TYPE", b"Basic");
@@ -341,7 +341,7 @@ fn host(authority: &str) -> &str {
 /// The request's fields as `HTTP_*` (RFC 3875 section 4.1.18).
 fn fields(frame: &mut impl Variables, request: &Request) {
     let head = &request.head;
-    let changed = request.ruling.as_ref().map_or(&[][..], |ruling| &ruling.verdict.request_fields);
+    let changed = request.found.ruling.as_ref().map_or(&[][..], |ruling| &ruling.verdict.request_fields);
     let mut host_written = false;
     let mut seen = NameFilter::default();
     let repeated = head.fields().any(|(name, _)| seen.add(name));

@@ -113,7 +113,7 @@ impl Task {
         self.script.extend_from_slice(&script.filename);
         self.client = request.ends.client_ip();
         self.print = None;
-        self.visit.clone_from(&request.visit);
+        self.visit.clone_from(&request.found.visit);
         self.end = request.run.as_ref().map(|run| run.end.clone());
     }
 

@@ -13,7 +13,7 @@ use crate::site::{AtPath, Rewritten, Site};
 /// What the rules make of a request with this normalised path.
 pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Rewritten {
     let Some(rewrites) = &site.rewrites else { return Rewritten::Same };
-    let verdict = request.ruling.as_ref().map(|ruling| &ruling.verdict);
+    let verdict = request.found.ruling.as_ref().map(|ruling| &ruling.verdict);
     let (path, query) = match verdict {
         Some(verdict) => (&verdict.path[..], verdict.query.as_deref()),
         None => (path, request.query()),
@@ -24,7 +24,7 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) 
 
 /// The ruling of a request, for another path and query. They follow from the request's own, so the page's key stays.
 pub fn ruling(request: &Request, path: Vec<u8>, query: Option<Vec<u8>>) -> Arc<Ruling> {
-    let before = request.ruling.as_deref();
+    let before = request.found.ruling.as_deref();
     let verdict = match before {
         Some(before) => Verdict { path, query, ..before.verdict.clone() },
         None => Verdict::serving(path, query),

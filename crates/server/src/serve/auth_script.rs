@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use millrace_settings::plan::{RuleAction, ScriptAuth};
 
-use super::ServeThread;
+use super::walk::Step;
+use super::{ExchangeTrouble, ServeThread};
 use crate::message::Request;
 use crate::message::reply::{Aside, Body, Reply};
 use crate::message::request::{AuthState, is_same_variable};
@@ -23,34 +24,27 @@ use crate::php::{self, SiteWorkers};
 use crate::route;
 use crate::site::Script;
 
-/// What has become of a request.
-#[derive(Debug)]
-pub enum Asked {
-    /// Its state says it: route it again.
-    Decided,
-    /// The script refuses it with this response.
-    Refused(Reply),
-    /// Its client has gone.
-    Gone,
-}
-
 /// A copied field of a response.
 type CopiedField = (String, Vec<u8>);
 
-/// Runs the script of the site's rule with this number for `request`, and notes the decision there. `gone`: its client.
+/// Runs the script of the site's rule with this number for `request`, and notes the decision there: then the request walks again; or it
+/// is refused with a response. `gone`: its client.
+///
+/// # Errors
+/// Its client has gone.
 pub async fn ask(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
     request: &mut Request,
     rule: u32,
     gone: impl Future<Output = ()>,
-) -> Asked {
+) -> Result<Step, ExchangeTrouble> {
     let rule = site.rules.as_ref().map(|rules| rules.get(rule));
     let Some(RuleAction::AuthScript(auth)) = rule.and_then(|rule| rule.plan.action.as_ref()) else {
-        return fail(thread, request, "", 500, "it has no such rule");
+        return Ok(fail(thread, request, "", 500, "it has no such rule"));
     };
     let Some(script) = route::find_script(thread, &thread.files, site, &auth.script) else {
-        return fail(thread, request, &auth.script, 500, "it is missing, or may not run");
+        return Ok(fail(thread, request, &auth.script, 500, "it is missing, or may not run"));
     };
     let mut asking = asking(request, auth);
     // By the fields as the client sent them: they tell an untrusted proxy.
@@ -58,7 +52,7 @@ pub async fn ask(
     let seen = thread.shield.look(thread, site, &own, &script);
     let _pass = match thread.shield.admit(&thread.context, site, seen, &mut asking).await {
         Ok(pass) => pass,
-        Err(refusal) => return turned_away(thread, site, request, &script, refusal),
+        Err(refusal) => return Ok(turned_away(thread, site, request, &script, refusal)),
     };
     let reply = php::run_while(&thread.php, site, &mut asking, &script, gone).await;
     thread.clock.read();
@@ -66,9 +60,9 @@ pub async fn ask(
         thread.shield.checked(thread, seen, reply.status);
     }
     match reply {
-        None => Asked::Gone,
-        Some(reply) if reply.is_turned_away() => turned_away(thread, site, request, &script, reply),
-        Some(reply) => judge(thread, request, auth, reply).await,
+        None => Err(ExchangeTrouble::Gone),
+        Some(reply) if reply.is_turned_away() => Ok(turned_away(thread, site, request, &script, reply)),
+        Some(reply) => Ok(judge(thread, request, auth, reply).await),
     }
 }
 
@@ -87,7 +81,7 @@ fn asking(request: &Request, auth: &ScriptAuth) -> Request {
     }
     let mut asking = request.derived(auth.script.as_bytes(), is_for_script, &more);
     // What rules have made of the request is not about the script.
-    (asking.ruling, asking.rules) = (None, None);
+    (asking.found.ruling, asking.found.rules) = (None, None);
     asking
 }
 
@@ -117,11 +111,11 @@ fn turned_away(
     request: &Request,
     script: &Script,
     reply: Reply,
-) -> Asked {
-    Asked::Refused(php::seat(&thread.php, site, request, script, reply))
+) -> Step {
+    Step::Answer(php::seat(&thread.php, site, request, script, reply))
 }
 
-async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> Asked {
+async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> Step {
     let is_located = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("location"));
     match reply.status {
         200..=299 => {
@@ -131,8 +125,8 @@ async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, m
                 Err((status, why)) => fail(thread, request, &auth.script, status, why),
             }
         }
-        401 | 403 => Asked::Refused(refusal(reply)),
-        301..=303 | 307 | 308 if is_located() => Asked::Refused(refusal(reply)),
+        401 | 403 => Step::Answer(refusal(reply)),
+        301..=303 | 307 | 308 if is_located() => Step::Answer(refusal(reply)),
         // PHP's own failures: no worker, a crash, a time limit.
         502..=504 => fail(thread, request, &auth.script, 503, "it did not respond"),
         status => {
@@ -164,7 +158,7 @@ async fn finish(reply: &mut Reply) -> Result<(), (u16, &'static str)> {
     if has_failed { Err((500, "it ended in a fatal error")) } else { Ok(()) }
 }
 
-fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Asked {
+fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Step {
     let is_copied = |name: &str| auth.copy.iter().any(|known| is_same_variable(name, known));
     request.head.replace(is_copied, fields);
     // The client names fields of its own there: it must not take away what the script has added.
@@ -173,8 +167,8 @@ fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Ask
         let keeps = |name: &&[u8]| std::str::from_utf8(name).is_ok_and(|name| !is_copied(name));
         Some(names.filter(keeps).collect::<Vec<_>>().join(&b", "[..]))
     });
-    request.auth = AuthState::Passed;
-    Asked::Decided
+    request.found.auth = AuthState::Passed;
+    Step::Next
 }
 
 /// The script's response for the client. No cache may have it: the next request may pass.
@@ -187,15 +181,15 @@ fn refusal(mut reply: Reply) -> Reply {
 }
 
 /// Nothing passes if the script has not decided.
-fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, why: &str) -> Asked {
+fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, why: &str) -> Step {
     thread.process.log.error(format_args!(
         "auth.script {script}: {why}; answered {} {}{} with {status}",
         request.head.method(),
         request.authority(),
         request.raw_path()[..request.raw_path().len().min(200)].escape_ascii()
     ));
-    request.auth = AuthState::Failed(status);
-    Asked::Decided
+    request.found.auth = AuthState::Failed(status);
+    Step::Next
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 
-use super::auth_script::{self, Asked};
+use super::auth_script;
 use super::site_rules;
-use super::{Response, ServeThread, SharedSetup, hand_over, leave, respond};
+use super::walk::{Make, Maker, Step};
+use super::{ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
 use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::{Counter, ResponseClass};
@@ -124,8 +125,8 @@ pub struct Exchange {
     started: Instant,
     /// What makes its response.
     class: ResponseClass,
-    /// The result of routing, if it has been determined.
-    response: Option<Response>,
+    /// How its walk has ended, if it has.
+    step: Option<Step>,
     /// The script got its own entity-tags back, which its client has as weak ones.
     restored: bool,
 }
@@ -140,7 +141,7 @@ impl Exchange {
     ) -> Exchange {
         let (started, class) = (thread.clock.now(), ResponseClass::Other);
         let (site, setup) = (site.clone(), setup.clone());
-        Exchange { request, site, setup, started, class, response: None, restored: false }
+        Exchange { request, site, setup, started, class, step: None, restored: false }
     }
 
     /// The same, with responses made by `class`.
@@ -148,14 +149,14 @@ impl Exchange {
         Exchange { class, ..self }
     }
 
-    /// The same, with the result of routing.
-    pub fn with(self, class: ResponseClass, response: Response) -> Exchange {
-        Exchange { class, response: Some(response), ..self }
+    /// The same, with the end of its walk.
+    pub fn with(self, class: ResponseClass, step: Step) -> Exchange {
+        Exchange { class, step: Some(step), ..self }
     }
 
     /// Whether its response is ready or depends on nothing that must still arrive.
     pub fn is_ready(&self) -> bool {
-        matches!(self.response, Some(Response::Ready(_)))
+        matches!(self.step, Some(Step::Answer(_)))
     }
 
     /// Waits for the response.
@@ -203,61 +204,82 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         let mut waits = 0;
         loop {
-            let response = match self.response.take() {
-                Some(response) => response,
-                None => {
-                    let (class, response) = respond(thread, &self.site, &mut self.request);
-                    self.class = class;
-                    response
-                }
+            let step = match self.step.take() {
+                Some(step) => step,
+                None => self.walk(thread),
             };
-            return match response {
-                Response::Ready(reply) => Ok(reply),
-                Response::Later(reply) => Ok(reply.await),
-                Response::Page(page, script) => {
-                    match self.unless_idle(awaiting_php(thread, page).await, &script) {
+            return match step {
+                Step::Answer(reply) => Ok(reply),
+                Step::Wait(waiting) => match waiting.await {
+                    Some(reply) => Ok(reply),
+                    None => continue,
+                },
+                Step::Make(Make { maker, page: Some(page), .. }) => {
+                    match self.page(thread, &maker, page).await {
                         Waited::Reply(reply) | Waited::Late(reply) => {
-                            if let Some(refusal) = self.scanned(thread, &reply) {
-                                return Ok(refusal);
-                            }
-                            let reply = php::seat(&thread.php, &self.site, &self.request, &script, reply);
-                            let mut reply = self.hand_over(thread, &script, reply).await;
-                            self.compress(thread, &mut reply);
-                            Ok(reply)
+                            Ok(self.shared(thread, &maker, reply).await)
                         }
                         Waited::Again if waits < MOST_WAITS => {
                             waits += 1;
                             continue;
                         }
-                        _ => self.script(thread, client, &script, CacheStatus::PASS).await,
+                        _ => self.make(thread, client, &maker, CacheStatus::PASS).await,
                     }
                 }
-                Response::Script(script, cache_status) => {
-                    self.script(thread, client, &script, cache_status).await
-                }
-                Response::Proxy(number, cache_status) => {
-                    self.proxy(thread, client, number, cache_status).await
-                }
-                Response::ProxyPage(page, number) => match page.await {
-                    // How many requests the application takes at once is unknown.
-                    Waited::Reply(reply) | Waited::Late(reply) => Ok(reply),
-                    Waited::Again if waits < MOST_WAITS => {
-                        waits += 1;
-                        continue;
+                Step::Make(Make { maker: Maker::Permission(rule), .. }) => {
+                    match self.ask(thread, client, rule).await? {
+                        Step::Answer(reply) => Ok(reply),
+                        _ => continue,
                     }
-                    _ => self.proxy(thread, client, number, CacheStatus::PASS).await,
-                },
-                Response::Again(check) => {
-                    check.await;
-                    continue;
                 }
-                Response::Ask(rule) => match self.ask(thread, client, rule).await? {
-                    Some(reply) => Ok(reply),
-                    None => continue,
-                },
+                Step::Make(Make { maker, cache_status, page: None }) => {
+                    self.make(thread, client, &maker, cache_status).await
+                }
                 // Only crowd loops return this, and they begin no exchange.
-                Response::Elsewhere => Ok(reply::plain(503)),
+                Step::Next | Step::Refuse(_) | Step::Elsewhere => Ok(reply::plain(503)),
             };
+        }
+    }
+
+    fn walk(&mut self, thread: &Rc<ServeThread>) -> Step {
+        let (class, step) = respond(thread, &self.site, &mut self.request);
+        self.class = class;
+        step
+    }
+
+    /// Waits for a page that is being made for all.
+    async fn page(&self, thread: &ServeThread, maker: &Maker, page: impl Future<Output = Waited>) -> Waited {
+        match maker {
+            Maker::Script(script) => self.unless_idle(awaiting_php(thread, page).await, script),
+            // How many requests an application takes at once is unknown.
+            _ => page.await,
+        }
+    }
+
+    /// The response from a page that was made for all.
+    async fn shared(&self, thread: &Rc<ServeThread>, maker: &Maker, reply: Reply) -> Reply {
+        let Maker::Script(script) = maker else { return reply };
+        if let Some(refusal) = self.scanned(thread, &reply) {
+            return refusal;
+        }
+        let reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
+        let mut reply = self.hand_over(thread, script, reply).await;
+        self.compress(thread, &mut reply);
+        reply
+    }
+
+    /// Has the response made for this request alone.
+    async fn make(
+        &mut self,
+        thread: &Rc<ServeThread>,
+        client: &mut impl ExchangeClient,
+        maker: &Maker,
+        cache_status: CacheStatus,
+    ) -> Result<Reply, ExchangeTrouble> {
+        match maker {
+            Maker::Script(script) => self.script(thread, client, script, cache_status).await,
+            Maker::Application(number) => self.proxy(thread, client, *number, cache_status).await,
+            Maker::Permission(_) => Ok(reply::plain(500)),
         }
     }
 
@@ -272,24 +294,23 @@ impl Exchange {
         }
     }
 
-    /// Asks a script whether the request may pass. Returns the script's response if it refuses. The content is not read yet.
+    /// Asks a script whether the request may pass: `Next`, or the script's response if it refuses. The content is not read yet.
     async fn ask(
         &mut self,
         thread: &Rc<ServeThread>,
         client: &mut impl ExchangeClient,
         rule: u32,
-    ) -> Result<Option<Reply>, ExchangeTrouble> {
+    ) -> Result<Step, ExchangeTrouble> {
         let gone = poll_fn(|cx| client.poll_gone(cx));
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let asking = Box::pin(auth_script::ask(thread, &self.site, &mut self.request, rule, gone));
-        match awaiting_php(thread, asking).await {
-            Asked::Decided => Ok(None),
-            Asked::Gone => Err(ExchangeTrouble::Gone),
-            Asked::Refused(mut reply) => {
+        match awaiting_php(thread, asking).await? {
+            Step::Answer(mut reply) => {
                 self.class = ResponseClass::Other;
                 site_rules::change(thread, &self.site, &self.request, Origin::Server, &mut reply);
-                Ok(Some(reply))
+                Ok(Step::Answer(reply))
             }
+            step => Ok(step),
         }
     }
 
@@ -330,7 +351,7 @@ impl Exchange {
         }
         let mut reply = php::seat(&thread.php, &self.site, &self.request, script, reply);
         // A script that is an error document, and sets no status itself.
-        if let Some(status) = self.request.ruling.as_ref().and_then(|ruling| ruling.verdict.status)
+        if let Some(status) = self.request.found.ruling.as_ref().and_then(|ruling| ruling.verdict.status)
             && reply.status == 200
         {
             reply.status = status;

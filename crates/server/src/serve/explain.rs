@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use millrace_pages::ask::PLAIN_ACCEPT;
 use millrace_pages::visitors::{CookieState, Proof};
@@ -13,14 +13,12 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use super::page_url::PageUrl;
-use super::respond::{Found, bypasses, find, routed};
-use super::{ServeThread, Setup, rules, site_rules};
-use crate::cache::{self, Decision, Preview, purge::OrderError};
-use crate::context::stats::SiteCauses;
-use crate::htaccess::{self, ErrorPage};
+use super::walk::{Make, Maker, Step, Walk, WalkPurpose};
+use super::{ServeThread, Setup, SiteWorkers};
+use crate::cache::{Preview, purge::OrderError};
+use crate::context::stats::{ResponseClass, SiteCauses};
 use crate::message::reply::Reply;
 use crate::message::request::{Ends, Request};
-use crate::route::{self, Route};
 use crate::site::Profile;
 
 /// What a browser sends, unless the request has a field of its own by this name.
@@ -165,8 +163,14 @@ pub struct Explanation {
     pub site: String,
     /// The rules of the site's application.
     pub profile: &'static Profile,
-    /// What answers the request.
-    pub route: ExplainedRoute,
+    /// The row of the walk at which the request ends.
+    pub row: &'static str,
+    /// What responds, in a word for programs: `page`, `file`, `proxy`, `redirect`, `asks`, `refused` or `error-page`.
+    pub result: &'static str,
+    /// The same in a sentence.
+    pub result_text: String,
+    /// What the page cache would do; `None`: it has no part in the response.
+    pub page: Option<Box<Preview>>,
     /// The request's cookies that may identify a visitor, and what PHP has found out about them.
     pub cookies: Vec<(String, &'static str)>,
     /// The rules of the site (`[[site.rule]]`) that match the request, and what they say to the page cache.
@@ -188,25 +192,6 @@ pub struct ChosenRules {
     pub paths: Vec<String>,
     /// `cache.bypass_arguments`
     pub arguments: Vec<String>,
-}
-
-/// What answers a request.
-#[derive(Debug)]
-pub enum ExplainedRoute {
-    /// PHP, with the page cache before it.
-    Page(Box<Preview>),
-    /// A file.
-    File,
-    /// An application: the path of its proxy.
-    Proxy(String),
-    /// A redirect of the server's own: status, location.
-    Redirect(u16, String),
-    /// This script decides whether the request may pass; no script runs for an explanation.
-    Ask(String),
-    /// An error page of the server's own, with this status.
-    Refuse(u16),
-    /// The site's page for this status.
-    ErrorPage(u16),
 }
 
 /// How often a request may have to wait for what is found out first, one thing after another.
@@ -232,12 +217,15 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
     let states = site.visitors.states(thread, &request).into_iter();
     let cache = &site.plan.cache;
-    let (route, rules) = find_route_of(thread, site, &mut request).await;
+    let Ended { row, result: (result, result_text), page, rules } = walked(thread, site, &mut request).await;
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
         profile: site.profile,
-        route,
+        row,
+        result,
+        result_text,
+        page,
         rules,
         cookies: states.map(|(cookie, state)| (name(cookie), in_words(state))).collect(),
         chosen: ChosenRules {
@@ -250,124 +238,104 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     })
 }
 
-/// What answers the request, and the rules of the site that match it.
-async fn find_route_of(
-    thread: &Rc<ServeThread>,
-    site: &super::SiteWorkers,
-    request: &mut Request,
-) -> (ExplainedRoute, Vec<String>) {
-    if let Some(reply) = rules::answer(site, request) {
-        return (ExplainedRoute::Refuse(reply.status), Vec::new());
-    }
-    let mut path = Vec::new();
-    if let Some(route) = route::at_the_door(site, request, &mut path) {
-        return (explained(thread, site, request, &path, route), Vec::new());
-    }
-    let mut rules = Vec::new();
-    if let Some(own) = &site.rules {
-        own.each(request, &path, |_, rule| {
-            let bypasses = match &rule.plan.action {
-                Some(RuleAction::AuthScript(auth)) => {
-                    format!(" (asks {}; who passes bypasses the page cache)", auth.script)
-                }
-                _ if rule.plan.effects.cache.bypass => " (bypasses the page cache)".to_owned(),
-                _ => String::new(),
-            };
-            rules.push(format!("{}{bypasses}", rule.plan.place));
-        });
-    }
-    (wait_for_route(thread, site, request, &path).await, rules)
+/// The end of a walk.
+struct Ended {
+    row: &'static str,
+    result: (&'static str, String),
+    page: Option<Box<Preview>>,
+    /// The rules of the site that match the request.
+    rules: Vec<String>,
 }
 
-/// The route that a visitor's request gets: what has to be found out first is awaited, as for the visitor.
-async fn wait_for_route(
-    thread: &Rc<ServeThread>,
-    site: &super::SiteWorkers,
-    request: &mut Request,
-    path: &[u8],
-) -> ExplainedRoute {
+/// Takes the request down the way that a visitor's takes: what has to be found out first is awaited, as for the visitor.
+async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut Request) -> Ended {
     for _ in 0..MOST_WAITS {
-        let wait = match find(thread, site, request, path) {
-            Found::Route(Route::Refuse(status)) => match own_page(thread, site, request, path, status) {
-                Ok(route) => return route,
-                Err(wait) => wait,
-            },
-            Found::Route(route) => return explained(thread, site, request, path, route),
-            Found::Application(number) => {
-                return ExplainedRoute::Proxy(site.plan.proxies[number].path.clone());
+        let mut walk = Walk::new(thread, site, request, WalkPurpose::Explain);
+        let step = walk.run();
+        match step {
+            // A file that is compressed first is known to be the response.
+            Step::Wait(waiting) if walk.class != ResponseClass::File => {
+                waiting.await;
+                thread.clock.read();
             }
-            Found::Reply(reply) => return of_reply(&reply),
-            Found::Wait(wait) => wait,
-            Found::Ask(rule) => return ExplainedRoute::Ask(script_of(site, rule)),
-            // Only loops without PHP say so, and none of them is asked.
-            Found::Elsewhere => return ExplainedRoute::Refuse(503),
-        };
-        wait.await;
-        thread.clock.read();
-    }
-    ExplainedRoute::Refuse(503)
-}
-
-type Waiting = Pin<Box<dyn Future<Output = ()>>>;
-
-/// What is sent for a status of the server's own; or what must be awaited before that is known.
-fn own_page(
-    thread: &Rc<ServeThread>,
-    site: &super::SiteWorkers,
-    request: &mut Request,
-    path: &[u8],
-    status: u16,
-) -> Result<ExplainedRoute, Waiting> {
-    match htaccess::error_page(&thread.htaccess, thread, site, request, status) {
-        ErrorPage::Own if !site_rules::error_page(site, request, path, status) => {
-            Ok(ExplainedRoute::Refuse(status))
+            step => return ended(walk, &step),
         }
-        ErrorPage::Own | ErrorPage::Route => Ok(match routed(thread, site, request, path) {
-            Route::Php(_) | Route::File(_) => ExplainedRoute::ErrorPage(status),
-            _ => ExplainedRoute::Refuse(status),
-        }),
-        ErrorPage::Reply(reply) => Ok(of_reply(&reply)),
-        ErrorPage::Wait(compiled) => Err(compiled),
     }
+    Ended { row: "", result: refused(503), page: None, rules: Vec::new() }
 }
 
-fn of_reply(reply: &Reply) -> ExplainedRoute {
-    match reply.fields.iter().find(|(name, _)| *name == "Location") {
-        Some((_, to)) => ExplainedRoute::Redirect(reply.status, String::from_utf8_lossy(to).into_owned()),
-        None => ExplainedRoute::Refuse(reply.status),
-    }
+fn ended(mut walk: Walk<'_>, step: &Step) -> Ended {
+    let page = walk.preview.take().filter(|_| walk.error.is_none()).map(Box::new);
+    let result = match step {
+        _ if walk.error.is_some() => error_page(walk.error.unwrap_or_default()),
+        Step::Make(Make { maker: Maker::Permission(rule), .. }) => asks(walk.site, *rule),
+        Step::Make(Make { maker: Maker::Application(number), .. }) => application(walk.site, *number),
+        Step::Make(Make { maker: Maker::Script(_), .. }) if page.is_some() => ("page", String::new()),
+        _ if walk.class == ResponseClass::File => {
+            ("file", "a file: PHP and the page cache have no part in it".to_owned())
+        }
+        Step::Answer(reply) => of_reply(reply),
+        // PHP is off for the site.
+        _ => refused(503),
+    };
+    let rules = matching_rules(walk.site, walk.request, &walk.path);
+    Ended { row: walk.row, result, page, rules }
 }
 
-/// The script that the rule with this number asks.
-fn script_of(site: &super::SiteWorkers, rule: u32) -> String {
-    let action = site.rules.as_ref().and_then(|rules| rules.get(rule).plan.action.as_ref());
-    match action {
-        Some(RuleAction::AuthScript(auth)) => auth.script.clone(),
-        _ => String::new(),
-    }
-}
-
-fn explained(
-    thread: &Rc<ServeThread>,
-    site: &super::SiteWorkers,
-    request: &Request,
-    path: &[u8],
-    route: Route,
-) -> ExplainedRoute {
-    match route {
-        Route::Php(_) => match cache::preview(&thread.pages, site, request, path) {
-            Some(mut preview) => {
-                if let Some(word) = bypasses(site, request) {
-                    let (name, pattern) = (String::new(), String::new());
-                    preview.decision = Decision::Bypass { word, name, pattern };
-                }
-                ExplainedRoute::Page(Box::new(preview))
+/// The rules of the site that match a request, and what they say to the page cache.
+fn matching_rules(site: &SiteWorkers, request: &Request, path: &[u8]) -> Vec<String> {
+    let mut rules = Vec::new();
+    // Before the front door nothing is compared with a path.
+    let Some(own) = site.rules.as_ref().filter(|_| !path.is_empty()) else { return rules };
+    own.each(request, path, |_, rule| {
+        let bypasses = match &rule.plan.action {
+            Some(RuleAction::AuthScript(auth)) => {
+                format!(" (asks {}; who passes bypasses the page cache)", auth.script)
             }
-            None => ExplainedRoute::Refuse(503),
-        },
-        Route::File(_) => ExplainedRoute::File,
-        Route::Redirect(status, location) => ExplainedRoute::Redirect(status, location),
-        Route::Refuse(status) | Route::Allow(status) => ExplainedRoute::Refuse(status),
+            _ if rule.plan.effects.cache.bypass => " (bypasses the page cache)".to_owned(),
+            _ => String::new(),
+        };
+        rules.push(format!("{}{bypasses}", rule.plan.place));
+    });
+    rules
+}
+
+fn error_page(status: u16) -> (&'static str, String) {
+    ("error-page", format!("the site's own page for status {status}, which is not cached"))
+}
+
+fn refused(status: u16) -> (&'static str, String) {
+    ("refused", format!("the server responds with status {status}, without PHP"))
+}
+
+fn application(site: &SiteWorkers, number: usize) -> (&'static str, String) {
+    let path = &site.plan.proxies[number].path;
+    let text = format!(
+        "an application responds, by the [[site.proxy]] with path = \"{path}\"; with cache = true its standard header fields decide"
+    );
+    ("proxy", text)
+}
+
+/// The script that the rule with this number asks; none runs for an explanation.
+fn asks(site: &SiteWorkers, rule: u32) -> (&'static str, String) {
+    let action = site.rules.as_ref().and_then(|rules| rules.get(rule).plan.action.as_ref());
+    let script = match action {
+        Some(RuleAction::AuthScript(auth)) => &*auth.script,
+        _ => "",
+    };
+    let text = format!(
+        "the script {script} decides whether the request may pass; what passes bypasses the page cache"
+    );
+    ("asks", text)
+}
+
+fn of_reply(reply: &Reply) -> (&'static str, String) {
+    match reply.fields.iter().find(|(name, _)| *name == "Location") {
+        Some((_, to)) => {
+            let (status, to) = (reply.status, String::from_utf8_lossy(to));
+            ("redirect", format!("the server redirects to {to} with status {status}: explain that URL"))
+        }
+        None => refused(reply.status),
     }
 }
 

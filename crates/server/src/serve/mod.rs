@@ -2,15 +2,10 @@
 //! protocols.
 //!
 //! ```text
-//!   respond ── ACME, bans, rules of the site, PURGE
-//!      ├─ a rule with a script ── Ask: PHP decides, then respond again
-//!      ├─ an application's path ── cache, proxy: content in, the application for this request
-//!      └─ route ── Route ── files ──────────── Ready, or Later
-//!                   ├──── redirect, refuse ── Ready
-//!                   └──── PHP ── cache ── hit ─── Ready
-//!      │                            ├────── miss ── Page: one run of PHP for all waiting requests
-//!                                          └────── Script: content in, PHP for this request alone
-//!   Exchange ── waits for what is not Ready: files that scripts hand over, compression
+//!   walk ────── rows: rules, place, cache ── Answer: sent at once
+//!      │                                 ├── Wait: then it walks again
+//!      │                                 └── Make: by PHP or an application
+//!   exchange ── waits for what is not an answer yet: content in, pages that are being made, files that scripts hand over, compression
 //!   leave ───── the site's own header fields, on every response
 //! ```
 //!
@@ -24,15 +19,14 @@ pub mod explain;
 mod handover;
 mod page_url;
 mod php_services;
-mod respond;
 mod rest;
-mod rules;
 mod service;
 mod setup;
 mod site_rules;
 pub mod sql;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use crate::cache::Waited;
 pub use crate::php::{PhpStartError, SiteWorkers};
@@ -42,9 +36,9 @@ pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };
 pub use page_url::PageUrl;
-pub use respond::{Response, respond};
 pub use service::{ServeThread, Service, Setup, SharedSetup};
 pub use setup::{Built, build};
+pub use walk::{Make, Step, respond};
 
 use handover::hand_over;
 

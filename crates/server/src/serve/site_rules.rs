@@ -3,7 +3,6 @@
 //! The first action that ends the request responds; the effects of all rules that match are noted with the request. What
 //! a rule does to a page is part of the page's key. A site without rules pays one branch.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use millrace_htaccess::evaluate::normalised;
@@ -16,6 +15,8 @@ use millrace_settings::plan::{
 use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
+use super::walk::{Make, Maker, Step, Walk, other_file};
+use crate::cache::CacheStatus;
 use crate::htaccess::page_key::{cookie, item};
 use crate::htaccess::{self, Origin, Password, PasswordWaiter};
 use crate::message::reply::{self, Body, Reply};
@@ -23,33 +24,15 @@ use crate::message::request::{AuthState, Request, Ruling};
 use crate::site::Site;
 use crate::site::rules::{CompiledRule, SiteRules};
 
-/// What the rules make of a request.
-pub enum Applied {
-    /// It goes on, with its ruling if there is one.
-    On,
-    /// A response.
-    Reply(Reply),
-    /// A status of the server's own.
-    Refuse(u16),
-    /// A password is being checked: route the request again when this is ready.
-    Wait(Pin<Box<dyn Future<Output = ()>>>),
-    /// A file of another directory, by the number of the rule.
-    Files(u32),
-    /// A script decides, by the number of the rule: route the request again when it has.
-    Ask(u32),
-    /// Another thread must respond: a limit counts a request once.
-    Elsewhere,
-}
-
-/// Applies the rules to a request. `path` is its normalised path. Leaves its ruling, and the numbers of the rules with
-/// effects, with it.
-pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u8]) -> Applied {
-    let Some(rules) = &site.rules else { return Applied::On };
+/// Applies the rules to a request. Leaves its ruling, and the numbers of the rules with effects, with it.
+pub fn apply(walk: &mut Walk<'_>) -> Step {
+    let Walk { thread, site, request, path, .. } = walk;
+    let Some(rules) = &site.rules else { return Step::Next };
     rules.drop_forged(request);
     let mut passage = Passage {
         thread,
         site: site.number,
-        counted: request.counted_rules,
+        counted: request.found.counted_rules,
         request,
         path,
         effects: Vec::new(),
@@ -63,19 +46,22 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &mut Request, path: &[u
     };
     rules.each(request, path, |number, rule| passage.meet(number, rule));
     // If the script has failed, no rule lets the request pass any more.
-    let failed = match passage.request.auth {
-        AuthState::Failed(status) => Some(Applied::Refuse(status)),
+    let failed = match passage.request.found.auth {
+        AuthState::Failed(status) => Some(Step::Refuse(status)),
         AuthState::Unasked | AuthState::Passed => None,
     };
-    let Passage { effects, end, files, .. } = &mut passage;
-    let end = end.take().or(failed).or(files.map(Applied::Files));
+    let Passage { effects, end, files, counted, .. } = &mut passage;
+    let (end, files, counted) = (end.take().or(failed), *files, *counted);
     let effects = std::mem::take(effects);
-    let counted = passage.counted;
     let ruling = passage.ruling();
-    request.counted_rules = counted;
-    request.ruling = ruling.map(Arc::new);
-    request.rules = (!effects.is_empty()).then(|| effects.into());
-    end.unwrap_or(Applied::On)
+    request.found.counted_rules = counted;
+    request.found.ruling = ruling.map(Arc::new);
+    request.found.rules = (!effects.is_empty()).then(|| effects.into());
+    match (end, files) {
+        (Some(end), _) => end,
+        (None, Some(rule)) => other_file(walk, rule),
+        (None, None) => Step::Next,
+    }
 }
 
 /// A request on its way through the rules.
@@ -90,7 +76,7 @@ struct Passage<'a> {
     /// Numbers of rules with effects.
     effects: Vec<u32>,
     /// How the request ends.
-    end: Option<Applied>,
+    end: Option<Step>,
     /// A rule or a password has let it pass.
     is_allowed: bool,
     /// The path and query that are served instead.
@@ -112,14 +98,14 @@ impl Passage<'_> {
             return;
         }
         if self.thread.pages.passes_on {
-            self.end = Some(Applied::Elsewhere);
+            self.end = Some(Step::Elsewhere);
             return;
         }
         self.counted = number + 1;
         let address = self.request.ends.client_ip();
         let place = (self.site, number);
         let refusal = self.thread.shield.count_for_rule(self.thread, place, limit, address);
-        self.end = refusal.map(Applied::Reply);
+        self.end = refusal.map(Step::Answer);
     }
 
     /// A rule that matches.
@@ -135,32 +121,44 @@ impl Passage<'_> {
         match &rule.plan.action {
             Some(RuleAction::Redirect(target, status)) if !is_routed => {
                 let location = self.location(&self.url(target, rule));
-                self.end = Some(Applied::Reply(reply::redirect(*status, &location)));
+                self.end = Some(Step::Answer(reply::redirect(*status, &location)));
             }
             Some(RuleAction::Redirects(_)) if !is_routed => {
                 if let Some(line) = rule.listed(self.path) {
                     let location = self.location(&line.to);
-                    self.end = Some(Applied::Reply(reply::redirect(line.status, &location)));
+                    self.end = Some(Step::Answer(reply::redirect(line.status, &location)));
                 }
             }
             Some(RuleAction::Rewrite(target)) if !is_routed => self.rewrite(target, rule),
             Some(RuleAction::Files(_)) if !is_routed => self.files = Some(number),
             Some(RuleAction::Return(status, text)) if !is_routed => {
                 self.end = Some(match text {
-                    None if *status >= 400 => Applied::Refuse(*status),
-                    text => Applied::Reply(returned(*status, text.as_deref().unwrap_or_default())),
+                    None if *status >= 400 => Step::Refuse(*status),
+                    text => Step::Answer(returned(*status, text.as_deref().unwrap_or_default())),
                 });
             }
             Some(RuleAction::Allow) => self.is_allowed = true,
-            Some(RuleAction::Deny) if !self.is_allowed => self.end = Some(Applied::Refuse(403)),
+            Some(RuleAction::Deny) if !self.is_allowed => self.end = Some(Step::Refuse(403)),
             Some(RuleAction::Limit(limit)) if !self.is_allowed => self.count(number, limit),
             Some(RuleAction::Auth(auth)) if !self.is_allowed => self.authenticate(auth),
-            Some(RuleAction::AuthScript(_)) if !self.is_allowed => match self.request.auth {
+            Some(RuleAction::AuthScript(_)) if !self.is_allowed => match self.request.found.auth {
                 AuthState::Passed => self.is_allowed = true,
-                AuthState::Failed(status) => self.end = Some(Applied::Refuse(status)),
-                AuthState::Unasked => self.end = Some(Applied::Ask(number)),
+                AuthState::Failed(status) => self.end = Some(Step::Refuse(status)),
+                AuthState::Unasked => self.end = Some(self.ask(number)),
             },
             _ => {}
+        }
+    }
+
+    /// A script decides. None runs for what may be a replay.
+    fn ask(&self, number: u32) -> Step {
+        match self.request.is_early() {
+            true => Step::Answer(reply::plain(425)),
+            false => Step::Make(Make {
+                maker: Maker::Permission(number),
+                cache_status: CacheStatus::NOTHING,
+                page: None,
+            }),
         }
     }
 
@@ -251,20 +249,20 @@ impl Passage<'_> {
                 self.user = user;
             }
             Ok(Password::Wrong) => self.challenge(auth),
-            Ok(Password::Wait(check)) => self.end = Some(Applied::Wait(check)),
+            Ok(Password::Wait(check)) => self.end = Some(Step::after(check)),
             Ok(Password::Busy) => {
-                self.end = Some(Applied::Reply(reply::plain(503).with("Retry-After", "5")));
+                self.end = Some(Step::Answer(reply::plain(503).with("Retry-After", "5")));
             }
             Err(why) => {
                 self.thread.process.log.error(format_args!("site.rule: user {user}: {why}"));
-                self.end = Some(Applied::Refuse(500));
+                self.end = Some(Step::Refuse(500));
             }
         }
     }
 
     fn challenge(&mut self, auth: &BasicAuth) {
         self.challenge = Some(auth.realm.clone());
-        self.end = Some(Applied::Refuse(401));
+        self.end = Some(Step::Refuse(401));
     }
 
     /// What is kept with the request; `None`: nothing but effects on its response.
@@ -300,7 +298,7 @@ fn returned(status: u16, text: &str) -> Reply {
 
 /// The effects of the rules that the request has met, in their order.
 fn effects<'s>(site: &'s Site, request: &'s Request) -> impl DoubleEndedIterator<Item = &'s RuleEffects> {
-    let rules = site.rules.as_deref().zip(request.rules.as_deref());
+    let rules = site.rules.as_deref().zip(request.found.rules.as_deref());
     let of = |(rules, numbers): (&'s SiteRules, &'s [u32])| {
         numbers.iter().map(|number| &rules.get(*number).plan.effects)
     };
@@ -331,7 +329,7 @@ pub fn set_lifetime(site: &Site, request: &Request, reply: &mut Reply) {
 
 /// Has a page of the site respond for an error, if a rule names one: gives the request a ruling that leads to it.
 pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) -> bool {
-    let own = request.ruling.as_ref().map(|ruling| &ruling.verdict);
+    let own = request.found.ruling.as_ref().map(|ruling| &ruling.verdict);
     // A page for an error of a page for an error.
     if own.is_some_and(|verdict| verdict.status.is_some()) {
         return false;
@@ -348,14 +346,14 @@ pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) 
         redirected_from: Some((path.to_vec(), request.query().map(<[u8]>::to_vec))),
         ..Verdict::serving(normalised(page.as_bytes()), query.map(|query| query.as_bytes().to_vec()))
     };
-    request.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
+    request.found.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
     true
 }
 
 /// Applies the rules of `.htaccess` files and of the site to a response.
 pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
     htaccess::change(&thread.htaccess, thread, site, request, origin, reply);
-    if request.rules.is_some() {
+    if request.found.rules.is_some() {
         change_fields(thread, site, request, origin, reply);
     }
     if request.is_private() {

@@ -148,7 +148,7 @@ impl Lanes {
             return Err(site.turned_away());
         };
         context.stats.add(Counter::ShieldAside, 1);
-        request.runs_aside = true;
+        request.found.runs_aside = true;
         // The time in the line is not PHP's.
         context.clock.read();
         pass(Some(place))

@@ -2,7 +2,7 @@
 //! them on the path of a request, and logs, counts and refuses.
 //!
 //! ```text
-//!  serve::respond ── banned: the address is in a list, or an administrator has banned it ── 403
+//!  serve::walk ───── banned: the address is in a list, or an administrator has banned it ── 403
 //!     a file, or the cache has the page ───────────────────────────── not asked any more
 //!     PHP has to run ── look ── admit ─┬ the shield has banned the address ── 403
 //!                                      ├ one more than its address or network may send ── 429
@@ -409,7 +409,7 @@ impl ShieldThread {
         if let Some(refusal) = self.held_back(context, site, request) {
             return Some(refusal);
         }
-        let is_known = request.ruling.as_ref().is_some_and(|ruling| !ruling.verdict.user.is_empty());
+        let is_known = request.found.ruling.as_ref().is_some_and(|ruling| !ruling.verdict.user.is_empty());
         if missing == Missing::Answer || is_known || is_for_programs(site, request) {
             return None;
         }

@@ -185,8 +185,8 @@ pub(super) fn decoded_path(request: &Request) -> Vec<u8> {
 
 /// Whether a request has a password that the server has not checked itself.
 pub(super) fn tries_password(request: &Request) -> bool {
-    let is_checked =
-        request.is_private() || request.ruling.as_ref().is_some_and(|ruling| !ruling.verdict.user.is_empty());
+    let is_checked = request.is_private()
+        || request.found.ruling.as_ref().is_some_and(|ruling| !ruling.verdict.user.is_empty());
     !is_checked && request.head.field("authorization").is_some()
 }
 

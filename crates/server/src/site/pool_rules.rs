@@ -134,7 +134,7 @@ impl PoolRules {
 
     /// The rank of a request of this pool, for when workers are short.
     pub fn rank(&self, request: &Request, pool_id: PoolId) -> Rank {
-        match request.standing {
+        match request.found.standing {
             Standing::Known(_) => Rank::Known,
             _ if self.is_buying(request) => Rank::Buying,
             Standing::Unproven => Rank::Unproven,
@@ -170,7 +170,7 @@ impl PoolRules {
 
     /// The pool for a request, whose content has been read.
     pub fn of(&self, request: &Request) -> PoolId {
-        if let Some(background) = self.background.filter(|_| request.runs_aside) {
+        if let Some(background) = self.background.filter(|_| request.found.runs_aside) {
             return background;
         }
         if self.rules.is_empty() {
@@ -251,7 +251,7 @@ impl RequestRule {
             && self.paths.as_ref().is_none_or(|paths| paths.find(path).is_some())
             && (self.cookies.is_empty() || has_cookie(&self.cookies, request))
             && (self.arguments.is_empty() || has_argument(&self.arguments, request))
-            && self.needs.are_met(request.standing)
+            && self.needs.are_met(request.found.standing)
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
             standing: Standing,
         ) -> (&str, Rank) {
             let mut request = request_of(request, fields, content);
-            request.standing = standing;
+            request.found.standing = standing;
             let pool_id = self.1.of(&request);
             (&self.0.pools[pool_id.index()].name, self.1.rank(&request, pool_id))
         }

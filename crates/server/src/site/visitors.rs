@@ -350,21 +350,22 @@ impl Visitors {
         let cookies = self.concern.read(request.head.fields(), &table.key);
         let now = table.now(context);
         let stage = if cookies.is_empty() {
-            request.standing = Standing::Visitor;
+            request.found.standing = Standing::Visitor;
             VisitStage::Silent(now)
         } else {
             let is_write = changes_something(request, rules);
             let mut known = table.lock();
-            request.standing = known.look(&cookies, now);
+            request.found.standing = known.look(&cookies, now);
             VisitStage::Running(known.begin(&cookies, is_write, now), Box::default())
         };
-        match request.standing {
+        match request.found.standing {
             Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
             Standing::Unproven => context.stats.add(Counter::VisitorsUnproven, 1),
             _ => {}
         }
         let (stage, begun, client) = (Mutex::new(stage), context.clock.now(), request.ends.client_ip());
-        request.visit = Some(Arc::new(SiteVisit { table: table.clone(), cookies, client, begun, stage }));
+        request.found.visit =
+            Some(Arc::new(SiteVisit { table: table.clone(), cookies, client, begun, stage }));
     }
 }
 

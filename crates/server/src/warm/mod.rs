@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::cache::purge::OrderError;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
-use crate::serve::{self, PageUrl, Response, ServeThread, Setup, SiteWorkers, Waited};
+use crate::serve::{self, Make, PageUrl, ServeThread, Setup, SiteWorkers, Step, Waited};
 
 /// Maximum time for a page.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -149,28 +149,22 @@ const UNDECIDED: &str = "made";
 
 async fn ask(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, wanted: &WarmRequest) -> Fetched {
     let Some(mut request) = wanted.request() else { return Fetched::because("failed", 0, "not a URL") };
-    let (_, mut response) = serve::respond(thread, site, &mut request);
-    while let Response::Again(known) = response {
-        known.await;
-        (_, response) = serve::respond(thread, site, &mut request);
-    }
-    let reply = match response {
-        Response::Ready(reply) => reply,
-        Response::Later(reply) => reply.await,
-        Response::Page(page, _) | Response::ProxyPage(page, _) => match page.await {
-            Waited::Reply(reply) | Waited::Late(reply) => reply,
-            Waited::Again => {
-                return Fetched::because("not cached", 0, "another request for the page was running");
-            }
-            Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
-        },
-        // It would be made and dropped.
-        Response::Script(..)
-        | Response::Proxy(..)
-        | Response::Again(_)
-        | Response::Ask(_)
-        | Response::Elsewhere => {
-            return Fetched::because("not cached", 0, "the request bypasses the page cache");
+    let reply = loop {
+        match serve::respond(thread, site, &mut request).1 {
+            Step::Answer(reply) => break reply,
+            Step::Wait(waiting) => match waiting.await {
+                Some(reply) => break reply,
+                None => continue,
+            },
+            Step::Make(Make { page: Some(page), .. }) => match page.await {
+                Waited::Reply(reply) | Waited::Late(reply) => break reply,
+                Waited::Again => {
+                    return Fetched::because("not cached", 0, "another request for the page was running");
+                }
+                Waited::Alone => return Fetched::because("not cached", 0, "its response is private"),
+            },
+            // It would be made and dropped.
+            _ => return Fetched::because("not cached", 0, "the request bypasses the page cache"),
         }
     };
     let mut fetched = judged(&reply);

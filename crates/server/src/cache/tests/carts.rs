@@ -55,12 +55,12 @@ impl Scene {
         let mut request = self.request(None, "GET", target, &[COOKIE]);
         self.thread.clock.read();
         let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
-            Consulted::Hit(reply) => return read(reply, false).await,
-            Consulted::Run(cache_status) => cache_status,
+            Step::Answer(reply) => return read(reply, false).await,
+            Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
             _ => panic!("it waits for a page"),
         };
         self.site.visitors.begin(&self.thread, &mut request, self.site.cache.as_deref());
-        let visit = request.visit.clone().expect("a visit");
+        let visit = request.found.visit.clone().expect("a visit");
         let mut reply = reply;
         let is_late = matches!(reply.body, Body::Stream(_));
         // PHP says last whether the script has read the cart.
@@ -128,7 +128,9 @@ fn a_coded_page_is_whole_and_a_torn_one_is_not() {
         let text: &'static str = shop("5").leak();
         let reply = || page(&[], "").body(pieces(&[&text[..7], &text[7..]], false));
         let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
-        let Consulted::Run(status) = consult(&scene.thread, &scene.site, &request, b"/shop", &maker) else {
+        let Step::Make(PageRun { status, page: None }) =
+            consult(&scene.thread, &scene.site, &request, b"/shop", &maker)
+        else {
             panic!("PHP does not run");
         };
         scene.site.visitors.begin(&scene.thread, &mut request, None);
@@ -207,14 +209,16 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         scene.shopper(&note, page(&[], "early")).await;
         assert_eq!(scene.compared(), (0, 0), "no public page");
         let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
-        let Consulted::Run(status) = consult(&scene.thread, &scene.site, &request, b"/shop", &maker) else {
+        let Step::Make(PageRun { status, page: None }) =
+            consult(&scene.thread, &scene.site, &request, b"/shop", &maker)
+        else {
             panic!("PHP does not run");
         };
         scene.site.visitors.begin(&scene.thread, &mut request, None);
         tokio::time::sleep(Duration::from_millis(20)).await;
         answers(page(PUBLIC, &shop("0")));
         scene.get("/shop").await;
-        let visit = request.visit.clone().unwrap();
+        let visit = request.found.visit.clone().unwrap();
         visit.hear(note.as_bytes());
         visit.hear(b"end");
         let mut reply = page(&[], "of before");

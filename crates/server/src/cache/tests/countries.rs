@@ -16,7 +16,12 @@ impl Scene {
         plays(move |mut request| {
             site.visitors.begin(&thread, &mut request, site.cache.as_deref());
             if by_address {
-                request.visit.as_ref().expect("a visit").hear(format!("place country={country}").as_bytes());
+                request
+                    .found
+                    .visit
+                    .as_ref()
+                    .expect("a visit")
+                    .hear(format!("place country={country}").as_bytes());
             }
             let control = format!("public, max-age=600, country={country}, fallback").into_bytes();
             let notes = Notes { control, ..Notes::default() };
@@ -35,13 +40,13 @@ impl Scene {
         self.thread.clock.read();
         let (request, same) = (ask(), ask());
         let reply = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
-            Consulted::Hit(reply) => reply,
-            Consulted::Wait(reply) => match reply.await {
+            Step::Answer(reply) => reply,
+            Step::Make(PageRun { page: Some(page), .. }) => match page.await {
                 Waited::Reply(reply) => reply,
                 _ => panic!("it would have to ask again"),
             },
-            Consulted::Run(cache_status) => self.alone(request, same, cache_status).await,
-            Consulted::Elsewhere => unreachable!("this is no crowd loop"),
+            Step::Make(PageRun { status: cache_status, .. }) => self.alone(request, same, cache_status).await,
+            _ => unreachable!("this is no crowd loop"),
         };
         let answer = read(reply, false).await;
         let status = answer.cache();

@@ -45,15 +45,15 @@ impl Scene {
         self.thread.clock.read();
         let path = target.split('?').next().unwrap_or(target).as_bytes();
         let cache_status = match consult(&self.thread, &self.site, &request, path, &maker) {
-            Consulted::Hit(reply) => return read(reply, false).await,
-            Consulted::Run(cache_status) => cache_status,
+            Step::Answer(reply) => return read(reply, false).await,
+            Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
             _ => panic!("it waits for a page"),
         };
         // Pages are told apart by the millisecond in which they were stored.
         tokio::time::sleep(Duration::from_millis(2)).await;
         self.thread.clock.read();
         self.site.visitors.begin(&self.thread, &mut request, self.site.cache.as_deref());
-        let visit = request.visit.clone().expect("a visit");
+        let visit = request.found.visit.clone().expect("a visit");
         notes.iter().for_each(|note| visit.hear(note.as_bytes()));
         let mut reply = reply;
         settle(&self.thread, &self.site, &request, &mut reply, cache_status);
@@ -250,12 +250,14 @@ fn a_purge_meanwhile_or_later() {
         // One that comes while PHP makes the page.
         scene.purge_everything(Hardness::Hard);
         let mut request = scene.request(None, "GET", "/news", &["Cookie: wordpress_logged_in_5f=0"]);
-        let Consulted::Run(status) = consult(&scene.thread, &scene.site, &request, b"/news", &maker) else {
+        let Step::Make(PageRun { status, page: None }) =
+            consult(&scene.thread, &scene.site, &request, b"/news", &maker)
+        else {
             panic!("PHP does not run");
         };
         scene.site.visitors.begin(&scene.thread, &mut request, None);
         scene.purge_everything(Hardness::Soft);
-        let visit = request.visit.clone().unwrap();
+        let visit = request.found.visit.clone().unwrap();
         said(0, "gold", SHARED).iter().for_each(|note| visit.hear(note.as_bytes()));
         settle(&scene.thread, &scene.site, &request, &mut made(0), status);
         assert_eq!(why(&scene.shared(1).await), "member-page", "nothing was stored");

@@ -21,10 +21,11 @@ use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
-use super::{CacheThread, Consulted, Disk, DiskLimits, PageCache, PageMaker, Waited, consult, settle};
+use super::{CacheThread, Disk, DiskLimits, PageCache, PageMaker, PageRun, Waited, consult, settle};
 use crate::context::log::Log;
 use crate::context::stats::{Counter, Registry};
 use crate::context::{Context, Process};
+use crate::message::Step;
 use crate::message::reply::{Aside, Body, Fields, Reply};
 use crate::message::request::{Ends, Request, Scheme};
 use crate::site::Site;
@@ -185,15 +186,17 @@ impl Scene {
             let mut path = Vec::new();
             millrace_wire::path::normalise(request.raw_path(), &mut path).expect("a path");
             break match consult(&self.thread, &self.site, &request, &path, &maker) {
-                Consulted::Hit(reply) => reply,
-                Consulted::Wait(reply) => match reply.await {
+                Step::Answer(reply) => reply,
+                Step::Make(PageRun { page: Some(page), .. }) => match page.await {
                     // No worker is idle.
                     Waited::Reply(reply) | Waited::Late(reply) => reply,
                     Waited::Again => continue,
                     Waited::Alone => self.alone(request, same, super::CacheStatus::PASS).await,
                 },
-                Consulted::Run(cache_status) => self.alone(request, same, cache_status).await,
-                Consulted::Elsewhere => unreachable!("this is no crowd loop"),
+                Step::Make(PageRun { status: cache_status, .. }) => {
+                    self.alone(request, same, cache_status).await
+                }
+                _ => unreachable!("this is no crowd loop"),
             };
         };
         read(reply, method == "HEAD").await

@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod client;
+mod findings;
 mod forwarded;
 mod hints;
 mod run;
@@ -11,14 +12,12 @@ mod uploads;
 mod visit;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
 
 pub use auth::{AuthState, is_same_variable};
 pub use body::{Collector, Content};
 pub use client::{Certificate, CertifiedClient};
+pub use findings::{Evaluation, EvaluationResult, Findings, Ruling};
 pub use hints::{Hints, TakesHints};
-use millrace_htaccess::Verdict;
-use millrace_pages::visitors::Standing;
 use millrace_settings::plan::NetworkSet;
 use millrace_wire::head::{Head, Version};
 pub use run::{AsRun, RunEnd};
@@ -109,14 +108,10 @@ pub struct Request {
     pub place: Option<Vec<u8>>,
     /// It is early data (RFC 8446 section 2.3): it may be a replay.
     pub early: bool,
-    /// What is known about its visitor, as soon as PHP is about to run for it.
-    pub standing: Standing,
-    /// Receives what that run reports about its visitor.
-    pub visit: Option<Arc<dyn Visit>>,
+    /// What has been found out about it on its way.
+    pub found: Findings,
     /// How PHP is to run for it, if that is not up to the worker.
     pub run: Option<AsRun>,
-    /// It runs with low priority, because its class has used up its share of PHP.
-    pub runs_aside: bool,
     /// The response may be for all visitors: it runs for the page cache.
     pub is_shared: bool,
     /// Cookies of its client that are not among its fields: a script that makes a page for all gets them only if it looks for one.
@@ -125,90 +120,40 @@ pub struct Request {
     pub is_forwarded: bool,
     /// The protocol to which an HTTP/2 client wants to switch this stream (RFC 8441): its CONNECT is a GET here.
     pub protocol: Option<Box<str>>,
-    /// What a script of the site has decided about it (`auth.script`).
-    pub auth: AuthState,
-    /// What the site's rules and the `.htaccess` files on its way say about it; `None`: nothing, or it has not been routed yet.
-    pub ruling: Option<Arc<Ruling>>,
-    /// Evaluations of `.htaccess` files that threads beside the event loop make or have made for it.
-    pub evaluations: Vec<Arc<Evaluation>>,
-    /// The limits of the site's rules before the one with this number have counted it.
-    pub counted_rules: u32,
-    /// The numbers of the site's rules whose effects apply to it, in their order; `None`: there are none, or it has not
-    /// been routed yet.
-    pub rules: Option<Arc<[u32]>>,
-}
-
-/// What the site's rules and `.htaccess` files say about a request.
-#[derive(Debug)]
-pub struct Ruling {
-    /// Their verdict.
-    pub verdict: Verdict,
-    /// What it does to a page, as a part of the page's key; empty if nothing.
-    pub key: Box<[u8]>,
-}
-
-/// An evaluation of the `.htaccess` files on the way to a path, on another thread.
-#[derive(Debug)]
-pub struct Evaluation {
-    /// The path.
-    pub path: Vec<u8>,
-    /// The query.
-    pub query: Option<Vec<u8>>,
-    /// Its result, as soon as there is one.
-    pub found: OnceLock<EvaluationResult>,
-}
-
-/// The result of an [`Evaluation`].
-#[derive(Debug)]
-pub enum EvaluationResult {
-    /// What the rules say, with the header fields on which it depends (`None`: on more); `None`: there are no rules.
-    Verdict {
-        /// Both.
-        verdict: Option<Box<(Verdict, Option<Vec<String>>)>>,
-        /// The steps that it took.
-        steps: u64,
-        /// They were too many.
-        is_exhausted: bool,
-    },
-    /// Only the event loop can evaluate: a password has to be checked.
-    NeedsLoop,
-    /// Millrace fails on these rules.
-    Failed,
 }
 
 impl Request {
     /// A request of the server's own, without its content: no proxy has forwarded it, and no limit counts it.
     pub fn direct(head: Head, ends: Ends) -> Request {
-        Request { counted_rules: u32::MAX, ..Request::new(head, ends, &NetworkSet::EMPTY) }
+        let found = Findings { counted_rules: u32::MAX, ..Findings::default() };
+        Request { found, ..Request::new(head, ends, &NetworkSet::EMPTY) }
     }
 
     /// A request from a connection with these ends, without its content.
     pub fn new(head: Head, ends: Ends, trusted_proxies: &NetworkSet) -> Request {
         let is_forwarded = trusted_proxies.contains(ends.client_ip());
         let (ends, forwarded_host) = forwarded::apply(trusted_proxies, ends, &head);
+        Request { forwarded_host, is_forwarded, ..Request::of(head, ends) }
+    }
+
+    /// A request with this head, about which nothing else is known.
+    fn of(head: Head, ends: Ends) -> Request {
         Request {
             head,
             ends,
-            forwarded_host,
+            forwarded_host: None,
             content: Content::Empty,
             content_is_read: false,
             stream: None,
             hints: None,
             place: None,
             early: false,
-            standing: Standing::Unasked,
-            visit: None,
             run: None,
-            runs_aside: false,
             is_shared: false,
             withheld: Vec::new(),
-            is_forwarded,
+            is_forwarded: false,
             protocol: None,
-            auth: AuthState::Unasked,
-            ruling: None,
-            evaluations: Vec::new(),
-            counted_rules: 0,
-            rules: None,
+            found: Findings::default(),
         }
     }
 
@@ -239,59 +184,28 @@ impl Request {
         keeps: impl Fn(&str) -> bool,
         more: &[(&str, Vec<u8>)],
     ) -> Request {
-        Request {
-            head: self.head.rewritten("GET", path_query, keeps, more),
-            ends: self.ends.clone(),
-            forwarded_host: self.forwarded_host.clone(),
-            content: Content::Empty,
-            content_is_read: true,
-            stream: None,
-            hints: None,
-            place: self.waiting_place(),
-            early: false,
-            standing: Standing::Unasked,
-            visit: None,
-            run: None,
-            runs_aside: false,
-            is_shared: self.is_shared,
-            withheld: self.withheld.clone(),
-            is_forwarded: self.is_forwarded,
-            protocol: None,
-            auth: self.auth,
-            ruling: self.ruling.clone(),
-            evaluations: Vec::new(),
-            counted_rules: u32::MAX,
-            rules: self.rules.clone(),
-        }
+        self.with_head(self.head.rewritten("GET", path_query, keeps, more))
     }
 
     /// The same request without content, with `cookies` as its cookie fields.
     pub fn without_cookies(&self, cookies: &[(&str, Vec<u8>)]) -> Request {
         let (method, target) = (self.head.method(), self.head.path_query());
         let keeps = |name: &str| !name.eq_ignore_ascii_case("cookie");
+        let (hints, early) = (self.hints.clone(), self.early);
+        Request { hints, early, ..self.with_head(self.head.rewritten(method, target, keeps, cookies)) }
+    }
+
+    /// A request by the same client, without content.
+    fn with_head(&self, head: Head) -> Request {
         Request {
-            head: self.head.rewritten(method, target, keeps, cookies),
-            ends: self.ends.clone(),
             forwarded_host: self.forwarded_host.clone(),
-            content: Content::Empty,
             content_is_read: true,
-            stream: None,
-            hints: self.hints.clone(),
             place: self.waiting_place(),
-            early: self.early,
-            standing: Standing::Unasked,
-            visit: None,
-            run: None,
-            runs_aside: false,
             is_shared: self.is_shared,
             withheld: self.withheld.clone(),
             is_forwarded: self.is_forwarded,
-            protocol: None,
-            auth: self.auth,
-            ruling: self.ruling.clone(),
-            evaluations: Vec::new(),
-            counted_rules: u32::MAX,
-            rules: self.rules.clone(),
+            found: self.found.for_derived(),
+            ..Request::of(head, self.ends.clone())
         }
     }
 
@@ -322,7 +236,7 @@ impl Request {
 
     /// The query that a script gets: after the rules of the site and of `.htaccess` files.
     pub fn script_query(&self) -> Option<&[u8]> {
-        match &self.ruling {
+        match &self.found.ruling {
             Some(ruling) => ruling.verdict.query.as_deref(),
             None => self.query(),
         }
@@ -341,7 +255,7 @@ impl Request {
 
     /// Whether its response is for this client alone, because a script has let it pass: no cache for all may have it.
     pub fn is_private(&self) -> bool {
-        self.auth == AuthState::Passed
+        self.found.auth == AuthState::Passed
     }
 
     /// Whether the response has only fields, no content.

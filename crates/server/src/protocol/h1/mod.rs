@@ -40,7 +40,7 @@ use crate::context::stats::{Counter, ResponseClass};
 use crate::message::reply::{self, Body, Reply};
 use crate::message::request::{Request, Scheme};
 use crate::protocol::ProtocolThread;
-use crate::serve::{self, Exchange, Response, Setup, SharedSetup, SiteWorkers, no_room, record_at_once};
+use crate::serve::{self, Exchange, Setup, SharedSetup, SiteWorkers, Step, no_room, record_at_once};
 
 /// Content up to this size is copied behind its head: a system call with two pieces costs as much. Larger content is
 /// written from where it lies.
@@ -286,11 +286,11 @@ fn answer(
         return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
     }
     match serve::respond(thread.serve(), site, &mut request) {
-        (class, Response::Ready(reply)) if is_short(&reply) => {
+        (class, Step::Answer(reply)) if is_short(&reply) => {
             ready(thread, connection, site, request, class, &reply, output)
         }
-        (class, response) => {
-            Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, response)))
+        (class, step) => {
+            Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, step)))
         }
     }
 }
@@ -305,7 +305,7 @@ fn answer_or_pass_on(
     output: &mut Vec<u8>,
 ) -> Answered {
     if request.head.framing() == Framing::None
-        && let (class, Response::Ready(reply)) = serve::respond(thread.serve(), site, &mut request)
+        && let (class, Step::Answer(reply)) = serve::respond(thread.serve(), site, &mut request)
         && is_short(&reply)
     {
         return ready(thread, connection, site, request, class, &reply, output);
@@ -332,7 +332,7 @@ fn send_away(
     }
     // Its content is not read, which needs care.
     let exchange =
-        Exchange::new(thread, setup, &site, request).with(ResponseClass::Other, Response::Ready(reply));
+        Exchange::new(thread, setup, &site, request).with(ResponseClass::Other, Step::Answer(reply));
     Answered::Waits(Box::new(exchange))
 }
 

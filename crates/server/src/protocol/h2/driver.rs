@@ -29,9 +29,7 @@ use crate::message::reply::{self, Body, Reply};
 use crate::protocol::framing::has_content;
 use crate::protocol::linger;
 use crate::protocol::phase::ConnectionPhase;
-use crate::serve::{
-    self, CLIENT_GONE, Exchange, Response, SharedSetup, SiteWorkers, no_room, record_at_once,
-};
+use crate::serve::{self, CLIENT_GONE, Exchange, SharedSetup, SiteWorkers, Step, no_room, record_at_once};
 
 /// Rounds per turn: other connections of the thread need their turn.
 const MOST_ROUNDS: u32 = 16;
@@ -321,27 +319,27 @@ impl Driver {
         said: Option<Priority>,
     ) {
         let thread = self.connection.thread.clone();
-        let (class, response) = match self.connection.is_shed() {
-            true => (ResponseClass::Other, Response::Ready(no_room(site))),
+        let (class, step) = match self.connection.is_shed() {
+            true => (ResponseClass::Other, Step::Answer(no_room(site))),
             false => serve::respond(thread.serve(), site, &mut request),
         };
-        match (class, response) {
-            (class, response @ Response::Ready(_)) if !content.is_end_stream() => {
-                let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
+        match (class, step) {
+            (class, step @ Step::Answer(_)) if !content.is_end_stream() => {
+                let exchange = Exchange::new(&thread, setup, site, request).with(class, step);
                 let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
-            (class, Response::Ready(reply)) if is_short(&reply) => {
+            (class, Step::Answer(reply)) if is_short(&reply) => {
                 record_at_once(&thread, site, &request, class, &reply);
                 self.send(respond, &request, reply, said, false);
                 thread.buffers.give_back(request.head);
             }
-            (class, Response::Ready(reply)) => {
+            (class, Step::Answer(reply)) => {
                 let exchange = Exchange::new(&thread, setup, site, request).of(class);
                 self.send_for(respond, Box::new(exchange), reply, said, false);
             }
-            (class, response) => {
-                let exchange = Exchange::new(&thread, setup, site, request).with(class, response);
+            (class, step) => {
+                let exchange = Exchange::new(&thread, setup, site, request).with(class, step);
                 let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }

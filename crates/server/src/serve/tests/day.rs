@@ -21,7 +21,8 @@ use crate::context::stats::Registry;
 use crate::message::Request;
 use crate::message::reply::Reply;
 use crate::message::request::{Content, Ends, Scheme};
-use crate::serve::{Response, ServeThread, Service, Setup, SiteWorkers, respond};
+use crate::serve::walk::Maker;
+use crate::serve::{Make, ServeThread, Service, Setup, SiteWorkers, Step, respond};
 use crate::shield::Missing;
 use crate::site::Site;
 
@@ -671,10 +672,13 @@ impl Stage {
         let mut request = Request::direct(head, ends);
         let script = loop {
             match respond(thread, site, &mut request).1 {
-                Response::Script(script, _) | Response::Page(_, script) => break script,
-                Response::Ready(reply) => return (reply.status, false),
-                Response::Later(reply) => return (reply.await.status, false),
-                Response::Again(until) => until.await,
+                Step::Make(Make { maker: Maker::Script(script), .. }) => break script,
+                Step::Answer(reply) => return (reply.status, false),
+                Step::Wait(waiting) => {
+                    if let Some(reply) = waiting.await {
+                        return (reply.status, false);
+                    }
+                }
                 _ => panic!("{visit:?}: no response"),
             }
         };
@@ -687,7 +691,7 @@ impl Stage {
             Err(reply) => return (reply.status, false),
         };
         site.visitors.begin(thread, &mut request, None);
-        if let Some(heard) = request.visit.as_ref().filter(|_| !visit.note.is_empty()) {
+        if let Some(heard) = request.found.visit.as_ref().filter(|_| !visit.note.is_empty()) {
             heard.hear(visit.note.as_bytes());
             heard.hear(b"end");
         }
@@ -698,6 +702,6 @@ impl Stage {
         let reply = Reply::new(status).with("Content-Type", kind);
         let missing = Missing::by_script(&reply);
         let refusal = (status == 404).then(|| thread.shield.not_found(thread, site, &request, missing));
-        (refusal.flatten().map_or(status, |refusal| refusal.status), request.runs_aside)
+        (refusal.flatten().map_or(status, |refusal| refusal.status), request.found.runs_aside)
     }
 }

@@ -2,3 +2,4 @@
 
 mod day;
 mod spellings;
+mod walk;

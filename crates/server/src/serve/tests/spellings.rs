@@ -15,7 +15,8 @@ use crate::context::log::tests::Dir;
 use crate::context::stats::Registry;
 use crate::message::Request;
 use crate::message::request::{Content, Ends, Scheme};
-use crate::serve::{Response, ServeThread, Service, Setup, SiteWorkers, respond};
+use crate::serve::walk::Maker;
+use crate::serve::{Make, ServeThread, Service, Setup, SiteWorkers, Step, respond};
 use crate::site::Site;
 
 /// Number of spellings of each kind.
@@ -125,8 +126,8 @@ impl Stage {
         let mut request = Request::direct(head, ends);
         loop {
             let script = match respond(&self.thread, &self.site, &mut request).1 {
-                Response::Script(script, _) | Response::Page(_, script) => script,
-                Response::Again(until) => {
+                Step::Make(Make { maker: Maker::Script(script), .. }) => script,
+                Step::Wait(until) => {
                     until.await;
                     continue;
                 }

@@ -73,7 +73,7 @@ impl SiteRules {
     /// Removes header fields that only scripts give requests from one that comes from its client. The same names for
     /// the whole site: an application believes them wherever they come from.
     pub fn drop_forged(&self, request: &mut Request) {
-        if !self.copied.is_empty() && request.auth == AuthState::Unasked {
+        if !self.copied.is_empty() && request.found.auth == AuthState::Unasked {
             let is_copied = |name: &str| self.copied.iter().any(|known| is_same_variable(name, known));
             request.head.replace(is_copied, &[]);
         }
@@ -394,7 +394,7 @@ mod tests {
         rules.drop_forged(&mut request);
         assert_eq!(request.head.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["Host"]);
         request.head.replace(|_| false, &[("X-User".into(), b"ann".to_vec())]);
-        request.auth = AuthState::Passed;
+        request.found.auth = AuthState::Passed;
         rules.drop_forged(&mut request);
         assert_eq!(request.head.field("x-user"), Some(&b"ann"[..]), "the script's own");
     }

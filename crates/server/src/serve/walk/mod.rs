@@ -1,0 +1,284 @@
+//! The walk of a request: a table of rows, of which each passes the request on, or says how it ends.
+//!
+//! ```text
+//!   row ── Next ───── the next row
+//!    ├──── Answer ─── a response: the rules change its fields, the site's own are added
+//!    ├──── Refuse ─── the site's page for the status, or the server's own
+//!    ├──── Wait ───── something must be found out first: then from the first row again
+//!    ├──── Make ───── PHP or an application makes the response
+//!    └──── Elsewhere  another event loop responds
+//! ```
+//!
+//! [`respond`] takes a request as far as that goes without waiting; an exchange sees the rest through. `millrace cache explain` walks the
+//! same rows: there the cache only looks.
+
+mod arrival;
+mod made;
+mod place;
+mod rules;
+
+pub(super) use place::other_file;
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{ServeThread, leave, site_rules};
+use crate::cache::{CacheStatus, Preview, Waited};
+use crate::context::stats::ResponseClass;
+use crate::htaccess::{self, Origin};
+use crate::message::reply::{self, Reply};
+use crate::message::{self, Request};
+use crate::php::SiteWorkers;
+use crate::route::Route;
+use crate::shield::Missing;
+use crate::site::Script;
+
+/// What a row says.
+pub type Step = message::Step<Make>;
+
+/// A response that must be made.
+pub struct Make {
+    /// By whom.
+    pub maker: Maker,
+    /// What it says about the cache.
+    pub cache_status: CacheStatus,
+    /// Most likely the response: a page that is being made for all who ask for it. The request waits for it before its own is made.
+    pub page: Option<Pin<Box<dyn Future<Output = Waited>>>>,
+}
+
+/// Who makes a response.
+#[derive(Clone, Debug)]
+pub enum Maker {
+    /// PHP.
+    Script(Script),
+    /// An application behind the server: the number of the site's proxy.
+    Application(usize),
+    /// A script decides first whether the request may pass, by the number of the site's rule: then the request walks again.
+    Permission(u32),
+}
+
+/// A row of the table.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    step: fn(&mut Walk<'_>) -> Step,
+    /// It still counts when it is known who makes the response.
+    is_for_made: bool,
+}
+
+impl Row {
+    const fn finds(name: &'static str, step: fn(&mut Walk<'_>) -> Step) -> Row {
+        Row { name, step, is_for_made: false }
+    }
+
+    const fn makes(name: &'static str, step: fn(&mut Walk<'_>) -> Step) -> Row {
+        Row { name, step, is_for_made: true }
+    }
+}
+
+/// The way of every request.
+pub(super) static ROWS: [Row; 14] = [
+    Row::finds("challenge", arrival::challenge),
+    Row::finds("ban", arrival::ban),
+    Row::finds("certificate", arrival::certificate),
+    Row::finds("early data", arrival::early_data),
+    Row::finds("purge order", arrival::purge_order),
+    Row::finds("front door", arrival::front_door),
+    Row::finds("site rules", site_rules::apply),
+    Row::finds("application", rules::application),
+    Row::finds(".htaccess", rules::htaccess),
+    Row::finds("application rules", rules::of_application),
+    Row::finds("protocol", place::protocol),
+    Row::finds("place", place::find),
+    Row::makes("cache", made::consult),
+    Row::makes("make", made::make),
+];
+
+/// What a walk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkPurpose {
+    /// The response.
+    Serve,
+    /// An explanation: nothing is counted, stored or run.
+    Explain,
+}
+
+/// A request on its way.
+pub struct Walk<'a> {
+    pub(super) thread: &'a Rc<ServeThread>,
+    pub(super) site: &'a Arc<SiteWorkers>,
+    pub(super) request: &'a mut Request,
+    purpose: WalkPurpose,
+    /// The normalised path of the request, behind the front door.
+    pub(super) path: Vec<u8>,
+    /// What makes the response.
+    pub class: ResponseClass,
+    /// Whose response it is, for the rules that change it.
+    origin: Origin,
+    /// Who makes the response, as soon as this is known.
+    pub maker: Option<Maker>,
+    /// What the response says about the cache.
+    cache_status: CacheStatus,
+    /// A page that is being made.
+    page: Option<Pin<Box<dyn Future<Output = Waited>>>>,
+    /// What the cache would do, for an explanation.
+    pub preview: Option<Preview>,
+    /// The status for which the site's own page responds.
+    pub error: Option<u16>,
+    /// The row at which the walk has ended.
+    pub row: &'static str,
+}
+
+/// The response of `site` to `request`, and what made it. A ready response is sent as it is.
+pub fn respond(
+    thread: &Rc<ServeThread>,
+    site: &Arc<SiteWorkers>,
+    request: &mut Request,
+) -> (ResponseClass, Step) {
+    site.note_request(thread.clock.unix_time().as_secs());
+    thread.pulse.note_site(site.index);
+    let mut walk = Walk::new(thread, site, request, WalkPurpose::Serve);
+    walk.path = thread.path.take();
+    let step = walk.run();
+    let step = walk.guarded(step);
+    let step = match step {
+        Step::Answer(reply) => Step::Answer(leave(site, reply)),
+        step => step,
+    };
+    let class = walk.class;
+    thread.path.replace(walk.path);
+    (class, step)
+}
+
+impl<'a> Walk<'a> {
+    /// A request that begins its way.
+    pub fn new(
+        thread: &'a Rc<ServeThread>,
+        site: &'a Arc<SiteWorkers>,
+        request: &'a mut Request,
+        purpose: WalkPurpose,
+    ) -> Walk<'a> {
+        Walk {
+            thread,
+            site,
+            request,
+            purpose,
+            path: Vec::new(),
+            class: ResponseClass::Other,
+            origin: Origin::Server,
+            maker: None,
+            cache_status: CacheStatus::NOTHING,
+            page: None,
+            preview: None,
+            error: None,
+            row: "",
+        }
+    }
+
+    /// Walks to the row that ends it.
+    pub fn run(&mut self) -> Step {
+        let ended = ROWS.iter().find_map(|row| {
+            if self.maker.is_some() && !row.is_for_made {
+                return None;
+            }
+            self.row = row.name;
+            match (row.step)(self) {
+                Step::Next => None,
+                step => Some(step),
+            }
+        });
+        match ended {
+            Some(Step::Refuse(status)) => self.refuse(status),
+            Some(Step::Answer(reply)) => Step::Answer(self.changed(reply)),
+            Some(step) => step,
+            // The last row always ends it.
+            None => Step::Answer(reply::plain(500)),
+        }
+    }
+
+    /// A response, changed by the rules of the site and of `.htaccess` files.
+    fn changed(&self, mut reply: Reply) -> Reply {
+        site_rules::change(self.thread, self.site, self.request, self.origin, &mut reply);
+        reply
+    }
+
+    /// A status of the server's own: the site's page for it, or a plain one.
+    fn refuse(&mut self, status: u16) -> Step {
+        let Walk { thread, site, .. } = *self;
+        match htaccess::error_page(&thread.htaccess, thread, site, self.request, status) {
+            message::Step::Next => self.error_page(status),
+            message::Step::Refuse(_) if site_rules::error_page(site, self.request, &self.path, status) => {
+                self.error_page(status)
+            }
+            message::Step::Refuse(_) => Step::Answer(self.changed(reply::plain(status))),
+            message::Step::Answer(reply) => Step::Answer(self.changed(reply)),
+            step => step.widen(),
+        }
+    }
+
+    /// The page of the site for an error, to which the request's ruling leads now.
+    fn error_page(&mut self, status: u16) -> Step {
+        self.error = Some(status);
+        match place::routed(self) {
+            Route::Php(script) => {
+                self.class = ResponseClass::Php;
+                let (maker, cache_status) = (Maker::Script(script), CacheStatus::bypass("error-document"));
+                Step::Make(Make { maker, cache_status, page: None })
+            }
+            Route::File(entry) => match place::file(self, &entry) {
+                Step::Answer(reply) => Step::Answer(as_error(self.changed(reply), status)),
+                Step::Wait(reply) => {
+                    Step::Wait(Box::pin(async move { reply.await.map(|reply| as_error(reply, status)) }))
+                }
+                step => step,
+            },
+            _ => {
+                self.error = None;
+                Step::Answer(self.changed(reply::plain(status)))
+            }
+        }
+    }
+
+    /// What the shield makes of the end of a walk.
+    fn guarded(&mut self, step: Step) -> Step {
+        let Walk { thread, site, .. } = *self;
+        let (shield, request) = (&thread.shield, &*self.request);
+        let has_password = || request.head.field("authorization").is_some();
+        let refusal = match &step {
+            Step::Answer(reply) if reply.status == 404 => {
+                let is_made = self.class == ResponseClass::Page;
+                let missing = if is_made { Missing::by_script(reply) } else { Missing::File };
+                shield.not_found(thread, site, request, missing)
+            }
+            // What no script has refused, the server has: a password of its rules or of `.htaccess`.
+            Step::Answer(reply) if reply.status == 401 && has_password() => {
+                shield.wrong_password(thread, site, request)
+            }
+            // Its password is being checked, or a file of rules is read, for a moment.
+            Step::Wait(_) if self.class != ResponseClass::File && has_password() => {
+                shield.no_guess_left(thread, site, request)
+            }
+            // Another request's fill may bring the page; for its own, the maker asks the shield.
+            Step::Make(Make { page: None, .. }) => shield.held_back(thread, site, request),
+            _ => None,
+        };
+        match refusal {
+            Some(refusal) => {
+                if !matches!(&step, Step::Answer(_)) {
+                    self.class = ResponseClass::Other;
+                }
+                Step::Answer(refusal)
+            }
+            None => step,
+        }
+    }
+
+    /// Ends the walk with a response of the server's own.
+    fn plain(status: u16) -> Step {
+        Step::Answer(reply::plain(status))
+    }
+}
+
+fn as_error(reply: Reply, status: u16) -> Reply {
+    Reply { status: if reply.status == 200 { status } else { reply.status }, ..reply }
+}

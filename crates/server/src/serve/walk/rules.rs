@@ -1,0 +1,75 @@
+//! What rules say about a request behind the front door: applications behind the server, `.htaccess` files, and the rules of the site's
+//! application. The rules of the site are `site_rules`.
+
+use std::sync::Arc;
+
+use super::{Maker, Step, Walk};
+use crate::htaccess as files;
+use crate::message::request::Ruling;
+use crate::serve::application_rules;
+use crate::site::Rewritten;
+use crate::{proxy, route};
+
+/// An application behind the server: it gets what the site's rules let pass, without being rewritten; files and `.htaccess` files do not
+/// count there.
+pub(super) fn application(walk: &mut Walk<'_>) -> Step {
+    let proxies = &walk.site.plan.proxies;
+    let Some(number) = proxy::find(proxies, &walk.path) else { return Step::Next };
+    // Only scripts lead there: see `handover`.
+    if proxies[number].internal {
+        return Step::Refuse(404);
+    }
+    if walk.request.protocol.is_some() && !proxies[number].websocket {
+        return Walk::plain(501);
+    }
+    walk.maker = Some(Maker::Application(number));
+    Step::Next
+}
+
+/// The `.htaccess` files on the way to the path, or to what the site's rules have made of it.
+pub(super) fn htaccess(walk: &mut Walk<'_>) -> Step {
+    let own = if walk.site.rules.is_some() { walk.request.found.ruling.take() } else { None };
+    let step = match &own {
+        Some(own) => ruled(walk, &own.verdict.path, Some(own)),
+        None => {
+            let Walk { thread, site, request, path, .. } = walk;
+            files::rule(&thread.htaccess, thread, site, request, path, None).widen()
+        }
+    };
+    if !matches!(step, Step::Next) || !walk.site.plan.htaccess {
+        return step;
+    }
+    // In a network of sites the rules of the folder count in which the file is.
+    let Walk { thread, site, request, path, .. } = walk;
+    let target = request.found.ruling.as_ref().map_or(&*path, |ruling| &ruling.verdict.path);
+    match route::inner_path(thread, &thread.files, site, target) {
+        Some(inner) => ruled(walk, &inner, own.as_ref()),
+        None => Step::Next,
+    }
+}
+
+/// The rules of the site's application may lead to another path.
+pub(super) fn of_application(walk: &mut Walk<'_>) -> Step {
+    if walk.site.rewrites.is_none() {
+        return Step::Next;
+    }
+    match application_rules::apply(walk.thread, walk.site, walk.request, &walk.path) {
+        Rewritten::Same => Step::Next,
+        Rewritten::Path(path, query) => {
+            // The rules of the folder count in which the file is, too.
+            let ruling = application_rules::ruling(walk.request, path, query);
+            let path = ruling.verdict.path.clone();
+            ruled(walk, &path, Some(&ruling))
+        }
+        Rewritten::Redirect(status, to) => {
+            let location = route::elsewhere(walk.request, to.as_bytes());
+            super::place::follow(walk, route::Route::Redirect(status, location))
+        }
+        Rewritten::Refuse => Step::Refuse(404),
+    }
+}
+
+fn ruled(walk: &mut Walk<'_>, path: &[u8], before: Option<&Arc<Ruling>>) -> Step {
+    let Walk { thread, site, request, .. } = walk;
+    files::rule(&thread.htaccess, thread, site, request, path, before).widen()
+}
