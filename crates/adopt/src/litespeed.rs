@@ -69,7 +69,7 @@ pub fn adopt(path: &Path, files: &dyn Files, options: &Options) -> Result<Adopte
                     .needless(source, "a setting of the process: Millrace has defaults for this machine"),
                 None => adopted
                     .notes
-                    .lost(&node.whole(), "adopt does not know it: docs/settings.md has what there is"),
+                    .lost(&node.whole(), "not supported by adopt; docs/settings.md lists the settings"),
             },
         }
     }
@@ -131,7 +131,7 @@ fn virtual_host(
             }
             "virtualhostconfig" => host::of_nodes(&mut site, &inner.inner, &place, options, adopted),
             _ => {
-                site.notes.lost(&inner.whole(), "adopt does not know it: docs/settings.md has what there is")
+                site.notes.lost(&inner.whole(), "not supported by adopt; docs/settings.md lists the settings")
             }
         }
     }

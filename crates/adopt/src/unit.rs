@@ -81,7 +81,7 @@ impl Unit<'_> {
                 _ => self
                     .adopted
                     .notes
-                    .lost(&source, "adopt does not know it: docs/settings.md has what there is"),
+                    .lost(&source, "not supported by adopt; docs/settings.md lists the settings"),
             }
         }
     }
@@ -154,7 +154,7 @@ impl Unit<'_> {
                     .unwrap_or_default();
                 self.proxy(to, when, &source, draft);
             }
-            _ => draft.site.notes.lost(&source, "there are no variables: write a [[site]] for each"),
+            _ => draft.site.notes.lost(&source, "Millrace has no variables: write a [[site]] for each"),
         }
     }
 

@@ -214,7 +214,7 @@ constants! {
     SLOT_RSS: usize = 48;
     /// u64: greatest memory of one request so far, bytes (PHP's allocator).
     SLOT_PEAK: usize = 56;
-    /// SLOT_OFFERS u64, each for the requests of every so manieth sequence, written by both by compare-and-swap: twice the
+    /// SLOT_OFFERS u64; word i holds offers whose sequence is i modulo SLOT_OFFERS. Written by both by compare-and-swap: twice the
     /// sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0
     /// there and so takes it back; whoever is first has it.
     SLOT_OFFERED: usize = 64;

@@ -79,7 +79,7 @@ final class Rest
         return $response;
     }
 
-    /** A nonce for who is not logged in; WooCommerce ties some to the session. */
+    /** A nonce of a logged-out visitor; WooCommerce ties some to the session. */
     public static function nonce($user)
     {
         self::$own = self::$own || $user;

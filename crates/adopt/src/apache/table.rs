@@ -31,7 +31,7 @@ const SERVER: &[(&str, &str)] = &[
     ("doshash*", "tables have the size that they need"),
     ("hostnamelookups", "logs have addresses"),
     ("logformat", "`log.access_format` is combined or json"),
-    ("servertokens", "Millrace tells no version"),
+    ("servertokens", "Millrace never sends its version"),
     ("traceenable", "TRACE is refused"),
     ("accessfilename", "`.htaccess` is the name"),
     ("namevirtualhost", "every site has its names"),
@@ -50,7 +50,7 @@ const SERVER: &[(&str, &str)] = &[
 /// Of virtual hosts and their sections.
 const NEEDLESS: &[(&str, &str)] = &[
     ("serveradmin", "Millrace's own pages have no mail address"),
-    ("serversignature", "Millrace tells no version"),
+    ("serversignature", "Millrace never sends its version"),
     ("usecanonicalname", "redirects stay on the host that the client asked for"),
     ("usecanonicalphysicalport", "redirects stay on the host that the client asked for"),
     ("enablesendfile", "files are sent by the kernel"),
@@ -184,7 +184,7 @@ pub fn tell(item: &Item, notes: &mut Notes) {
     if item.arg(0).eq_ignore_ascii_case("off") {
         return notes.needless(&source, "it is off");
     }
-    let unknown = "adopt does not know it: docs/settings.md and docs/rules.md have what there is; docs/htaccess.md what .htaccess files can";
+    let unknown = "not supported by adopt; docs/settings.md and docs/rules.md list the settings, docs/htaccess.md what .htaccess files can do";
     notes.lost(&source, find(LOST, name).unwrap_or(unknown));
 }
 

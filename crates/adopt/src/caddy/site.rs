@@ -21,8 +21,8 @@ const LOST: &[(&str, &str)] = &[
     ("acme_server", "Millrace is no certificate authority"),
     ("metrics", "`admin.listen` has metrics"),
     ("tracing", "there is no tracing"),
-    ("map", "there are no variables; redirects of a map belong into a file: `redirects = \"FILE.csv\"`"),
-    ("vars", "there are no variables"),
+    ("map", "Millrace has no variables; redirects of a map belong into a file: `redirects = \"FILE.csv\"`"),
+    ("vars", "Millrace has no variables: write the value into each rule that uses it"),
     ("method", "the method is passed as it is"),
     ("copy_response", "responses are passed as they are"),
     ("intercept", "responses are passed as they are"),
@@ -133,7 +133,7 @@ impl Converter<'_> {
         match find(NEEDLESS) {
             Some(why) => self.site.notes.needless(&node.whole(), why),
             None => {
-                let unknown = "adopt does not know it: docs/settings.md and docs/rules.md have what there is";
+                let unknown = "not supported by adopt; docs/settings.md and docs/rules.md list the settings";
                 self.site.notes.lost(&node.whole(), find(LOST).unwrap_or(unknown));
             }
         }
@@ -242,7 +242,7 @@ impl Converter<'_> {
             let is_own = ["server", "date", "connection", "content-length"]
                 .contains(&name.trim_start_matches(['-', '+', '?', '>']).to_ascii_lowercase().as_str());
             if is_own && name.starts_with('-') {
-                self.site.notes.needless(&source, "Millrace tells no version");
+                self.site.notes.needless(&source, "Millrace never sends its version");
             } else if words.len() > 2 || value.contains('{') || is_own || name == "defer" {
                 self.site
                     .notes

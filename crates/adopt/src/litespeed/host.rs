@@ -79,7 +79,7 @@ pub fn of_nodes(site: &mut Site, nodes: &[Entry], names: &Names, options: &Optio
             "adminemails" | "enablegzip" | "enablebr" | "enableipgeo" | "cgroups" | "expires" | "general"
             | "module" | "awstats" | "hotlinkctrl" | "allowbrowse" | "autoindex" | "serverindex"
             | "lsrecaptcha" | "note" => hosts_own(site, node),
-            _ => site.notes.lost(&node.whole(), "adopt does not know it: docs/settings.md has what there is"),
+            _ => site.notes.lost(&node.whole(), "not supported by adopt; docs/settings.md lists the settings"),
         }
     }
 }

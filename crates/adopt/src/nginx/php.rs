@@ -120,7 +120,7 @@ fn parameter(server: &mut Server<'_>, directive: &Directive) {
     } else if name == "X_ORIGINAL_URI" {
         server.site.notes.lost(source, "a script of `auth` finds it as $_SERVER['HTTP_X_ORIGINAL_URI']");
     } else if value.contains('$') {
-        server.site.notes.lost(source, "there are no variables: `php.env` takes fixed values");
+        server.site.notes.lost(source, "Millrace has no variables: `php.env` takes fixed values");
     } else {
         server.site.settings.set(&format!("php.env.{}", crate::write::name(name)), Toml::Text(value));
         server.site.notes.carried(source);

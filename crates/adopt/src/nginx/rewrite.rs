@@ -89,7 +89,7 @@ fn returns(server: &mut Server<'_>, directive: &Directive, location: Option<&Loc
         (200 | 400..=599, text) => {
             let text = text.unwrap_or_default();
             if text.contains('$') {
-                return lost(server, source, "there are no variables in a `text`: let a script respond");
+                return lost(server, source, "Millrace has no variables in a `text`: let a script respond");
             }
             keys.push(("return", Toml::Number(code)));
             if !text.is_empty() {
@@ -472,7 +472,7 @@ fn cache_condition(server: &mut Server<'_>, directive: &Directive, test: &str) -
     if directive.inner().iter().any(|inner| inner.name == "set")
         && !sets().all(|set| is_of_cache(server, set))
     {
-        return lost(server, &whole, "there are no variables");
+        return lost(server, &whole, "Millrace has no variables: write the value into each rule that uses it");
     }
     let (variable, operator, value) = parts(test);
     let by_path = matches!(variable, "$request_uri" | "$uri" | "$document_uri") && operator.starts_with('~');

@@ -88,7 +88,7 @@ impl Scope {
             }
             "auth_basic_user_file" => {
                 if directive.arg(0).contains('$') {
-                    site.notes.lost(source, "there are no variables: write a rule with `auth` for each file");
+                    site.notes.lost(source, "Millrace has no variables: write a rule with `auth` for each file");
                     return true;
                 }
                 self.users = Some(http.file(directive.arg(0)));
@@ -145,7 +145,7 @@ impl Scope {
         if value.contains('$') {
             return site.notes.lost(
                 source,
-                "there are no variables: let the application send the field, or write the value",
+                "Millrace has no variables: let the application send the field, or write the value",
             );
         }
         if value.is_empty() {
@@ -496,4 +496,4 @@ pub fn plain(name: &str, directive: &Directive, notes: &mut Notes) {
 }
 
 /// Why a directive that is in no table is not carried over.
-const UNKNOWN: &str = "adopt does not know it: docs/settings.md and docs/rules.md have what there is";
+const UNKNOWN: &str = "not supported by adopt; docs/settings.md and docs/rules.md list the settings";

@@ -257,7 +257,7 @@ impl<'a> Server<'a> {
             return self.site.notes.lost(source, "there is no HTTP/3; browsers use HTTP/2");
         }
         if has("proxy_protocol") {
-            let why = "the PROXY protocol is not spoken: let the balancer send X-Forwarded-For, and set server.trusted_proxies";
+            let why = "Millrace does not support the PROXY protocol: let the balancer send X-Forwarded-For, and set server.trusted_proxies";
             self.site.notes.lost(source, why);
         }
         let secure = has("ssl") || self.own.iter().any(|own| own.name == "ssl" && own.arg(0) == "on");
@@ -292,7 +292,7 @@ impl<'a> Server<'a> {
             return self
                 .site
                 .notes
-                .lost(&directive.source, "there are no variables: write a [[site]] for each folder");
+                .lost(&directive.source, "Millrace has no variables: write a [[site]] for each folder");
         }
         self.site.root.get_or_insert(root);
         self.site.notes.carried(&directive.source);
@@ -307,7 +307,7 @@ impl<'a> Server<'a> {
         } else if directive.arg(1).starts_with("$fastcgi_") {
             self.site.notes.needless(source, "Millrace sets PHP's variables");
         } else {
-            self.site.notes.lost(source, "there are no variables");
+            self.site.notes.lost(source, "Millrace has no variables: write the value into each rule that uses it");
         }
     }
 

@@ -110,7 +110,7 @@ pub(super) const CHECKS: &[Check] = &[
         both(200.0, 1_000.0, "ms on average in the last minute, while requests wait"),
         "100 to 200 ms is what people notice (RAIL model, web.dev); php.queue_wait is 2 s",
         "php.workers if there is memory and processor time; fewer or cheaper PHP requests",
-        "Every page that is not cached comes later by that.",
+        "Every uncached page is delayed by this much.",
         High,
         Symptom,
         php_wait

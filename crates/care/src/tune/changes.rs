@@ -2,7 +2,7 @@
 //!
 //! First come the settings that cure what the doctor has found, a change for each finding in its order, then the other settings of each layer.
 
-use super::proposal::{Place, Proposal, Then, Wish};
+use super::proposal::{Place, Proposal, NextValue, Wish};
 use super::table::{Layer, rows};
 
 /// Settings that cure a finding of the doctor, by the name of its check. A setting that has its value already is in no change.
@@ -63,7 +63,7 @@ pub struct Setting {
     /// Its value now, if that can be seen.
     pub now: Option<String>,
     /// Its value then.
-    pub then: String,
+    pub next: String,
 }
 
 /// Changes for a machine on which the doctor has found `findings`, which are names of checks: only of settings that we write to files of our own, and
@@ -92,12 +92,12 @@ pub fn changes(proposal: &Proposal, findings: &[&str], only_kernel: bool) -> Vec
 
 /// Settings that would get another value than they have.
 fn differing(proposal: &Proposal, only_kernel: bool) -> Vec<(Layer, Setting)> {
-    let differing = |proposed: &super::proposal::Proposed| match &proposed.then {
-        Then::Set { value, place: Place::File(_), .. }
+    let differing = |proposed: &super::proposal::Proposed| match &proposed.next {
+        NextValue::Set { value, place: Place::File(_), .. }
             if proposed.now.as_ref() != Some(value)
                 && (!only_kernel || proposed.row.layer == Layer::Kernel) =>
         {
-            let setting = Setting { name: proposed.row.name, now: proposed.now.clone(), then: value.clone() };
+            let setting = Setting { name: proposed.row.name, now: proposed.now.clone(), next: value.clone() };
             Some((proposed.row.layer, setting))
         }
         _ => None,

@@ -1,4 +1,4 @@
-//! What to set on this machine: each row's value now and then, and the texts of our files.
+//! What to set on this machine: the current and the proposed value of each row, and the texts of our files.
 
 use std::collections::BTreeMap;
 
@@ -68,12 +68,12 @@ pub struct Proposed {
     /// Its value now, if that can be seen.
     pub now: Option<String>,
     /// Its value then.
-    pub then: Then,
+    pub next: NextValue,
 }
 
 /// What happens to a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum NextValue {
     /// It gets a value.
     Set {
         /// The value.
@@ -155,11 +155,11 @@ impl Proposal {
                     _ => journal.as_ref().and_then(|journal| journal.before(row.name)),
                 };
                 let before = before.map(str::to_owned).or_else(|| now.clone());
-                let then = match wish.without.iter().any(|name| name == row.name) {
-                    true => Then::Keep("you leave it out".to_owned()),
+                let next = match wish.without.iter().any(|name| name == row.name) {
+                    true => NextValue::Keep("you leave it out".to_owned()),
                     false => then(row, &case, before.as_ref()),
                 };
-                Proposed { row, now, then }
+                Proposed { row, now, next }
             })
             .collect();
         let mut proposal = Proposal {
@@ -198,8 +198,8 @@ impl Proposal {
     pub fn written(&self) -> Vec<(&str, &'static Row, &str)> {
         self.rows
             .iter()
-            .filter_map(|proposed| match &proposed.then {
-                Then::Set { value, place: Place::File(path), .. } => Some((&**path, proposed.row, &**value)),
+            .filter_map(|proposed| match &proposed.next {
+                NextValue::Set { value, place: Place::File(path), .. } => Some((&**path, proposed.row, &**value)),
                 _ => None,
             })
             .collect()
@@ -223,8 +223,8 @@ impl Proposal {
         &'a self,
         layers: &'a [Layer],
     ) -> impl Iterator<Item = (&'static Row, &'a str, &'a str)> {
-        self.rows.iter().filter_map(|proposed| match &proposed.then {
-            Then::Set { value, place: Place::Hand(how), .. }
+        self.rows.iter().filter_map(|proposed| match &proposed.next {
+            NextValue::Set { value, place: Place::Hand(how), .. }
                 if layers.contains(&proposed.row.layer) && proposed.now.as_ref() != Some(value) =>
             {
                 Some((proposed.row, &**value, &**how))
@@ -237,7 +237,7 @@ impl Proposal {
     pub fn configuration(&self) -> String {
         let mut tables: Vec<(String, Vec<String>)> = Vec::new();
         for proposed in &self.rows {
-            let Then::Set { value, place: Place::Hand(_), .. } = &proposed.then else { continue };
+            let NextValue::Set { value, place: Place::Hand(_), .. } = &proposed.next else { continue };
             let is_word = value.bytes().any(|byte| !byte.is_ascii_digit());
             let value = if is_word { format!("\"{value}\"") } else { value.clone() };
             let (table, line) = match (proposed.row.layer, proposed.row.name.split_once('.')) {
@@ -353,12 +353,12 @@ impl Case<'_> {
     }
 }
 
-fn then(row: &'static Row, case: &Case<'_>, before: Option<&String>) -> Then {
+fn then(row: &'static Row, case: &Case<'_>, before: Option<&String>) -> NextValue {
     if let Some(why) = case.idle(row) {
-        return Then::Keep(why);
+        return NextValue::Keep(why);
     }
     let (mut value, evidence) = match (row.rule)(case) {
-        Value::Nothing(why) => return Then::Keep(why),
+        Value::Nothing(why) => return NextValue::Keep(why),
         Value::Set(value, evidence) => (value, evidence),
     };
     if row.is_least
@@ -366,12 +366,12 @@ fn then(row: &'static Row, case: &Case<'_>, before: Option<&String>) -> Then {
     {
         let higher = larger(&value, before);
         if matches!(row.layer, Layer::Kernel | Layer::Nginx) && larger(before, &value) == *before {
-            return Then::Keep(format!("{before} is there already; {value} would do"));
+            return NextValue::Keep(format!("{before} is there already; {value} would do"));
         }
         value = higher;
     }
     let place = place(row, case, &value);
-    Then::Set { value, evidence, place }
+    NextValue::Set { value, evidence, place }
 }
 
 /// The larger one of two values; of lists of figures, the larger one at each place.
@@ -477,9 +477,9 @@ pub(super) mod tests {
     }
 
     fn value<'a>(proposal: &'a Proposal, name: &str) -> &'a str {
-        match &find(proposal, name).then {
-            Then::Set { value, .. } => value,
-            Then::Keep(why) => panic!("{name} is kept: {why}"),
+        match &find(proposal, name).next {
+            NextValue::Set { value, .. } => value,
+            NextValue::Keep(why) => panic!("{name} is kept: {why}"),
         }
     }
 
@@ -497,14 +497,14 @@ pub(super) mod tests {
         assert_eq!(find(&proposal, "vm.swappiness").now.as_deref(), Some("60"));
         // Higher values stay; of a list, the higher one at each place.
         assert_eq!(
-            find(&proposal, "fs.file-max").then,
-            Then::Keep("9223372036854775807 is there already; 2000000 would do".to_owned())
+            find(&proposal, "fs.file-max").next,
+            NextValue::Keep("9223372036854775807 is there already; 2000000 would do".to_owned())
         );
-        assert!(matches!(find(&proposal, "net.ipv4.tcp_rmem").then, Then::Keep(_)));
+        assert!(matches!(find(&proposal, "net.ipv4.tcp_rmem").next, NextValue::Keep(_)));
         assert_eq!(larger("4096 65536 100", "4096 16384 200"), "4096 65536 200");
         assert_eq!((larger("512M", "96M"), larger("96M", "512M")), ("512M".to_owned(), "512M".to_owned()));
-        assert!(matches!(find(&proposal, "innodb_redo_log_capacity").then, Then::Keep(_)));
-        assert!(matches!(find(&proposal, "net.netfilter.nf_conntrack_max").then, Then::Keep(_)));
+        assert!(matches!(find(&proposal, "innodb_redo_log_capacity").next, NextValue::Keep(_)));
+        assert!(matches!(find(&proposal, "net.netfilter.nf_conntrack_max").next, NextValue::Keep(_)));
         assert!(proposal.check_others().is_ok());
     }
 
@@ -551,11 +551,11 @@ pub(super) mod tests {
         std::fs::write(status, mysql).expect("written");
         let proposal = Proposal::of(&wish(&tree)).expect("computed");
         assert_eq!(value(&proposal, "innodb_redo_log_capacity"), "128M");
-        assert!(matches!(find(&proposal, "query_cache_size").then, Then::Keep(_)));
+        assert!(matches!(find(&proposal, "query_cache_size").next, NextValue::Keep(_)));
         assert_eq!(value(&proposal, "performance_schema"), "OFF");
-        let by_hand = &find(&proposal, "max_connections").then;
+        let by_hand = &find(&proposal, "max_connections").next;
         assert!(
-            matches!(by_hand, Then::Set { place: Place::Hand(why), .. } if why.contains("includes no folder"))
+            matches!(by_hand, NextValue::Set { place: Place::Hand(why), .. } if why.contains("includes no folder"))
         );
     }
 
@@ -566,7 +566,7 @@ pub(super) mod tests {
         let proposal = Proposal::of(&wish(&tree)).expect("computed");
         let paths: Vec<&str> = proposal.files.iter().map(|file| &*file.path).collect();
         assert_eq!(paths, ["etc/mysql/mariadb.conf.d/60-millrace.cnf"]);
-        let is_host = |name| matches!(&find(&proposal, name).then, Then::Set { place: Place::Host(_), .. });
+        let is_host = |name| matches!(&find(&proposal, name).next, NextValue::Set { place: Place::Host(_), .. });
         assert!(is_host("net.core.somaxconn") && is_host("vm.swappiness") && is_host("LimitNOFILE"));
     }
 
@@ -621,10 +621,10 @@ pub(super) mod tests {
         assert!(text(main).ends_with("\nworker_rlimit_nofile 65536;\n"), "{}", text(main));
         assert!(text(http).contains("\nopen_file_cache max=10000 inactive=30s;\n"), "{}", text(http));
         // What another file has already stays, or is for its owner to change.
-        let kept = Then::Keep("1g is there already; 64m would do".to_owned());
-        assert_eq!(find(&proposal, "client_max_body_size").then, kept);
+        let kept = NextValue::Keep("1g is there already; 64m would do".to_owned());
+        assert_eq!(find(&proposal, "client_max_body_size").next, kept);
         let limited = "the pool b has `php_admin_value[memory_limit] = 1G`, which counts more than php.ini";
-        assert_eq!(find(&proposal, "memory_limit").then, Then::Keep(limited.to_owned()));
+        assert_eq!(find(&proposal, "memory_limit").next, NextValue::Keep(limited.to_owned()));
         let by_hand = proposal.by_hand();
         assert_eq!(by_hand.len(), 1, "{by_hand:?}");
         assert!(
@@ -633,8 +633,8 @@ pub(super) mod tests {
         );
         assert_eq!(find(&proposal, "worker_connections").now.as_deref(), Some("768"));
         assert_eq!(find(&proposal, "pm.max_children").now.as_deref(), Some("unset, 5"));
-        assert!(matches!(find(&proposal, "php.workers").then, Then::Keep(_)));
-        assert!(matches!(find(&proposal, "LimitNOFILE").then, Then::Keep(_)));
+        assert!(matches!(find(&proposal, "php.workers").next, NextValue::Keep(_)));
+        assert!(matches!(find(&proposal, "LimitNOFILE").next, NextValue::Keep(_)));
         assert_eq!((proposal.configuration().as_str(), value(&proposal, "max_connections")), ("", "64"));
         assert!(proposal.check_others().is_ok());
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Server;
 use super::budget::MB;
 use super::journal::{Done, KernelValue};
-use super::proposal::{OwnFile, Place, Proposal, Proposed, Then};
+use super::proposal::{OwnFile, Place, Proposal, Proposed, NextValue};
 use super::retired::RETIRED;
 use super::root::Root;
 use super::table::{Layer, rows};
@@ -23,7 +23,7 @@ pub fn text(proposal: &Proposal, verbose: bool) -> String {
                 write_row(&mut out, &mut title, proposed, verbose)?;
             }
             write_host(&mut out, proposal)?;
-            let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.then, Then::Keep(_))).count();
+            let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.next, NextValue::Keep(_))).count();
             if kept > 0 && !verbose {
                 writeln!(
                     out,
@@ -86,13 +86,13 @@ fn write_budget(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
 fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose: bool) -> std::fmt::Result {
     let row = proposed.row;
     let now = proposed.now.as_deref().unwrap_or("unknown");
-    let (line, place, evidence) = match &proposed.then {
-        Then::Keep(_) if !verbose => return Ok(()),
-        Then::Keep(why) => (format!("{}: as it is ({why})", row.name), None, None),
-        Then::Set { value, evidence, place } if now == value => {
+    let (line, place, evidence) = match &proposed.next {
+        NextValue::Keep(_) if !verbose => return Ok(()),
+        NextValue::Keep(why) => (format!("{}: as it is ({why})", row.name), None, None),
+        NextValue::Set { value, evidence, place } if now == value => {
             (format!("{} = {value} (as now)", row.name), Some(place), Some(evidence))
         }
-        Then::Set { value, evidence, place } => {
+        NextValue::Set { value, evidence, place } => {
             (format!("{} = {value} (now {now})", row.name), Some(place), Some(evidence))
         }
     };
@@ -122,7 +122,7 @@ fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose:
 fn write_host(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
     let mut options = Vec::new();
     for proposed in &proposal.rows {
-        let (Then::Set { value, place: Place::Host(_), .. }, row) = (&proposed.then, proposed.row) else {
+        let (NextValue::Set { value, place: Place::Host(_), .. }, row) = (&proposed.next, proposed.row) else {
             continue;
         };
         match row.layer {
@@ -143,9 +143,9 @@ fn write_host(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
 /// The same for programs. Members are only ever added.
 pub fn json(proposal: &Proposal) -> Value {
     let row = |proposed: &Proposed| {
-        let (then, evidence, place, keep) = match &proposed.then {
-            Then::Keep(why) => (None, None, None, Some(why)),
-            Then::Set { value, evidence, place } => (Some(value), Some(evidence), Some(place), None),
+        let (then, evidence, place, keep) = match &proposed.next {
+            NextValue::Keep(why) => (None, None, None, Some(why)),
+            NextValue::Set { value, evidence, place } => (Some(value), Some(evidence), Some(place), None),
         };
         let place = place.map(|place| match place {
             Place::File(path) => json!({"file": format!("/{path}")}),

@@ -570,7 +570,7 @@ mod tests {
         assert!(!path.exists(), "the socket goes with the server");
     }
 
-    /// Every row is shown: nothing is measured in vain.
+    /// The output shows every row.
     #[test]
     fn metrics_show_every_row() {
         let text = format!("{:?}", metrics::answer(&state(), Instant::now()));

@@ -174,7 +174,7 @@ struct Consultation<'a> {
 }
 
 impl<'a> Consultation<'a> {
-    /// An error: the cache is bypassed, as only the lookup shows.
+    /// Err: the lookup found that this request must bypass the cache.
     fn look(self, key: Key<'_>) -> Result<Step<PageRun>, Bypass<'a>> {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;

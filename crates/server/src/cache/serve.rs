@@ -118,7 +118,7 @@ fn with_content<'a>(page: &'a Page, form: &'a Form) -> Option<Cow<'a, Form>> {
 /// Fields that say how others may store a public page, or identify it.
 const PUBLIC: [&str; 6] = ["age", "cache-groups", "etag", "expires", "last-modified", "pragma"];
 
-/// The response from a page for one visitor, who sees something of his own on it in the browser: no other cache may
+/// The response from a page for one visitor, whose browser adds personal content: no other cache may
 /// store it, nor may the browser show it again later, when the cart is another one. Conditions and ranges do not
 /// count. `None`: the page can't be sent so.
 pub fn answer_privately(page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {

@@ -87,7 +87,7 @@ pub struct WatchedPage {
 }
 
 impl WatchedPage {
-    /// All has come; `aside`: what the script has said since the response began.
+    /// The content is complete; `aside`: notes received after the head.
     fn is_complete(&self, content: &[u8], aside: Option<&Aside>) {
         let Some((page, age)) = self.visit.page(self.thread.clock.now()) else { return };
         let begun = self.thread.cache.now(&self.thread).saturating_sub(age);

@@ -79,7 +79,7 @@ impl Objects {
             Err(error) => {
                 process
                     .log
-                    .error(format_args!("cannot start the object cache: {error}; its clients find nothing"));
+                    .error(format_args!("cannot start the object cache: {error}; every lookup is a miss"));
                 None
             }
         };

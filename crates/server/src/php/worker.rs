@@ -53,7 +53,7 @@ pub struct Worker {
     pub kind: Option<BootKind>,
     pub image: BootKind,
     pub images_made: u64,
-    /// What becomes of its request as to images.
+    /// Whether its request may use or make an image.
     pub terms: ImageTerms,
     /// How its last request has ended.
     pub last_end: Option<EndFrame>,

@@ -479,7 +479,7 @@ impl Drop for SiteVisit {
     }
 }
 
-/// Ends a visit for which no worker was found, unless it is told that one was.
+/// Ends the visit on drop, unless a worker took it.
 #[derive(Debug)]
 pub struct Unserved(pub Option<Arc<dyn Visit>>);
 

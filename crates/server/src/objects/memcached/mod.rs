@@ -17,7 +17,7 @@
 //! # No stale object
 //!
 //! - **An object counts only if it is as new as the last change of its key.** The state is read after the objects. An older object is one that is
-//!   about to be replaced, or could not be; it is as if evicted. Changes that the state has no place for have become its `floor`;
+//!   about to be replaced, or could not be; it is treated as evicted. Changes that the state has no place for have become its `floor`;
 //!   where it has risen beyond what was known before the objects were read, they are read again.
 //! - **A missing object has changed at the tick in the state, or at the floor.** A change lands as an object or as a tombstone, never as a
 //!   missing item; and if memcached evicts either, the state still knows.
@@ -77,7 +77,7 @@ const ATTEMPTS: u32 = 64;
 const WAITS: u32 = 6;
 /// The version of an object that did not land: later than all ticks.
 const OVERTAKEN: u64 = u64::MAX;
-/// What stands for the state while a machine begins the site.
+/// Placeholder stored while one machine initializes the site.
 const BEGINS: &[u8] = b"?";
 /// How long it stands there, seconds.
 const BEGINS_FOR: u64 = 60;

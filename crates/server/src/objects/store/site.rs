@@ -240,7 +240,7 @@ impl StoredSite {
         at
     }
 
-    /// Adds an entry to the figures as it is now, or takes it out as it was added.
+    /// Adds the entry's size to the totals, or subtracts the size that was added.
     fn account(&mut self, at: u32, is_added: bool) {
         let entry = &mut self.entries[at as usize];
         let usage = &mut self.usage;

@@ -40,7 +40,7 @@ const LONGEST_FOR_ALL: Millis = 1000;
 const IDLE: u64 = 60;
 /// Time for the report of a PHP process that has written what a look has seen.
 const REPORT: Duration = Duration::from_millis(150);
-/// A look that has read rows is followed by a pause of so many times its duration: it uses a tenth of a core at most.
+/// Pause after a check that has read rows, as a multiple of its duration: checks use a tenth of a core at most.
 const SHARE: Millis = 9;
 /// Longest pause: after a look that has failed, or waited for PHP.
 const TROUBLE: Millis = 10_000;
