@@ -200,6 +200,9 @@ pub struct CacheExplainArgs {
     /// A header field of the request; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub header: Vec<String>,
+    /// The visitor's address, for bans and limits; default: this machine
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<std::net::IpAddr>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -24,7 +24,9 @@ pub fn explain(args: &CacheExplainArgs) -> Result<(), Failure> {
 }
 
 fn question(args: &CacheExplainArgs) -> Vec<u8> {
+    let client = args.client.map(|address| address.to_string());
     let mut pairs = vec![("url", args.url.as_str())];
+    pairs.extend(client.iter().map(|address| ("client", address.as_str())));
     pairs.extend(args.cookie.iter().map(|cookie| ("cookie", cookie.as_str())));
     pairs.extend(args.header.iter().map(|header| ("field", header.as_str())));
     pairs.extend(args.json.then_some(("json", "1")));

@@ -79,7 +79,9 @@ pub fn of_nodes(site: &mut Site, nodes: &[Entry], names: &Names, options: &Optio
             "adminemails" | "enablegzip" | "enablebr" | "enableipgeo" | "cgroups" | "expires" | "general"
             | "module" | "awstats" | "hotlinkctrl" | "allowbrowse" | "autoindex" | "serverindex"
             | "lsrecaptcha" | "note" => hosts_own(site, node),
-            _ => site.notes.lost(&node.whole(), "not supported by adopt; docs/settings.md lists the settings"),
+            _ => {
+                site.notes.lost(&node.whole(), "not supported by adopt; docs/settings.md lists the settings")
+            }
         }
     }
 }

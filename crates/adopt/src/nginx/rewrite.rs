@@ -472,7 +472,11 @@ fn cache_condition(server: &mut Server<'_>, directive: &Directive, test: &str) -
     if directive.inner().iter().any(|inner| inner.name == "set")
         && !sets().all(|set| is_of_cache(server, set))
     {
-        return lost(server, &whole, "Millrace has no variables: write the value into each rule that uses it");
+        return lost(
+            server,
+            &whole,
+            "Millrace has no variables: write the value into each rule that uses it",
+        );
     }
     let (variable, operator, value) = parts(test);
     let by_path = matches!(variable, "$request_uri" | "$uri" | "$document_uri") && operator.starts_with('~');

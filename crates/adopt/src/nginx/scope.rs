@@ -88,7 +88,8 @@ impl Scope {
             }
             "auth_basic_user_file" => {
                 if directive.arg(0).contains('$') {
-                    site.notes.lost(source, "Millrace has no variables: write a rule with `auth` for each file");
+                    site.notes
+                        .lost(source, "Millrace has no variables: write a rule with `auth` for each file");
                     return true;
                 }
                 self.users = Some(http.file(directive.arg(0)));

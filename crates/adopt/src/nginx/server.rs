@@ -307,7 +307,9 @@ impl<'a> Server<'a> {
         } else if directive.arg(1).starts_with("$fastcgi_") {
             self.site.notes.needless(source, "Millrace sets PHP's variables");
         } else {
-            self.site.notes.lost(source, "Millrace has no variables: write the value into each rule that uses it");
+            self.site
+                .notes
+                .lost(source, "Millrace has no variables: write the value into each rule that uses it");
         }
     }
 

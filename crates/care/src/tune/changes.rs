@@ -2,7 +2,7 @@
 //!
 //! First come the settings that cure what the doctor has found, a change for each finding in its order, then the other settings of each layer.
 
-use super::proposal::{Place, Proposal, NextValue, Wish};
+use super::proposal::{NextValue, Place, Proposal, Wish};
 use super::table::{Layer, rows};
 
 /// Settings that cure a finding of the doctor, by the name of its check. A setting that has its value already is in no change.

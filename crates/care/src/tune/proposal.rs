@@ -199,7 +199,9 @@ impl Proposal {
         self.rows
             .iter()
             .filter_map(|proposed| match &proposed.next {
-                NextValue::Set { value, place: Place::File(path), .. } => Some((&**path, proposed.row, &**value)),
+                NextValue::Set { value, place: Place::File(path), .. } => {
+                    Some((&**path, proposed.row, &**value))
+                }
                 _ => None,
             })
             .collect()
@@ -566,7 +568,8 @@ pub(super) mod tests {
         let proposal = Proposal::of(&wish(&tree)).expect("computed");
         let paths: Vec<&str> = proposal.files.iter().map(|file| &*file.path).collect();
         assert_eq!(paths, ["etc/mysql/mariadb.conf.d/60-millrace.cnf"]);
-        let is_host = |name| matches!(&find(&proposal, name).next, NextValue::Set { place: Place::Host(_), .. });
+        let is_host =
+            |name| matches!(&find(&proposal, name).next, NextValue::Set { place: Place::Host(_), .. });
         assert!(is_host("net.core.somaxconn") && is_host("vm.swappiness") && is_host("LimitNOFILE"));
     }
 

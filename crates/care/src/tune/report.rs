@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Server;
 use super::budget::MB;
 use super::journal::{Done, KernelValue};
-use super::proposal::{OwnFile, Place, Proposal, Proposed, NextValue};
+use super::proposal::{NextValue, OwnFile, Place, Proposal, Proposed};
 use super::retired::RETIRED;
 use super::root::Root;
 use super::table::{Layer, rows};
@@ -23,7 +23,8 @@ pub fn text(proposal: &Proposal, verbose: bool) -> String {
                 write_row(&mut out, &mut title, proposed, verbose)?;
             }
             write_host(&mut out, proposal)?;
-            let kept = proposal.rows.iter().filter(|proposed| matches!(proposed.next, NextValue::Keep(_))).count();
+            let kept =
+                proposal.rows.iter().filter(|proposed| matches!(proposed.next, NextValue::Keep(_))).count();
             if kept > 0 && !verbose {
                 writeln!(
                     out,
@@ -122,7 +123,8 @@ fn write_row(out: &mut String, title: &mut String, proposed: &Proposed, verbose:
 fn write_host(out: &mut String, proposal: &Proposal) -> std::fmt::Result {
     let mut options = Vec::new();
     for proposed in &proposal.rows {
-        let (NextValue::Set { value, place: Place::Host(_), .. }, row) = (&proposed.next, proposed.row) else {
+        let (NextValue::Set { value, place: Place::Host(_), .. }, row) = (&proposed.next, proposed.row)
+        else {
             continue;
         };
         match row.layer {

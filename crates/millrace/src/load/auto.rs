@@ -407,7 +407,7 @@ fn to_json(change: &Change) -> JsonChange {
     let settings = change.settings.iter().map(|setting| JsonSetting {
         name: setting.name.to_owned(),
         before: setting.now.clone(),
-        after: setting.then.clone(),
+        after: setting.next.clone(),
     });
     JsonChange { why: change.why.to_owned(), settings: settings.collect() }
 }

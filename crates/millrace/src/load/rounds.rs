@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     fn change(why: &'static str, name: &'static str) -> Change {
-        let setting = Setting { name, now: None, then: "1".to_owned() };
+        let setting = Setting { name, now: None, next: "1".to_owned() };
         Change { why, settings: vec![setting] }
     }
 

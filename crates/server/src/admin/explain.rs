@@ -23,6 +23,8 @@ const TAGS_SHOWN: usize = 40;
 const CAUSES_SHOWN: usize = 8;
 /// Width of the first column.
 const COLUMN: usize = 12;
+/// Width of the column of rows.
+const ROW_COLUMN: usize = 19;
 
 /// The explanation for people.
 pub fn text(explained: &Explanation) -> String {
@@ -37,10 +39,15 @@ pub fn text(explained: &Explanation) -> String {
         Some(preview) => page(&mut out, explained, preview),
         None => {
             out.line("result", &explained.result_text);
-            out.line("decided by", explained.row);
             Ok(())
         }
     };
+    out.head("The walk of the request");
+    for (row, found) in
+        explained.trail.iter().filter(|(row, found)| !found.is_empty() || *row == explained.row)
+    {
+        out.line(row, found);
+    }
     out.0
 }
 
@@ -52,6 +59,7 @@ pub fn json(explained: &Explanation) -> String {
         "cookies": explained.cookies.iter().map(|(name, state)| json!({ "name": name, "state": state })).collect::<Value>(),
         "rules": explained.rules,
         "decided_by": explained.row,
+        "walk": explained.trail.iter().map(|(row, found)| json!({ "row": row, "found": found })).collect::<Value>(),
         "site_lately": {
             "seconds": CAUSES_PERIOD.as_secs(),
             "bypassed": causes_json(&explained.causes.bypassed.lately(explained.now.1)),
@@ -75,7 +83,8 @@ struct Text(String);
 impl Text {
     fn line(&mut self, name: &str, text: &str) {
         let text = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
-        let line = format!("{name:<COLUMN$}{text}");
+        let width = if name.len() < COLUMN { COLUMN } else { ROW_COLUMN };
+        let line = format!("{name:<width$}{text}");
         self.0 += line.trim_end();
         self.0.push('\n');
     }

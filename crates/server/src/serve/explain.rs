@@ -13,7 +13,7 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use super::page_url::PageUrl;
-use super::walk::{Make, Maker, Step, Walk, WalkPurpose};
+use super::walk::{Make, Maker, Step, Trail, Walk, WalkPurpose};
 use super::{ServeThread, Setup, SiteWorkers};
 use crate::cache::{Preview, purge::OrderError};
 use crate::context::stats::{ResponseClass, SiteCauses};
@@ -34,6 +34,8 @@ pub struct ExplainRequest {
     url: PageUrl,
     /// Its fields, cookies included.
     fields: Vec<(String, String)>,
+    /// Its client's address.
+    client: IpAddr,
 }
 
 /// The question can't be answered; the text says what to write instead.
@@ -49,6 +51,8 @@ pub enum ExplainError {
     Cookie(String),
     /// Not `Name: value`.
     Field(String),
+    /// Not an address.
+    Client(String),
     /// The request would be rejected.
     Rejected(&'static str),
 }
@@ -61,7 +65,7 @@ impl fmt::Display for ExplainError {
                 f.write_str("name one page: https://host/path, or /path if there is only one site")
             }
             Self::UnknownField(name) => {
-                write!(f, "unknown field \"{name}\"; the fields are url, cookie, field and json")
+                write!(f, "unknown field \"{name}\"; the fields are url, cookie, field, client and json")
             }
             Self::Cookie(text) => {
                 write!(f, "\"{}\" is not a cookie: write NAME=VALUE", text.escape_debug())
@@ -72,6 +76,10 @@ impl fmt::Display for ExplainError {
                     f,
                     "\"{text}\" is not a header field: write 'Name: value'; the host comes from the URL"
                 )
+            }
+            Self::Client(text) => {
+                let text = text.escape_debug();
+                write!(f, "\"{text}\" is not an IP address: write 192.0.2.1 or 2001:db8::1")
             }
             Self::Rejected(rule) => write!(f, "the server would reject this request: {rule}"),
         }
@@ -87,11 +95,13 @@ impl ExplainRequest {
     /// What is wrong, and what to write instead.
     pub fn from_form(setup: &Setup, form: &[(String, String)]) -> Result<ExplainRequest, ExplainError> {
         let (mut urls, mut cookies, mut fields) = (Vec::new(), Vec::new(), Vec::new());
+        let mut client = IpAddr::V4(Ipv4Addr::LOCALHOST);
         for (name, value) in form {
             match name.as_str() {
                 "url" => urls.push(value),
                 "cookie" => cookies.push(cookie(value)?),
                 "field" => fields.push(field(value)?),
+                "client" => client = value.parse().map_err(|_| ExplainError::Client(value.clone()))?,
                 "json" => {}
                 _ => return Err(ExplainError::UnknownField(name.clone())),
             }
@@ -101,11 +111,11 @@ impl ExplainRequest {
         if !cookies.is_empty() {
             fields.push(("Cookie".to_owned(), cookies.join("; ")));
         }
-        let asked = ExplainRequest { url, fields };
+        let asked = ExplainRequest { url, fields, client };
         asked.request().map(|_| asked)
     }
 
-    /// The request, as a browser on this machine sends it.
+    /// The request, as a browser at the client's address sends it.
     fn request(&self) -> Result<Request, ExplainError> {
         let PageUrl { scheme, authority, target } = &self.url;
         let is_given = |name: &str| self.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -121,7 +131,8 @@ impl ExplainRequest {
             Err(refusal) => return Err(ExplainError::Rejected(refusal.rule())),
         }
         let here = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-        Ok(Request::direct(head, Ends { client: here, local: here, scheme: *scheme, tls: None }))
+        let client = Some(SocketAddr::new(self.client, 0));
+        Ok(Request::direct(head, Ends { client, local: here, scheme: *scheme, tls: None }))
     }
 }
 
@@ -175,6 +186,8 @@ pub struct Explanation {
     pub cookies: Vec<(String, &'static str)>,
     /// The rules of the site (`[[site.rule]]`) that match the request, and what they say to the page cache.
     pub rules: Vec<String>,
+    /// The rows of the walk, and what each has found; empty if nothing.
+    pub trail: Trail,
     /// The settings that name the patterns of this site.
     pub chosen: ChosenRules,
     /// What bypassed the cache at this site, of all event loops.
@@ -217,7 +230,8 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
     let states = site.visitors.states(thread, &request).into_iter();
     let cache = &site.plan.cache;
-    let Ended { row, result: (result, result_text), page, rules } = walked(thread, site, &mut request).await;
+    let Ended { row, result: (result, result_text), page, rules, trail } =
+        walked(thread, site, &mut request).await;
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
@@ -227,6 +241,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
         result_text,
         page,
         rules,
+        trail,
         cookies: states.map(|(cookie, state)| (name(cookie), in_words(state))).collect(),
         chosen: ChosenRules {
             cookies: cache.bypass_cookies.clone(),
@@ -245,6 +260,7 @@ struct Ended {
     page: Option<Box<Preview>>,
     /// The rules of the site that match the request.
     rules: Vec<String>,
+    trail: Trail,
 }
 
 /// Takes the request down the way that a visitor's takes: what has to be found out first is awaited, as for the visitor.
@@ -261,7 +277,7 @@ async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut
             step => return ended(walk, &step),
         }
     }
-    Ended { row: "", result: refused(503), page: None, rules: Vec::new() }
+    Ended { row: "", result: refused(503), page: None, rules: Vec::new(), trail: Trail::new() }
 }
 
 fn ended(mut walk: Walk<'_>, step: &Step) -> Ended {
@@ -279,7 +295,7 @@ fn ended(mut walk: Walk<'_>, step: &Step) -> Ended {
         _ => refused(503),
     };
     let rules = matching_rules(walk.site, walk.request, &walk.path);
-    Ended { row: walk.row, result, page, rules }
+    Ended { row: walk.row, result, page, rules, trail: walk.trail }
 }
 
 /// The rules of the site that match a request, and what they say to the page cache.
@@ -408,7 +424,7 @@ mod tests {
             (&[page, ("field", "x")], "write 'Name: value'"),
             (&[page, ("field", "Host: b")], "the host comes from the URL"),
             (&[page, ("field", "a: b\nc: d")], "write 'Name: value'"),
-            (&[page, ("what", "x")], "the fields are url, cookie, field and json"),
+            (&[page, ("what", "x")], "the fields are url, cookie, field, client and json"),
         ] {
             let why = read(form).expect_err(expected);
             assert!(why.contains(expected), "{why}");

@@ -26,6 +26,7 @@ use crate::site::rules::{CompiledRule, SiteRules};
 
 /// Applies the rules to a request. Leaves its ruling, and the numbers of the rules with effects, with it.
 pub fn apply(walk: &mut Walk<'_>) -> Step {
+    let explains = walk.explains();
     let Walk { thread, site, request, path, .. } = walk;
     let Some(rules) = &site.rules else { return Step::Next };
     rules.drop_forged(request);
@@ -33,6 +34,7 @@ pub fn apply(walk: &mut Walk<'_>) -> Step {
         thread,
         site: site.number,
         counted: request.found.counted_rules,
+        explains,
         request,
         path,
         effects: Vec::new(),
@@ -57,6 +59,7 @@ pub fn apply(walk: &mut Walk<'_>) -> Step {
     request.found.counted_rules = counted;
     request.found.ruling = ruling.map(Arc::new);
     request.found.rules = (!effects.is_empty()).then(|| effects.into());
+    walk.note_path();
     match (end, files) {
         (Some(end), _) => end,
         (None, Some(rule)) => other_file(walk, rule),
@@ -70,6 +73,8 @@ struct Passage<'a> {
     site: usize,
     /// As [`Request::counted_rules`].
     counted: u32,
+    /// Nothing is counted: it is for an explanation.
+    explains: bool,
     thread: &'a ServeThread,
     request: &'a Request,
     path: &'a [u8],
@@ -94,6 +99,12 @@ struct Passage<'a> {
 impl Passage<'_> {
     /// Counts the request for a limit, once: it may be routed again, by another thread or when a password has been checked.
     fn count(&mut self, number: u32, limit: &RequestLimit) {
+        let (address, place) = (self.request.ends.client_ip(), (self.site, number));
+        if self.explains {
+            let refusal = self.thread.shield.would_refuse_for_rule(self.thread, place, limit, address);
+            self.end = refusal.map(Step::Answer);
+            return;
+        }
         if number < self.counted {
             return;
         }
@@ -102,8 +113,6 @@ impl Passage<'_> {
             return;
         }
         self.counted = number + 1;
-        let address = self.request.ends.client_ip();
-        let place = (self.site, number);
         let refusal = self.thread.shield.count_for_rule(self.thread, place, limit, address);
         self.end = refusal.map(Step::Answer);
     }

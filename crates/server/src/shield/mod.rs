@@ -249,11 +249,20 @@ impl ShieldThread {
     /// The response to a request from an address that an administrator or a list has banned; of others, to a request that may try
     /// passwords. A proven visitor shares the address, and is served.
     pub fn banned(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
-        let is_whole = self.ban(context, site, request)?;
+        self.ban(context, site, request)?;
         if context.plan().shield.mode == ShieldMode::Watch {
             context.stats.add(Counter::ShieldWatched, 1);
             return None;
         }
+        self.would_ban(context, site, request)
+    }
+
+    /// The same, and nothing is counted.
+    pub fn would_ban(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
+        if context.plan().shield.mode == ShieldMode::Watch {
+            return None;
+        }
+        let is_whole = self.ban(context, site, request)?;
         let reads = matches!(request.head.method(), "GET" | "HEAD") && !tries_password(request);
         (is_whole || !reads).then(|| forbidden(context))
     }
@@ -444,15 +453,37 @@ impl ShieldThread {
         limit: &plan::RequestLimit,
         address: Option<IpAddr>,
     ) -> Option<Reply> {
+        let asked = self.asked_for_rule(context, (site, rule), limit, address?);
+        self.shared.table.ask(&asked).err().map(too_many)
+    }
+
+    /// The refusal that one more request would get. Nothing is counted.
+    pub fn would_refuse_for_rule(
+        &self,
+        context: &Context,
+        place: (usize, u32),
+        limit: &plan::RequestLimit,
+        address: Option<IpAddr>,
+    ) -> Option<Reply> {
+        let left = self.shared.table.left(&self.asked_for_rule(context, place, limit, address?));
+        (left == Some(0)).then(|| too_many(0))
+    }
+
+    fn asked_for_rule(
+        &self,
+        context: &Context,
+        (site, rule): (usize, u32),
+        limit: &plan::RequestLimit,
+        address: IpAddr,
+    ) -> Asked {
         let client = Rate::new(limit.number, limit.minutes, limit.burst);
-        let asked = Asked {
-            address: address?,
+        Asked {
+            address,
             class: RULES + ((site as u64) << 32) + u64::from(rule),
             limit: Limit { client, network: None },
             cost: 1,
             now: self.shared.micros(context.clock.now()),
-        };
-        self.shared.table.ask(&asked).err().map(too_many)
+        }
     }
 
     fn asked(

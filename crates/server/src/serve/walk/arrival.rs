@@ -18,7 +18,13 @@ pub(super) fn challenge(walk: &mut Walk<'_>) -> Step {
 
 /// The shield has banned the address.
 pub(super) fn ban(walk: &mut Walk<'_>) -> Step {
-    answer(walk.thread.shield.banned(walk.thread, walk.site, walk.request))
+    let explains = walk.explains();
+    let Walk { thread, site, request, .. } = walk;
+    let banned = match explains {
+        true => thread.shield.would_ban(thread, site, request),
+        false => thread.shield.banned(thread, site, request),
+    };
+    banned.map_or(Step::Next, Step::Answer)
 }
 
 /// The site wants a certificate of its clients.
@@ -49,8 +55,4 @@ pub(super) fn front_door(walk: &mut Walk<'_>) -> Step {
         Some(route) => super::place::follow(walk, route),
         None => Step::Next,
     }
-}
-
-fn answer(reply: Option<Reply>) -> Step {
-    reply.map_or(Step::Next, Step::Answer)
 }

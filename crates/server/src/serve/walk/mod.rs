@@ -127,7 +127,14 @@ pub struct Walk<'a> {
     pub error: Option<u16>,
     /// The row at which the walk has ended.
     pub row: &'static str,
+    /// What the row at work has found, in words for an explanation.
+    note: String,
+    /// What the rows have found, for an explanation.
+    pub trail: Trail,
 }
+
+/// The rows of a walk, and what each has found; empty if nothing.
+pub type Trail = Vec<(&'static str, String)>;
 
 /// The response of `site` to `request`, and what made it. A ready response is sent as it is.
 pub fn respond(
@@ -172,6 +179,8 @@ impl<'a> Walk<'a> {
             preview: None,
             error: None,
             row: "",
+            note: String::new(),
+            trail: Trail::new(),
         }
     }
 
@@ -182,7 +191,11 @@ impl<'a> Walk<'a> {
                 return None;
             }
             self.row = row.name;
-            match (row.step)(self) {
+            let step = (row.step)(self);
+            if self.explains() {
+                self.trace(&step);
+            }
+            match step {
                 Step::Next => None,
                 step => Some(step),
             }
@@ -194,6 +207,41 @@ impl<'a> Walk<'a> {
             // The last row always ends it.
             None => Step::Answer(reply::plain(500)),
         }
+    }
+
+    /// Whether it is for an explanation.
+    pub(super) fn explains(&self) -> bool {
+        self.purpose == WalkPurpose::Explain
+    }
+
+    /// Says in words what the row at work has found.
+    pub(super) fn note(&mut self, found: impl FnOnce() -> String) {
+        if self.explains() {
+            self.note = found();
+        }
+    }
+
+    /// The same, where rules may have led to another path.
+    pub(super) fn note_path(&mut self) {
+        let Some(ruling) = self.request.found.ruling.clone().filter(|_| self.explains()) else { return };
+        if ruling.verdict.path != self.path {
+            self.note = format!("leads to {}", String::from_utf8_lossy(&ruling.verdict.path));
+        }
+    }
+
+    fn trace(&mut self, step: &Step) {
+        let end = match step {
+            Step::Next => String::new(),
+            Step::Answer(reply) => format!("responds with {}", reply.status),
+            Step::Refuse(status) => format!("refuses with {status}"),
+            Step::Wait(_) => "waits until the response is ready".to_owned(),
+            Step::Make(Make { maker: Maker::Permission(_), .. }) => "asks a script first".to_owned(),
+            Step::Make(_) => "has the response made".to_owned(),
+            Step::Elsewhere => "leaves it to another event loop".to_owned(),
+        };
+        let parts = [std::mem::take(&mut self.note), end];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        self.trail.push((self.row, parts.join("; ")));
     }
 
     /// A response, changed by the rules of the site and of `.htaccess` files.

@@ -55,6 +55,7 @@ fn heed_changes(walk: &Walk<'_>) {
 pub(super) fn follow(walk: &mut Walk<'_>, route: Route) -> Step {
     match route {
         Route::Php(script) => {
+            walk.note(|| format!("script {}", String::from_utf8_lossy(&script.name)));
             walk.maker = Some(Maker::Script(script));
             Step::Next
         }
@@ -68,6 +69,7 @@ pub(super) fn follow(walk: &mut Walk<'_>, route: Route) -> Step {
 
 /// A file.
 pub(super) fn file(walk: &mut Walk<'_>, entry: &Rc<files::FileEntry>) -> Step {
+    walk.note(|| "a file".to_owned());
     walk.class = ResponseClass::File;
     walk.origin = Origin::File(entry.modified());
     let Walk { thread, site, request, origin, .. } = walk;

@@ -23,6 +23,7 @@ pub(super) fn application(walk: &mut Walk<'_>) -> Step {
         return Walk::plain(501);
     }
     walk.maker = Some(Maker::Application(number));
+    walk.note(|| proxies[number].path.clone());
     Step::Next
 }
 
@@ -33,7 +34,9 @@ pub(super) fn htaccess(walk: &mut Walk<'_>) -> Step {
         Some(own) => ruled(walk, &own.verdict.path, Some(own)),
         None => {
             let Walk { thread, site, request, path, .. } = walk;
-            files::rule(&thread.htaccess, thread, site, request, path, None).widen()
+            let step = files::rule(&thread.htaccess, thread, site, request, path, None).widen();
+            walk.note_path();
+            step
         }
     };
     if !matches!(step, Step::Next) || !walk.site.plan.htaccess {
@@ -71,5 +74,7 @@ pub(super) fn of_application(walk: &mut Walk<'_>) -> Step {
 
 fn ruled(walk: &mut Walk<'_>, path: &[u8], before: Option<&Arc<Ruling>>) -> Step {
     let Walk { thread, site, request, .. } = walk;
-    files::rule(&thread.htaccess, thread, site, request, path, before).widen()
+    let step = files::rule(&thread.htaccess, thread, site, request, path, before).widen();
+    walk.note_path();
+    step
 }
