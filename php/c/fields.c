@@ -122,6 +122,7 @@ static void note(const char *name, const char *file, uint32_t line)
 	/* The last place is for all. */
 	strcpy(fields.reads[at].name, at == NAMES_MOST - 1 ? "*" : name);
 	put_place(fields.reads[at].place, file, line);
+	identity_note_field(fields.reads[at].name);
 }
 
 static void note_at(const char *name, const zend_execute_data *frame)
