@@ -158,6 +158,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_member_prints, 0, 0, IS_LONG, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_posts_read, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_cart_trace, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, what, IS_LONG, 0)
 ZEND_END_ARG_INFO()
@@ -202,6 +205,7 @@ static const zend_function_entry functions[] = {
 	ZEND_FE(millrace_member_is, arginfo_member_is)
 	ZEND_FE(millrace_member_reader, arginfo_member_reader)
 	ZEND_FE(millrace_member_prints, arginfo_member_prints)
+	ZEND_FE(millrace_posts_read, arginfo_posts_read)
 	ZEND_FE(millrace_cart_trace, arginfo_cart_trace)
 	ZEND_FE(millrace_cart_fragments, arginfo_cart_fragments)
 	ZEND_FE(millrace_cart_depends, arginfo_cart_depends)

@@ -384,6 +384,7 @@ void observe_startup(void)
 		return;
 	}
 	told_startup();
+	posts_startup();
 	watch_fetches(on_fetch, were);
 	watch_opcode(ZEND_ISSET_ISEMPTY_VAR, on_isset, were);
 	watch_opcode(ZEND_FETCH_GLOBALS, on_globals, were);
@@ -424,6 +425,7 @@ void observe_begin(void)
 	fields_begin();
 	identity_begin();
 	carts_begin();
+	posts_begin();
 }
 
 /* Says what was read, before END. */
@@ -440,4 +442,5 @@ void observe_free(void)
 	observes = false;
 	cookies_free();
 	identity_free();
+	posts_free();
 }

@@ -341,6 +341,13 @@ void told_watch(void);
 void told_begin(bool notes);
 void told_free(void);
 
+/* posts.c: which posts a page shows more of than a link */
+PHP_FUNCTION(millrace_posts_read);
+void posts_startup(void);
+void posts_begin(void);
+void posts_adopt(zend_object *post);
+void posts_free(void);
+
 /* flow.c: what becomes of a value in the function that gets it */
 enum flow { FLOW_UNKNOWN, FLOW_PRINTED, FLOW_RETURNED };
 enum flow flow_of(const zend_execute_data *frame);

@@ -367,6 +367,11 @@ PHP_FUNCTION(millrace_cart_trace)
 	case TRACE_HOOKS:
 		on_hooks(caller);
 		break;
+	case TRACE_POST:
+		if (Z_TYPE(caller->This) == IS_OBJECT) {
+			posts_adopt(Z_OBJ(caller->This));
+		}
+		break;
 	case TRACE_ENTER:
 		carts.depth++;
 		break;
