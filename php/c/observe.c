@@ -120,10 +120,6 @@ static void look_at(zend_execute_data *execute_data, enum observed variable)
 {
 	zend_string *name = NULL;
 	bool writes = false;
-	if (variable == OF_BROWSER) {
-		fields_read_browser(execute_data);
-		return;
-	}
 	if (!reads_element(execute_data, &name, &writes)) {
 		if (!writes) {
 			look_at_whole(execute_data, variable);
@@ -140,6 +136,17 @@ static void look_at(zend_execute_data *execute_data, enum observed variable)
 		fields_read(ZSTR_VAL(name), ZSTR_LEN(name), execute_data);
 	}
 	zend_string_release(name);
+}
+
+/* One in which WordPress keeps what it has found out; false: it is none of these. */
+static bool look_at_kept(const zend_execute_data *frame, const zend_string *name, enum observed variable)
+{
+	if (variable == OF_BROWSER) {
+		fields_read_browser(ZSTR_VAL(name), frame);
+	} else if (variable == OF_MEMBER) {
+		identity_read_variable(ZSTR_VAL(name), frame);
+	}
+	return variable == OF_BROWSER || variable == OF_MEMBER;
 }
 
 /* ---- opcodes ---- */
@@ -160,9 +167,7 @@ static int on_fetch(zend_execute_data *execute_data)
 {
 	const zend_string *name = observes ? name_of(execute_data) : NULL;
 	enum observed variable = name ? variable_of(name) : NONE;
-	if (variable == OF_MEMBER) {
-		identity_read_variable(ZSTR_VAL(name), execute_data);
-	} else if (variable != NONE) {
+	if (!look_at_kept(execute_data, name, variable) && variable != NONE) {
 		look_at(execute_data, variable);
 	}
 	return watch_go_on(were, execute_data);
@@ -177,7 +182,7 @@ static int on_isset(zend_execute_data *execute_data)
 		cookies_look_at_whole(observe_reader(execute_data), false);
 		identity_read_all(execute_data);
 	} else if (variable == OF_BROWSER) {
-		fields_read_browser(execute_data);
+		look_at_kept(execute_data, name, variable);
 	}
 	return watch_go_on(were, execute_data);
 }
@@ -189,11 +194,7 @@ static int on_globals(zend_execute_data *execute_data)
 		zend_string *name = NULL;
 		bool writes = false, is_one = reads_element(execute_data, &name, &writes);
 		enum observed variable = is_one ? variable_of(name) : writes ? NONE : OF_SERVER;
-		if (variable == OF_BROWSER) {
-			fields_read_browser(execute_data);
-		} else if (variable == OF_MEMBER) {
-			identity_read_variable(ZSTR_VAL(name), execute_data);
-		} else if (variable != NONE) {
+		if (!look_at_kept(execute_data, name, variable) && variable != NONE) {
 			look_at_whole(execute_data, variable);
 		}
 		if (is_one) {
@@ -208,12 +209,7 @@ static int on_bind(zend_execute_data *execute_data)
 {
 	const zend_op *opline = EX(opline);
 	const zend_string *name = Z_STR_P(RT_CONSTANT(opline, opline->op2));
-	enum observed variable = observes ? variable_of(name) : NONE;
-	if (variable == OF_BROWSER) {
-		fields_read_browser(execute_data);
-	} else if (variable == OF_MEMBER) {
-		identity_read_variable(ZSTR_VAL(name), execute_data);
-	}
+	look_at_kept(execute_data, name, observes ? variable_of(name) : NONE);
 	return watch_go_on(were, execute_data);
 }
 
@@ -232,16 +228,14 @@ static bool is_wide_scope(void)
 /* What code that is about to run in the scope of the running one names of the variables about the browser and the member. */
 static void look_at_names(const zend_op_array *code)
 {
-	bool of_browser = false;
+	bool is_global = watch_is_global_scope();
 	for (int i = 0; i < code->last_var; i++) {
 		enum observed variable = variable_of(code->vars[i]);
 		if (variable == OF_MEMBER) {
 			identity_read_variable_in(ZSTR_VAL(code->vars[i]), code->filename);
+		} else if (variable == OF_BROWSER && is_global) {
+			fields_read_browser_at(ZSTR_VAL(code->vars[i]), ZSTR_VAL(code->filename), 1);
 		}
-		of_browser |= variable == OF_BROWSER;
-	}
-	if (of_browser && watch_is_global_scope()) {
-		fields_read_browser_at(ZSTR_VAL(code->filename), 1);
 	}
 }
 

@@ -313,8 +313,8 @@ void observe_free(void);
 void fields_begin(void);
 void fields_read(const char *name, size_t length, const zend_execute_data *frame);
 void fields_read_all(const zend_execute_data *frame);
-void fields_read_browser(const zend_execute_data *frame);
-void fields_read_browser_at(const char *file, uint32_t line);
+void fields_read_browser(const char *variable, const zend_execute_data *frame);
+void fields_read_browser_at(const char *variable, const char *file, uint32_t line);
 void fields_end(void);
 void fields_list(zval *array);
 
