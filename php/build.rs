@@ -14,7 +14,7 @@ mod lists;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 59] = [
+const SOURCES: [&str; 62] = [
     "main.c",
     "host.c",
     "check.c",
@@ -37,6 +37,9 @@ const SOURCES: [&str; 59] = [
     "cookies.c",
     "fields.c",
     "identity.c",
+    "told.c",
+    "flow.c",
+    "posts.c",
     "carts/reads.c",
     "carts/instrument.c",
     "carts/objects.c",

@@ -6,7 +6,7 @@
  * by file, function and variable, never by one of them alone. Where WordPress keeps what it has read, the next look at it counts.
  *
  * There is a note for each variable: `HTTP_USER_AGENT FILE:LINE`; `*` stands for all, `:mobile` for what wp_is_mobile() reads, `:browser` for
- * WordPress's variables about the browser, `:rest` for what its REST server hands on. Where reads can't be seen, there is none.
+ * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:rest` for what its REST server hands on. Where reads can't be seen, there is none.
  */
 #include "worker.h"
 
@@ -122,6 +122,7 @@ static void note(const char *name, const char *file, uint32_t line)
 	/* The last place is for all. */
 	strcpy(fields.reads[at].name, at == NAMES_MOST - 1 ? "*" : name);
 	put_place(fields.reads[at].place, file, line);
+	identity_note_field(fields.reads[at].name);
 }
 
 static void note_at(const char *name, const zend_execute_data *frame)
@@ -162,21 +163,29 @@ void fields_read_all(const zend_execute_data *frame)
 	}
 }
 
-/* A variable in which WordPress keeps what it has found out about the browser. */
-void fields_read_browser(const zend_execute_data *frame)
+/* As which name a variable counts in which WordPress keeps what it has found out about the browser. */
+static const char *browser_name(const char *variable)
+{
+	bool is_ie = strcmp(variable, "is_IE") == 0 || strcmp(variable, "is_winIE") == 0 || strcmp(variable, "is_macIE") == 0;
+	return is_ie ? ":ie" : ":browser";
+}
+
+/* Such a variable is looked at. */
+void fields_read_browser(const char *variable, const zend_execute_data *frame)
 {
 	if (fields.noting && (frame = watch_frame(frame)) && !observe_is_in(frame, "/wp-includes/vars.php") && observe_reader(frame) != BY_HOOKS) {
-		note_at(":browser", frame);
+		note_at(browser_name(variable), frame);
 	}
 }
 
-void fields_read_browser_at(const char *file, uint32_t line)
+/* One is named by the code of a file that has the global variables as its own. */
+void fields_read_browser_at(const char *variable, const char *file, uint32_t line)
 {
 	static const char own[] = "/wp-includes/vars.php";
 	size_t length = strlen(file);
 	bool is_own = length >= sizeof own - 1 && strcmp(file + length - (sizeof own - 1), own) == 0 && !strstr(file, "/wp-content/");
 	if (fields.noting && !is_own) {
-		note(":browser", file, line);
+		note(browser_name(variable), file, line);
 	}
 }
 

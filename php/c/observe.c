@@ -7,7 +7,7 @@
  * variables. `$_SERVER['HTTP_DNT']` is a FETCH and, as the next opcode, the look at one element; without one it is the whole array.
  *
  * WordPress keeps what it finds out about the browser in global variables, before it loads plugins. To look at one of them is to read the
- * request's User-Agent. In functions they are bound (`global $is_chrome`); code that runs in the global scope names them, which is seen
+ * request's User-Agent. The same holds for what it knows of a member (identity.c). In functions they are bound (`global $is_chrome`); code that runs in the global scope names them, which is seen
  * when it is compiled or loaded.
  *
  * The VM can't be watched where opcache's JIT compiles fetches of its own, and it is not where a boot is not run by each request.
@@ -38,10 +38,10 @@ bool observe_runs(const zend_execute_data *frame, const char *name)
 	return code->function_name && !code->scope && strcmp(ZSTR_VAL(code->function_name), name) == 0;
 }
 
-static bool is_of_core(const zend_execute_data *frame)
+/* Whether a file is WordPress's own. */
+bool observe_is_core(const zend_string *file)
 {
-	const char *file = ZSTR_VAL(frame->func->op_array.filename);
-	return (strstr(file, "/wp-includes/") || strstr(file, "/wp-admin/")) && !strstr(file, "/wp-content/");
+	return (strstr(ZSTR_VAL(file), "/wp-includes/") || strstr(ZSTR_VAL(file), "/wp-admin/")) && !strstr(ZSTR_VAL(file), "/wp-content/");
 }
 
 /* Whose code this is. */
@@ -50,12 +50,12 @@ enum reader observe_reader(const zend_execute_data *frame)
 	if (observe_is_in(frame, "/wp-includes/load.php") && (observe_runs(frame, "wp_magic_quotes") || observe_runs(frame, "wp_fix_server_vars"))) {
 		return BY_COPY;
 	}
-	return is_of_core(frame) ? BY_CORE : watch_is_hooks(frame->func->op_array.filename) ? BY_HOOKS : BY_SITE;
+	return observe_is_core(frame->func->op_array.filename) ? BY_CORE : watch_is_hooks(frame->func->op_array.filename) ? BY_HOOKS : BY_SITE;
 }
 
 /* ---- variables ---- */
 
-enum observed { NONE, OF_COOKIES, OF_REQUEST, OF_SERVER, OF_BROWSER };
+enum observed { NONE, OF_COOKIES, OF_REQUEST, OF_SERVER, OF_BROWSER, OF_MEMBER };
 
 static bool is_of_browser(const zend_string *name)
 {
@@ -76,6 +76,9 @@ static enum observed variable_of(const zend_string *name)
 	}
 	if (ZSTR_VAL(name)[0] == 'i') {
 		return ZSTR_VAL(name)[1] == 's' && ZSTR_VAL(name)[2] == '_' && is_of_browser(name) ? OF_BROWSER : NONE;
+	}
+	if (ZSTR_VAL(name)[0] == 'u') {
+		return identity_is_noting() && identity_is_variable(name) ? OF_MEMBER : NONE;
 	}
 	if (ZSTR_VAL(name)[0] != '_') {
 		return NONE;
@@ -117,10 +120,6 @@ static void look_at(zend_execute_data *execute_data, enum observed variable)
 {
 	zend_string *name = NULL;
 	bool writes = false;
-	if (variable == OF_BROWSER) {
-		fields_read_browser(execute_data);
-		return;
-	}
 	if (!reads_element(execute_data, &name, &writes)) {
 		if (!writes) {
 			look_at_whole(execute_data, variable);
@@ -137,6 +136,17 @@ static void look_at(zend_execute_data *execute_data, enum observed variable)
 		fields_read(ZSTR_VAL(name), ZSTR_LEN(name), execute_data);
 	}
 	zend_string_release(name);
+}
+
+/* One in which WordPress keeps what it has found out; false: it is none of these. */
+static bool look_at_kept(const zend_execute_data *frame, const zend_string *name, enum observed variable)
+{
+	if (variable == OF_BROWSER) {
+		fields_read_browser(ZSTR_VAL(name), frame);
+	} else if (variable == OF_MEMBER) {
+		identity_read_variable(ZSTR_VAL(name), frame);
+	}
+	return variable == OF_BROWSER || variable == OF_MEMBER;
 }
 
 /* ---- opcodes ---- */
@@ -157,7 +167,7 @@ static int on_fetch(zend_execute_data *execute_data)
 {
 	const zend_string *name = observes ? name_of(execute_data) : NULL;
 	enum observed variable = name ? variable_of(name) : NONE;
-	if (variable != NONE) {
+	if (!look_at_kept(execute_data, name, variable) && variable != NONE) {
 		look_at(execute_data, variable);
 	}
 	return watch_go_on(were, execute_data);
@@ -172,7 +182,7 @@ static int on_isset(zend_execute_data *execute_data)
 		cookies_look_at_whole(observe_reader(execute_data), false);
 		identity_read_all(execute_data);
 	} else if (variable == OF_BROWSER) {
-		fields_read_browser(execute_data);
+		look_at_kept(execute_data, name, variable);
 	}
 	return watch_go_on(were, execute_data);
 }
@@ -184,9 +194,7 @@ static int on_globals(zend_execute_data *execute_data)
 		zend_string *name = NULL;
 		bool writes = false, is_one = reads_element(execute_data, &name, &writes);
 		enum observed variable = is_one ? variable_of(name) : writes ? NONE : OF_SERVER;
-		if (variable == OF_BROWSER) {
-			fields_read_browser(execute_data);
-		} else if (variable != NONE) {
+		if (!look_at_kept(execute_data, name, variable) && variable != NONE) {
 			look_at_whole(execute_data, variable);
 		}
 		if (is_one) {
@@ -200,9 +208,8 @@ static int on_globals(zend_execute_data *execute_data)
 static int on_bind(zend_execute_data *execute_data)
 {
 	const zend_op *opline = EX(opline);
-	if (observes && variable_of(Z_STR_P(RT_CONSTANT(opline, opline->op2))) == OF_BROWSER) {
-		fields_read_browser(execute_data);
-	}
+	const zend_string *name = Z_STR_P(RT_CONSTANT(opline, opline->op2));
+	look_at_kept(execute_data, name, observes ? variable_of(name) : NONE);
 	return watch_go_on(were, execute_data);
 }
 
@@ -211,13 +218,23 @@ static int on_bind(zend_execute_data *execute_data)
 static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
 static MR_COMPILE_STRING(*next_compile_string);
 
-/* What code that is about to run in the scope of the running one names of the variables about the browser. */
+/* Whether code that is loaded now has variables of WordPress's as its own: in the global scope; in a template, those of the function that loads it. */
+static bool is_wide_scope(void)
+{
+	const zend_execute_data *frame = watch_frame(EG(current_execute_data));
+	return watch_is_global_scope() || (identity_is_noting() && frame && observe_reader(frame) == BY_CORE);
+}
+
+/* What code that is about to run in the scope of the running one names of the variables about the browser and the member. */
 static void look_at_names(const zend_op_array *code)
 {
+	bool is_global = watch_is_global_scope();
 	for (int i = 0; i < code->last_var; i++) {
-		if (variable_of(code->vars[i]) == OF_BROWSER) {
-			fields_read_browser_at(ZSTR_VAL(code->filename), 1);
-			return;
+		enum observed variable = variable_of(code->vars[i]);
+		if (variable == OF_MEMBER) {
+			identity_read_variable_in(ZSTR_VAL(code->vars[i]), code->filename);
+		} else if (variable == OF_BROWSER && is_global) {
+			fields_read_browser_at(ZSTR_VAL(code->vars[i]), ZSTR_VAL(code->filename), 1);
 		}
 	}
 }
@@ -225,7 +242,7 @@ static void look_at_names(const zend_op_array *code)
 static zend_op_array *on_compile_file(zend_file_handle *file, int type)
 {
 	zend_op_array *code = next_compile_file(file, type);
-	if (observes && code && code->last_var && watch_is_global_scope()) {
+	if (observes && code && code->last_var && is_wide_scope()) {
 		look_at_names(code);
 	}
 	return code;
@@ -234,7 +251,7 @@ static zend_op_array *on_compile_file(zend_file_handle *file, int type)
 static MR_COMPILE_STRING(on_compile_string)
 {
 	zend_op_array *code = next_compile_string(MR_COMPILE_STRING_PASSTHRU);
-	if (observes && code && watch_is_global_scope()) {
+	if (observes && code && is_wide_scope()) {
 		look_at_names(code);
 	}
 	return code;
@@ -299,11 +316,14 @@ static PHP_FUNCTION(noted_filter_input_array)
 	filter_input_array_was(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-/* In the global scope, the superglobals are among the variables that these functions take by name. */
+/* In the global scope, the superglobals are among the variables that these functions take by name; in a template, the member's. */
 static void look_by_scope(const zend_execute_data *execute_data)
 {
+	const zend_execute_data *frame = watch_frame(EX(prev_execute_data));
 	if (watch_is_global_scope()) {
 		observe_all(execute_data);
+	} else if (identity_is_noting() && frame && !frame->func->common.function_name) {
+		identity_read_all(execute_data);
 	}
 }
 
@@ -357,6 +377,8 @@ void observe_startup(void)
 	if (blind) {
 		return;
 	}
+	told_startup();
+	posts_startup();
 	watch_fetches(on_fetch, were);
 	watch_opcode(ZEND_ISSET_ISEMPTY_VAR, on_isset, were);
 	watch_opcode(ZEND_FETCH_GLOBALS, on_globals, were);
@@ -378,6 +400,9 @@ void observe_watch(void)
 	for (size_t i = 0; !blind && i < sizeof wrapped / sizeof *wrapped; i++) {
 		*wrapped[i].was = watch_replace(NULL, wrapped[i].name, wrapped[i].ours);
 	}
+	if (!blind) {
+		told_watch();
+	}
 	carts_watch();
 }
 
@@ -394,6 +419,7 @@ void observe_begin(void)
 	fields_begin();
 	identity_begin();
 	carts_begin();
+	posts_begin();
 }
 
 /* Says what was read, before END. */
@@ -409,4 +435,6 @@ void observe_free(void)
 {
 	observes = false;
 	cookies_free();
+	identity_free();
+	posts_free();
 }

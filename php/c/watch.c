@@ -110,3 +110,19 @@ bool watch_is_global_scope(void)
 	const zend_execute_data *frame = watch_frame(EG(current_execute_data));
 	return !frame || ((ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) && frame->symbol_table == &EG(symbol_table));
 }
+
+/* The hook of WordPress that runs, or NULL. */
+const char *watch_hook(void)
+{
+	zval *names = zend_hash_str_find_ind(&EG(symbol_table), ZEND_STRL("wp_current_filter"));
+	if (names) {
+		ZVAL_DEREF(names);
+	}
+	if (!names || Z_TYPE_P(names) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL_P(names)) == 0) {
+		return NULL;
+	}
+	HashPosition end;
+	zend_hash_internal_pointer_end_ex(Z_ARRVAL_P(names), &end);
+	zval *name = zend_hash_get_current_data_ex(Z_ARRVAL_P(names), &end);
+	return name && Z_TYPE_P(name) == IS_STRING ? Z_STRVAL_P(name) : NULL;
+}

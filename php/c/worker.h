@@ -269,6 +269,7 @@ int watch_go_on(const user_opcode_handler_t were[256], zend_execute_data *execut
 const zend_execute_data *watch_frame(const zend_execute_data *frame);
 bool watch_is_hooks(const zend_string *file);
 bool watch_is_global_scope(void);
+const char *watch_hook(void);
 
 /* taint.c */
 void taint_watch(void);
@@ -303,6 +304,7 @@ void observe_begin(void);
 void observe_all(const zend_execute_data *frame);
 bool observe_is_in(const zend_execute_data *frame, const char *path);
 bool observe_runs(const zend_execute_data *frame, const char *name);
+bool observe_is_core(const zend_string *file);
 enum reader observe_reader(const zend_execute_data *frame);
 void observe_end(void);
 void observe_free(void);
@@ -311,17 +313,44 @@ void observe_free(void);
 void fields_begin(void);
 void fields_read(const char *name, size_t length, const zend_execute_data *frame);
 void fields_read_all(const zend_execute_data *frame);
-void fields_read_browser(const zend_execute_data *frame);
-void fields_read_browser_at(const char *file, uint32_t line);
+void fields_read_browser(const char *variable, const zend_execute_data *frame);
+void fields_read_browser_at(const char *variable, const char *file, uint32_t line);
 void fields_end(void);
 void fields_list(zval *array);
 
 /* identity.c: what may tell who the visitor is */
 PHP_FUNCTION(millrace_identity_reads);
 bool identity_concerns(void);
+bool identity_is_noting(void);
+bool identity_is_variable(const zend_string *name);
 void identity_begin(void);
+void identity_note(const char *what);
+void identity_note_field(const char *name);
+void identity_read_variable(const char *name, const zend_execute_data *frame);
+void identity_read_variable_in(const char *name, const zend_string *file);
+void identity_free(void);
 void identity_read_cookie(const char *name, size_t length, const zend_execute_data *frame);
 void identity_read_all(const zend_execute_data *frame);
+
+/* told.c: what the site's code is told of a member */
+PHP_FUNCTION(millrace_member_is);
+PHP_FUNCTION(millrace_member_reader);
+PHP_FUNCTION(millrace_member_prints);
+void told_startup(void);
+void told_watch(void);
+void told_begin(bool notes);
+void told_free(void);
+
+/* posts.c: which posts a page shows more of than a link */
+PHP_FUNCTION(millrace_posts_read);
+void posts_startup(void);
+void posts_begin(void);
+void posts_adopt(zend_object *post);
+void posts_free(void);
+
+/* flow.c: what becomes of a value in the function that gets it */
+enum flow { FLOW_UNKNOWN, FLOW_PRINTED, FLOW_RETURNED };
+enum flow flow_of(const zend_execute_data *frame);
 
 /* cookies.c: which cookies a page depends on */
 enum cookie_use { EXISTENCE, VALUE };

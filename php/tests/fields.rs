@@ -56,7 +56,9 @@ fn what_is_read_is_said() {
         ("function f() { return $GLOBALS['is_chrome'] ?? 0; } echo f();", ":browser"),
         ("function f() { $is_chrome = 1; return $is_chrome; } echo f();", ""),
         ("echo $is_gecko ?? 0;", ":browser"),
-        ("echo eval('return $is_IE ?? 0;');", ":browser"),
+        ("echo eval('return $is_IE ?? 0;');", ":ie"),
+        ("function f() { global $is_IE, $is_winIE; return $is_IE; } echo f();", ":ie"),
+        ("function f() { return ($GLOBALS['is_macIE'] ?? 0) || ($GLOBALS['is_opera'] ?? 0); } echo f();", ":ie :browser"),
         ("echo (function () { return eval('return $is_IE ?? 0;'); })();", ""),
         ("echo (fn () => $is_edge ?? 0)();", ":browser"),
     ]

@@ -41,6 +41,8 @@ class Generator:
         dice = random.Random(f"{self.seed} {number}")
         if about == "i":
             return self.made(dice, number)
+        if about == "g" and dice.random() < 0.7:
+            return self.named(dice, number)
         found = self.found.way(dice, about) if self.found and dice.random() < 0.5 else None
         if found:
             letters, way, clear = found
@@ -100,3 +102,24 @@ class Generator:
         place = dice.choice(["head", "foot", "end", "content", "buffer"])
         code = f"<?php\nGuess::plays({number}, 'secret', 'i');\n{body}\nGuess::show('{place}');\n"
         return Plugin(number, self.seed, "i", "secret", place, f"/sample-page/?g={number}", code, "", made=True)
+
+    def named(self, dice, number):
+        """A plugin that prints a member's name, or decides by it, in its own code. Where it only prints, others share its page."""
+        keeps = dice.random() < 0.4
+        way, vip = dice.choice(ways.NAMES), self.vip.get("g", "")
+        for _ in range(dice.randrange(3)):
+            way = dice.choice(ways.KEEPING).replace("@@", way)
+        if not keeps:
+            way = dice.choice(ways.CHOOSING).replace("@@", f"({way})")
+            way = way.replace("NAME VIP", f"{self.vip.get('name', '')} {vip}").replace("VIP", vip)
+        shown = f"'[[['; echo {way}; echo ']]]'"
+        code = dice.choice([
+            f"echo {shown};",
+            f"$said = {way}; echo \"[[[$said]]]\";",
+            f"$said = '[[['; $said .= {way}; echo $said . ']]]';",
+            f"if ({way}) {{ echo {shown}; }}",
+            f"printf('[[[%s]]]', {way});",
+        ])
+        hook = dice.choice(["wp_footer", "wp_head", "wp_body_open", "wp_footer"])
+        body = f"add_action('{hook}', function () {{ $user = wp_get_current_user(); {code} }}, {dice.choice([1, 10, 99])});"
+        return Plugin(number, self.seed, "g", "named", hook, f"/sample-page/?g={number}", f"<?php\n{body}\n", "", plain=keeps)

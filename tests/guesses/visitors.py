@@ -140,7 +140,7 @@ class Page:
     def shown(self):
         """What plugins show in it, but for raw text: that may be the time of day."""
         whole = "\n".join(value for _, value in self.fields) + self.text
-        return {urllib.parse.unquote(one) for one in re.findall(r"guess\d+(?:\(|%28)([\w%.,~-]*)(?:\)|%29)", whole)}
+        return {urllib.parse.unquote(one) for one in re.findall(r"guess\d+(?:\(|%28)([\w%.,~-]*)(?:\)|%29)", whole)} | set(re.findall(r"\[\[\[.*?\]\]\]", whole, re.S))
 
 
 def foreign(page, visitor):

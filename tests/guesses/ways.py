@@ -304,3 +304,65 @@ FORMS = ("raw", "raw", "secret", "upper", "reversed", "length", "hash", "choice"
 CART_FORMS = ("threshold", "threshold", "hash", "length", "choice")
 CART_PATHS = ("/shop/", "/product/thing-3/", "/sample-page/", "/hello-world/")
 BLURRED_FORMS = ("length", "hash", "choice")
+
+# ---- what code does with a member's name by itself: printing may be shared, choosing not ----
+
+NAMES = ("$user->display_name", "$user->first_name", "wp_get_current_user()->display_name", "$user->get('display_name')", "$GLOBALS['current_user']->display_name", "($user->display_name ?? '')")
+# @@ is the name, or what was made of it. These keep it as it is.
+KEEPING = (
+    "esc_html(@@)",
+    "esc_attr(@@)",
+    "'Hello ' . @@",
+    "\"Hello {$user->display_name} and \" . @@",
+    "sprintf('%s!', @@)",
+    "sprintf('%2$s %1$s', esc_html(@@), 'Dear')",
+    "sprintf(__('Dear %s'), @@)",
+    "(@@ ?: 'nobody')",
+    "(string) (@@)",
+    "($name = @@)",
+    "wp_kses_post(@@)",
+    "json_encode(@@)",
+)
+# These make something else of it, or decide by it. VIP: the secret of the member that some are about.
+CHOOSING = (
+    "strlen(@@)",
+    "substr(@@, 0, 1)",
+    "(@@)[0]",
+    "sprintf('%.1s', @@)",
+    "sprintf('%5.2s', @@)",
+    "strtoupper(@@)",
+    "strrev(@@)",
+    "md5(@@)",
+    "ucwords(strrev(@@))",
+    "str_word_count(@@)",
+    "(str_contains(@@, 'VIP') ? 'welcome' : 'join')",
+    "(@@ === 'NAME VIP' ? 'welcome' : 'join')",
+    "(@@ == 'NAME VIP' ? 'welcome' : 'join')",
+    "(@@ > 'M' ? 'late' : 'early')",
+    "(@@ <=> 'Cora')",
+    "match (true) { @@ < 'C' => 'first', default => 'second' }",
+    "(in_array(@@, ['NAME VIP', 'VIP'], true) ? 'welcome' : 'join')",
+    "(['NAME VIP' => 'welcome'][@@] ?? 'join')",
+    "(preg_match('/VIP/', @@) ? 'welcome' : 'join')",
+    "(function () use ($user) { switch (@@) { case 'NAME VIP': return 'welcome'; } return 'join'; })()",
+    "(function () use ($user) { foreach (str_split(@@) as $c) { @$n += ord($c); } return $n; })()",
+    "(function () use ($user) { $n = @@; return $n === 'NAME VIP' ? 'welcome' : 'join'; })()",
+    "(function () use ($user) { $n = @@; $f = 'n'; return strlen($$f); })()",
+    "(function () use ($user) { $n = @@; return strlen(implode(compact('n'))); })()",
+    "(function () use ($user) { $n = ''; $n .= @@; return crc32($n); })()",
+    "(function () use ($user) { ob_start(); echo @@; return strlen(ob_get_clean()); })()",
+    "(function () use ($user) { ob_start(); echo @@; $n = ob_get_length(); ob_end_clean(); return $n; })()",
+    "(function () use ($user) { ob_start(fn ($t) => strlen($t)); echo @@; ob_end_flush(); return ''; })()",
+    "(function () use ($user) { add_filter('esc_html', $f = function ($t) { $GLOBALS['guess_left'] = strlen($t); return $t; }); esc_html(@@); remove_filter('esc_html', $f); return $GLOBALS['guess_left']; })()",
+    "(function () use ($user) { return printf('%s', @@); })()",
+    "(function () use ($user) { ob_start(); comment_form([], 1); return str_contains(ob_get_clean(), 'VIP') ? 'welcome' : 'join'; })()",
+    "(function () use ($user) { add_filter('comment_form_logged_in', $f = function ($h, $c, $n) { $GLOBALS['guess_left'] = $n === 'NAME VIP'; return $h; }, 10, 3); ob_start(); comment_form([], 1); ob_end_clean(); remove_filter('comment_form_logged_in', $f); return var_export($GLOBALS['guess_left'] ?? '', true); })()",
+    "(function () use ($user) { global $user_identity; return $user_identity === 'NAME VIP' ? 'welcome' : 'join'; })()",
+    "(function () { return strlen($GLOBALS['user_' . 'identity']); })()",
+    "(function () { return crc32(serialize(wp_get_current_user()->session_tokens)); })()",
+    "(wp_create_nonce('wp_rest') > '8' ? 'late' : 'early')",
+    "hexdec(substr(wp_logout_url(), -4))",
+    "(wp_loginout('', false) > 'M') . crc32(wp_loginout('', false))",
+    "guess_kept(@@)",
+    "strlen(guess_kept(@@))",
+)

@@ -22,7 +22,10 @@ pub const MOBILE: &str = ":mobile";
 /// The same of pages that depend on WordPress's variables about the browser, such as `$is_iphone`, and on nothing else of it.
 pub const BROWSER: &str = ":browser";
 
-/// The fields that this function reads.
+/// The same of pages that depend on nothing but `$is_IE`, `$is_winIE` and `$is_macIE`.
+pub const IE: &str = ":ie";
+
+/// The fields that `wp_is_mobile()` reads.
 pub const MOBILE_FIELDS: [&str; 2] = ["user-agent", "sec-ch-ua-mobile"];
 
 /// Fields that are lists of members with optional white space around them (RFC 9110 sections 12.5.1 to 12.5.4). Of an unknown field nobody
@@ -95,6 +98,7 @@ where
     match field {
         MOBILE => return is_mobile(fields, out),
         BROWSER => return browser(fields, out),
+        IE => return ie(fields, out),
         _ => {}
     }
     let values = values_of(fields, field);
@@ -156,6 +160,17 @@ fn browser<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &
     let words = WORDS.iter().map(|word| has(&agent, word));
     for is_there in words.chain(IN_ANY_CASE.iter().map(|word| has(&lower, word))) {
         out.push(if is_there { b'1' } else { b'0' });
+    }
+}
+
+/// All that decides `$is_IE` and its like: without one of these words none of them is true, in any version of WordPress.
+fn ie<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    const WORDS: [&[u8]; 3] = [b"msie", b"trident", b"chromeframe"];
+    let mut agents = values_of(fields.clone(), MOBILE_FIELDS[0]);
+    if agents.any(|agent| {
+        WORDS.iter().any(|word| agent.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word)))
+    }) {
+        browser(fields, out);
     }
 }
 
@@ -307,6 +322,29 @@ mod tests {
         for (at, agent) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| of(other) != of(agent)), "{agent}");
         }
+    }
+
+    #[test]
+    fn only_internet_explorers_differ_where_nothing_else_is_asked() {
+        let of = |agent: &str| value(&Rules::profile(), IE, &[("User-Agent", agent)]);
+        let others = [
+            "",
+            "curl/8",
+            "Mozilla/5.0 (iPhone) Mobile Safari/604",
+            "Mozilla/5.0 (X11) Chrome/130 Safari/537.36 Edg/130",
+            "Lynx",
+        ];
+        assert!(others.iter().all(|agent| of(agent).is_empty()));
+        let (eight, eleven) = (
+            "Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)",
+            "Mozilla/5.0 (Windows NT 6.1; Trident/7.0; rv:11.0) like Gecko",
+        );
+        assert!(
+            of(eight) != of(eleven)
+                && !of(eight).is_empty()
+                && of(eight) != of("Mozilla/4.0 (compatible; MSIE 5.2; Mac_PowerPC)")
+        );
+        assert!(!of("x ChromeFrame/29 Chrome/29").is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 #include "../worker.h"
 
 /* What a function that was changed when it was compiled says by millrace_cart_trace(). */
-enum trace { TRACE_METHOD, TRACE_HOOKS, TRACE_ENTER, TRACE_LEAVE };
+enum trace { TRACE_METHOD, TRACE_HOOKS, TRACE_ENTER, TRACE_LEAVE, TRACE_POST };
 
 /* instrument.c: changes functions when they are compiled */
 void instrument_startup(void);

@@ -7,6 +7,7 @@
  *
  * - Methods of the classes that hold the state, and of those that extend one by its name: TRACE_METHOD.
  * - WordPress's WP_Hook::apply_filters() and do_all_hook(), which call plugins: TRACE_HOOKS.
+ * - WordPress's WP_Post::__construct(), for ../posts.c: TRACE_POST.
  * - What only keeps the state, or may read it: between TRACE_ENTER and TRACE_LEAVE, in a `try ... finally`.
  */
 #include "carts.h"
@@ -54,6 +55,9 @@ static void change_function(zend_ast_decl *function, const zend_string *class, b
 	}
 	if (is_hooks && (zend_string_equals_literal(function->name, "apply_filters") || zend_string_equals_literal(function->name, "do_all_hook"))) {
 		put_before(function, TRACE_HOOKS);
+	}
+	if (class && zend_string_equals_literal(class, "WP_Post") && zend_string_equals_literal(function->name, "__construct")) {
+		put_before(function, TRACE_POST);
 	}
 	CG(zend_lineno) = line;
 }

@@ -286,22 +286,6 @@ static void on_method(zend_execute_data *method)
 	}
 }
 
-/* The hook that runs. */
-static const char *hook_name(void)
-{
-	zval *names = zend_hash_str_find_ind(&EG(symbol_table), ZEND_STRL("wp_current_filter"));
-	if (names) {
-		ZVAL_DEREF(names);
-	}
-	if (!names || Z_TYPE_P(names) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL_P(names)) == 0) {
-		return NULL;
-	}
-	HashPosition end;
-	zend_hash_internal_pointer_end_ex(Z_ARRVAL_P(names), &end);
-	zval *name = zend_hash_get_current_data_ex(Z_ARRVAL_P(names), &end);
-	return name && Z_TYPE_P(name) == IS_STRING ? Z_STRVAL_P(name) : NULL;
-}
-
 static bool is_of_others(const zend_string *file)
 {
 	return place_of_file(file) == OF_OTHERS;
@@ -351,7 +335,7 @@ static void look_at_callbacks(const HashTable *callbacks, const char *hook)
 /* WordPress calls what is registered for a hook; while a keeper runs, it may pass the state on. */
 static void on_hooks(const zend_execute_data *frame)
 {
-	const char *hook = carts.depth && is_noting() && !carts.learning && Z_TYPE(frame->This) == IS_OBJECT ? hook_name() : NULL;
+	const char *hook = carts.depth && is_noting() && !carts.learning && Z_TYPE(frame->This) == IS_OBJECT ? watch_hook() : NULL;
 	if (!hook || (strncmp(hook, "woocommerce_", 12) != 0 && strncmp(hook, "wc_", 3) != 0) || known_is_stateless(hook)) {
 		return;
 	}
@@ -382,6 +366,11 @@ PHP_FUNCTION(millrace_cart_trace)
 		break;
 	case TRACE_HOOKS:
 		on_hooks(caller);
+		break;
+	case TRACE_POST:
+		if (Z_TYPE(caller->This) == IS_OBJECT) {
+			posts_adopt(Z_OBJ(caller->This));
+		}
 		break;
 	case TRACE_ENTER:
 		carts.depth++;

@@ -11,12 +11,13 @@ namespace Millrace\WordPress;
  * What is read of the user is seen
  *
  * - where his number or his row is read, by who reads it (read()): WordPress's own functions that are known, and whose use of it is seen
- *   below; a theme or plugin may only ask for the name;
+ *   below; a theme or plugin may only print the name (php/c/flow.c): `display_name === 'Anna'` makes a page personal;
  * - where his fields are read or written (meta()), where a query asks for his rows (query()), where a nonce is made (nonce()), and where
  *   his capabilities are not those of the role alone (cap());
- * - in files that use the variables that WordPress sets for old themes ($user_ID): no reads of these can be seen (reads_globals());
- * - where the site's own code gets at cookies, fields of the request or a session (php/c/identity.c), or has WordPress tell it the user's number by
- *   a hook (look_at_request()).
+ * - where the site's own code gets at cookies, fields of the request, a session, or the variables that WordPress sets for old themes
+ *   ($user_ID: php/c/identity.c);
+ * - where WordPress hands any of that to a callback of the site's, in whatever hook (php/c/told.c), or to code that the site has put in the place
+ *   of WordPress's (look_at_replaced()).
  *
  * Anything else is personal. The file is loaded only with the setting.
  */
@@ -56,17 +57,17 @@ final class Member
     /** Filters of capabilities that are WordPress's own, or known to concern other pages. */
     private const CAPS = ['wp_maybe_grant_install_languages_cap', 'wp_maybe_grant_resume_extensions_caps', 'wp_maybe_grant_site_health_caps',
         'wc_customer_has_capability', 'wc_modify_map_meta_cap'];
-    /** Hooks that hand the user's number, or what is in a log-in cookie, to whoever is in them. */
-    private const TELLING = ['determine_current_user', 'auth_cookie_valid', 'get_user_metadata', 'update_user_metadata_cache', 'session_token_manager',
-        'edit_profile_url', 'user_dashboard_url', 'get_edit_user_link', 'query'];
-    /** In them: plugins that are known to concern other requests. */
-    private const TOLD = ['WC_REST_Authentication'];
+    /** Functions of WordPress that find out who asks, or that are told it: a plugin may put its own in their place. */
+    private const REPLACEABLE = ['wp_get_current_user', 'wp_set_current_user', 'get_userdata', 'get_user_by', 'cache_users', 'is_user_logged_in',
+        'wp_validate_auth_cookie', 'wp_parse_auth_cookie', 'wp_create_nonce', 'wp_verify_nonce', 'wp_nonce_tick', 'wp_hash', 'wp_salt'];
+    /** Hooks by which a plugin names a class that does so. */
+    private const REPLACING = ['session_token_manager'];
+    /** Of the user's row, what a page may print. */
+    private const PRINTED = ['display_name'];
     /** Cookies that plugins may look for: who has one gets no pages for members (Profile::bypass_cookies). */
     private const HOLDING = '/^(woocommerce_|wp_woocommerce_session_|edd_items_in_cart|comment_author_|wp-postpass_)/';
     /** Capabilities of who makes pages, not of a reader. */
     private const RIGHTS = '/^(edit|delete|publish|create|manage|moderate|read_private|upload|unfiltered|import|export|install|update|activate|switch|promote|remove|list_users)/';
-    /** In a theme, and in other files: variables that WordPress sets for who is logged in. */
-    private const GLOBALS = '(?:user_ID|userdata|user_login|user_email|user_url|user_identity)\b';
 
     /** The member; 0: none. */
     private static int $user = 0;
@@ -100,9 +101,24 @@ final class Member
             Hooks::add(self::class, self::WATCH);
         }
         [self::$user, self::$object] = [$id, $user];
+        self::tell($id, $user);
         if (get_class($user) !== 'WP_User' || !millrace_notice_reads($user, ['ID', 'data'], self::class . '::read')) {
             self::mark('user');
         }
+    }
+
+    /** The worker looks for what is the member's in all that the site's code is given. */
+    private static function tell(int $id, object $user): void
+    {
+        self::$own = true;
+        $login = $_COOKIE[LOGGED_IN_COOKIE] ?? '';
+        $parts = is_string($login) ? array_slice(explode('|', $login), 2) : [];
+        $own = array_map('strval', [$user->user_login, $user->user_email, $user->user_nicename, $user->user_pass, ...$parts]);
+        // From here on the number is known: filters of what is asked next are told nothing by other numbers.
+        millrace_member_is($id, $own, []);
+        $first = get_user_meta($id, 'first_name', true);
+        millrace_member_is($id, [...$own, ...array_map('wp_create_nonce', self::NONCES)], [(string) $user->display_name, is_string($first) ? $first : '']);
+        self::$own = false;
     }
 
     /** Somebody asks for the user's number, perhaps a plugin. */
@@ -172,6 +188,7 @@ final class Member
         $frames = debug_backtrace(0, 4);
         $why = $property === '*' ? 'all of the user' : self::reader($frames);
         if ($why === '') {
+            $property === 'ID' && millrace_member_reader();
             return true;
         }
         self::mark("reads $why");
@@ -185,6 +202,9 @@ final class Member
         $file = static fn (int $at): string => (string) ($frames[$at]['file'] ?? '');
         if ($name(1) === 'WP_User->__get' || $name(1) === 'WP_User->__isset') {
             $key = $frames[1]['args'][0] ?? '';
+            if (in_array($key, self::PRINTED, true)) {
+                return self::is_printed() ? '' : "$key to do more than print it, in " . basename($file(1));
+            }
             // What is no column is a field: meta() sees it.
             return is_string($key) && !in_array(strtolower($key), self::COLUMNS, true) ? '' : "$key in " . basename($file(1));
         }
@@ -194,6 +214,12 @@ final class Member
         $at = $name(1) === 'get_current_user_id' ? 1 : 0;
         $is_known = self::is_wordpress($file($at)) && in_array($name($at + 1), self::READERS, true);
         return $is_known ? '' : 'ID in ' . basename($file($at));
+    }
+
+    /** Whether what is read now gets into the output and nowhere else. */
+    private static function is_printed(): bool
+    {
+        return millrace_member_prints() === 1;
     }
 
     private static function is_wordpress(string $file): bool
@@ -221,6 +247,12 @@ final class Member
     private static function is_covered(string $key): bool
     {
         $prefix = $GLOBALS['wpdb']->prefix;
+        if ($key === 'first_name') {
+            return self::is_printed();
+        }
+        if ($key === 'session_tokens') {
+            return in_array('WP_User_Meta_Session_Tokens', array_column(debug_backtrace(\DEBUG_BACKTRACE_IGNORE_ARGS, 12), 'class'), true);
+        }
         if (in_array($key, self::fields($GLOBALS['wpdb']), true)) {
             return true;
         }
@@ -261,8 +293,9 @@ final class Member
     /** A nonce is made. Scripts that are only registered have some, too: `wp_rest` is filled in if they are printed. */
     public static function nonce($seconds, $action = -1)
     {
-        if (!self::$own && !in_array($action, self::NONCES, true) && !doing_action('wp_default_scripts')) {
-            self::mark('a nonce for ' . (is_scalar($action) ? $action : '?'));
+        if (!self::$own) {
+            $becomes = millrace_member_prints();
+            $becomes === 2 || ($becomes === 1 && in_array($action, self::NONCES, true)) || self::mark('a nonce for ' . (is_scalar($action) ? $action : '?'));
         }
         return $seconds;
     }
@@ -411,7 +444,7 @@ final class Member
         $caps = array_filter($user->allcaps);
         ksort($caps);
         $all = [
-            $user->roles, $user->caps, $caps, get_user_option('show_admin_bar_front', self::$user), get_user_locale(), determine_locale(), get_locale(),
+            $user->roles, $user->caps, $caps, get_user_option('show_admin_bar_front', self::$user), (int) get_user_option('user_level', self::$user), get_user_locale(), determine_locale(), get_locale(),
             $shape($name), $shape($first), $name === $first, $first !== '' && str_contains($name, $first),
         ];
         return substr(hash_hmac('sha256', serialize($all), wp_salt('nonce')), 0, 32);
@@ -438,14 +471,20 @@ final class Member
         return array_map(static fn ($all) => substr(hash('sha256', serialize($all)), 0, 32), $rows);
     }
 
-    /** What the site's code has read of the request, or been told, without a look at the user. */
-    private static function look_at_request(): void
+    /** Something that the site's code has read of the request, or been told, without a look at the user; the worker calls this for what comes after the report. */
+    public static function found(string $what): void
     {
-        foreach (millrace_identity_reads() ?? ['the request, which can\'t be seen here'] as $what) {
-            [$kind, $name] = [strtok($what, ' '), substr($what, strlen('cookie '))];
-            $kind === 'cookie' && preg_match(self::HOLDING, $name) || self::mark("reads $what");
+        [$kind, $name] = [strtok($what, ' '), substr($what, strlen('cookie '))];
+        $kind === 'cookie' && preg_match(self::HOLDING, $name) || self::mark("reads $what");
+    }
+
+    /** Code of the site's in the place of WordPress's, which is told who asks. */
+    private static function look_at_replaced(): void
+    {
+        foreach (self::REPLACEABLE as $function) {
+            self::is_known($function) || self::mark("another $function()");
         }
-        foreach (self::TELLING as $hook) {
+        foreach (self::REPLACING as $hook) {
             foreach ($GLOBALS['wp_filter'][$hook]->callbacks ?? [] as $callbacks) {
                 foreach ($callbacks as $callback) {
                     self::is_known($callback['function'] ?? null) || self::mark("a plugin's $hook");
@@ -454,15 +493,12 @@ final class Member
         }
     }
 
-    /** Whether a callback is WordPress's, ours, or known to be told for nothing. */
+    /** Whether a function is WordPress's or ours. */
     private static function is_known($callback): bool
     {
         try {
             if (is_string($callback) && str_contains($callback, '::')) {
                 $callback = explode('::', $callback, 2);
-            }
-            if (is_array($callback) && in_array(is_object($callback[0]) ? get_class($callback[0]) : $callback[0], self::TOLD, true)) {
-                return true;
             }
             $code = is_array($callback) ? new \ReflectionMethod($callback[0], $callback[1]) : new \ReflectionFunction(\Closure::fromCallable($callback));
             $file = (string) $code->getFileName();
@@ -476,14 +512,15 @@ final class Member
     private static function page(string $role): array
     {
         $personal = ['kind=none'];
-        self::look_at_request();
+        array_map([self::class, 'found'], millrace_identity_reads() ?? ['the request, which can\'t be seen here']);
+        self::look_at_replaced();
         [$seconds, $tags] = self::$why ? [0, []] : Page::of_member();
         if (self::$why || $seconds <= 0 || !$tags || preg_grep('/,/', $tags)) {
             self::trace();
             return $personal;
         }
         self::$asked && self::look_at_filters();
-        if (wp_script_is('wp-preferences', 'done') || wp_script_is('utils', 'done') || wp_script_is('wp-data', 'done') || self::reads_globals()) {
+        if (wp_script_is('wp-preferences', 'done') || wp_script_is('utils', 'done') || wp_script_is('wp-data', 'done')) {
             self::mark('reads ID in a script');
         }
         $kind = self::$why ? null : Kind::digest([$role]);
@@ -502,34 +539,5 @@ final class Member
         if (defined('MILLRACE_MEMBERS_LOG') && MILLRACE_MEMBERS_LOG) {
             error_log('Millrace: ' . ($_SERVER['REQUEST_URI'] ?? '') . ' is personal: ' . (implode(', ', array_keys(self::$why)) ?: 'it must not be kept'));
         }
-    }
-
-    /** Whether a file of this request uses variables that WordPress sets for who is logged in. Templates have them without asking. */
-    private static function reads_globals(): bool
-    {
-        // The template itself may be a plugin's.
-        $theme = [realpath(get_template_directory()) . '/', realpath(get_stylesheet_directory()) . '/', (string) realpath(Kind::$template)];
-        $wordpress = [realpath(ABSPATH . WPINC) . '/', realpath(ABSPATH . 'wp-admin') . '/', realpath(ABSPATH) . '/wp-', __DIR__ . '/', dirname(__DIR__) . '/'];
-        $content = realpath(WP_CONTENT_DIR) . '/';
-        $begins = static function (string $file, array $with): bool {
-            foreach ($with as $start) {
-                if (strncmp($file, $start, strlen($start)) === 0) {
-                    return true;
-                }
-            }
-            return false;
-        };
-        foreach (get_included_files() as $file) {
-            if ($begins($file, $wordpress) && !$begins($file, [$content])) {
-                continue;
-            }
-            $code = (string) file_get_contents($file);
-            // load_template() gives each file that it loads this one.
-            $pattern = $begins($file, array_filter($theme)) ? '/\$' . self::GLOBALS . '/' : '/\$user_ID\b|\bglobal\b[^;]*\$' . self::GLOBALS . '/';
-            if (preg_match($pattern, $code) || preg_match('/GLOBALS\s*\[\s*[\'"]' . self::GLOBALS . '/', $code)) {
-                return true;
-            }
-        }
-        return false;
     }
 }

@@ -52,7 +52,7 @@ final class Shown
     private static bool $links = false;
     /** Posts whose author and terms are noted. */
     private static array $read = [];
-    /** Numbers of posts of which a field or an excerpt was asked for, and texts that were shown; as keys. In a network those of all sites. */
+    /** Numbers of posts of which a field, an excerpt or the text was read, by whatever way (php/c/posts.c), and texts that were shown; as keys. In a network those of all sites. */
     private static array $fields = [];
     private static array $texts = [];
     /** Taxonomies of types of posts. */
@@ -88,6 +88,9 @@ final class Shown
     private static function objects(): void
     {
         $here = get_current_blog_id();
+        foreach (millrace_posts_read() as $id) {
+            self::$fields[$id] = true;
+        }
         foreach (Objects::tags() as $site => $tags) {
             $noted = $site === $here ? self::$tags : self::$sites[$site][0] ?? ['all' => true];
             $links = $noted + $tags;

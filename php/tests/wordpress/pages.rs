@@ -88,6 +88,53 @@ fn kinds_of_pages_have_their_lifetimes_and_tags() {
     assert_eq!(kept.page("/about/").tags, tags(&expected));
 }
 
+/// The text of a post that the page also links to, printed without WordPress's functions for that: an edit of it concerns the page.
+#[test]
+#[ignore = "needs a WordPress: tests/hooks/run"]
+fn raw_text_of_a_linked_post_has_its_tag() {
+    let mut site = Site::start(
+        "add_action('wp_footer', function () {
+            $post = get_page_by_path('imprint');
+            $field = 'post_content';
+            match ($_GET['way'] ?? '') {
+                'property' => print $post->post_content,
+                'named' => print $post->$field,
+                'field' => print get_post_field('post_content', $post->ID, 'raw'),
+                'excerpt' => print $post->post_excerpt,
+                'array' => print get_post($post->ID, ARRAY_A)['post_content'],
+                'cast' => print ((array) $post)['post_content'],
+                'pluck' => print implode(wp_list_pluck(get_pages(), 'post_content')),
+                'the' => print get_the_content(null, false, $post),
+                'trimmed' => print wp_trim_words($post->post_content),
+                'title' => print $post->post_title . get_permalink($post) . get_the_title($post),
+                default => 0,
+            };
+        });",
+    );
+    let imprint = site.value("get_page_by_path('imprint')->ID");
+    let (own, link) = (format!("post-{imprint}"), format!("link-{imprint}"));
+    for (way, has_text) in [
+        ("", false),
+        ("title", false),
+        ("property", true),
+        ("named", true),
+        ("field", true),
+        ("excerpt", true),
+        ("array", true),
+        ("cast", true),
+        ("pluck", true),
+        ("the", true),
+        ("trimmed", true),
+    ] {
+        for uri in ["/about/", "/a/", "/"] {
+            let ask = site.ask_page(&format!("{uri}?way={way}")).set("MILLRACE_COOKIES", "");
+            let page = Page::of(&site.worker.run(&ask));
+            assert!(page.tags.contains(&link), "{uri} {way}: {page:?}");
+            assert_eq!(page.tags.contains(&own), has_text, "{uri} {way}: {page:?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs a WordPress: tests/hooks/run"]
 fn what_is_for_one_visitor_is_not_kept() {
