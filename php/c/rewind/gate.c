@@ -55,11 +55,11 @@ static bool ends_with(const zend_string *path, const char *end)
 
 /* ---- exceptions ---- */
 
-/* Whether the function that calls now may call this one (excepted.c). */
-static bool is_excepted_now(const zend_function *called)
+/* Whether the function that runs now may call this one, or do `what` it does (excepted.c). */
+static bool is_excepted_now(const zend_function *called, const char *what)
 {
 	const zend_execute_data *frame = caller();
-	return frame && excepted(frame->func, called);
+	return frame && excepted(frame->func, called, what);
 }
 
 /* ---- refusing ---- */
@@ -83,7 +83,7 @@ static void say_why(const char *what, const zend_function *called, const zend_ex
 static void refuse(enum refused how, const char *what, const zend_function *called)
 {
 	const zend_execute_data *frame = caller();
-	if (gate != GATE_BOOT || is_excepted_now(called) || (how == READS && reads_note_call(what, called))) {
+	if (gate != GATE_BOOT || is_excepted_now(called, what) || (how == READS && reads_note_call(what, called))) {
 		return;
 	}
 	gate = GATE_OPEN;
@@ -287,7 +287,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	const struct gated *one = gated(execute_data);
 	if (UNEXPECTED(gate == GATE_BOOT)) {
 		look(execute_data, one);
-	} else if (UNEXPECTED(gate == GATE_BEHIND) && one->kind == KIND_REFUSED && !is_excepted_now(EX(func))) {
+	} else if (UNEXPECTED(gate == GATE_BEHIND) && one->kind == KIND_REFUSED && !is_excepted_now(EX(func), NULL)) {
 		rewind_acted();
 	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
