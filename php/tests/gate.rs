@@ -298,6 +298,7 @@ fn exceptions_hold_for_known_texts() {
         "function make($n) { return $n . md5(uniqid() . <<<A\na  b\nA); }",
         "function make($n) { $a = ['//' => 1]; return \"{$a['//']}\" . md5(uniqid() . 'a  b'); }",
         "function make($n) { ?><?php return $n . md5(uniqid() . 'a  b'); }",
+        "function make($n) { // it\rreturn uniqid() . uniqid();\n return $n . md5(uniqid() . 'a  b'); }",
         "eval('function make($n) { return $n . md5(uniqid() . \"a  b\"); }');",
     ];
     let ini = format!("{INI}opcache.revalidate_freq=0\n");
@@ -309,7 +310,7 @@ fn exceptions_hold_for_known_texts() {
         texts.iter().enumerate().map(one).collect()
     };
     let mut plain = Host::start(&ini, &["--rewind", "--rewind-except", "time_of_boot"]);
-    let scripts = write(&plain, "text", texts(&[TEXT, other[6], other[7], other[8], other[9]]));
+    let scripts = write(&plain, "text", texts(&[TEXT, other[6], other[7], other[8], other[10]]));
     await_old(&scripts);
     let mut worker = plain.worker(0);
     let refusals: Vec<String> = scripts.iter().map(|script| refusal(&mut worker, script)).collect();
@@ -354,15 +355,23 @@ fn refusal(worker: &mut Worker, script: &Path) -> String {
 /// What WordPress's functions may do, a function of that name in a plugin's folder may not.
 #[test]
 fn exceptions_of_wordpress_are_its_own() {
-    const CORE: &str = "<?php function timer_start() { return microtime(true); } timer_start();";
+    let functions = [
+        ("wp-includes/load.php", "function timer_start() { return microtime(true); } timer_start();"),
+        (
+            "wp-admin/includes/file.php",
+            "function get_filesystem_method() { fclose(fopen($f = __DIR__ . '/' . uniqid(), 'w')); unlink($f); } get_filesystem_method();",
+        ),
+    ];
     let mut host = Host::start(INI, &["--rewind", "--rewind-except", "time_of_boot"]);
     let mut worker = host.worker(0);
-    for (folder, is_good) in [("wp-includes", true), ("wp-content/plugins/x/wp-includes", false)] {
-        host.script(&format!("{folder}/load.php"), CORE);
-        let boot = format!("define('ABSPATH', __DIR__ . '/'); require __DIR__ . '/{folder}/load.php';");
-        let script = host.script(&format!("core-{is_good}.php"), &site(&boot));
-        let answers: Vec<Answer> = (0..12).map(|_| worker.run(&Ask::get(&script))).collect();
-        assert_eq!(answers.iter().any(is_rewound), is_good, "{folder}: {:?}", answers[3].log);
+    for (n, (file, code)) in functions.iter().enumerate() {
+        for (folder, is_good) in [("", true), ("wp-content/plugins/x/", false)] {
+            host.script(&format!("{folder}{file}"), &format!("<?php {code}"));
+            let boot = format!("define('ABSPATH', __DIR__ . '/'); require __DIR__ . '/{folder}{file}';");
+            let script = host.script(&format!("core-{n}-{is_good}.php"), &site(&boot));
+            let answers: Vec<Answer> = (0..12).map(|_| worker.run(&Ask::get(&script))).collect();
+            assert_eq!(answers.iter().any(is_rewound), is_good, "{folder}{file}: {:?}", answers[3].log);
+        }
     }
 }
 

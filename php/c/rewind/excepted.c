@@ -94,6 +94,12 @@ static bool is_blank(char one)
 	return one && strchr(" \t\r\n\v\f", one);
 }
 
+/* PHP's: a comment ends there. */
+static bool is_newline(char one)
+{
+	return one == '\n' || one == '\r';
+}
+
 /* White space beside these means nothing. */
 static bool is_bracket(char one)
 {
@@ -132,8 +138,8 @@ static void take_code(struct text_of *text, char one)
 		return;
 	}
 	if (before == '#' && one != '[') {
-		text->within = one == '\n' ? CODE : LINE_COMMENT;
-		text->before = one == '\n' ? 0 : one;
+		text->within = is_newline(one) ? CODE : LINE_COMMENT;
+		text->before = is_newline(one) ? 0 : one;
 		text->gap = true;
 		return;
 	}
@@ -167,8 +173,8 @@ static void take(struct text_of *text, char one)
 			return;
 		case LINE_COMMENT:
 			text->unknown |= text->before == '?' && one == '>';
-			text->before = one == '\n' ? 0 : one;
-			text->within = one == '\n' ? CODE : LINE_COMMENT;
+			text->before = is_newline(one) ? 0 : one;
+			text->within = is_newline(one) ? CODE : LINE_COMMENT;
 			return;
 		case COMMENT:
 			text->within = text->before == '*' && one == '/' ? CODE : COMMENT;
@@ -196,10 +202,10 @@ static bool is_what_runs(const struct stat *file)
 	return is_old;
 }
 
-/* Takes lines of a file: all of it as it is, or the text of a function. */
+/* Takes lines of a file, counted as PHP counts them: all of it as it is, or the text of a function. */
 static bool take_file(struct text_of *text, int file, uint32_t from, uint32_t to, bool is_whole)
 {
-	char some[8192];
+	char some[8192], before = 0;
 	ssize_t got;
 	for (uint32_t line = 1; (got = read(file, some, sizeof some)) > 0;) {
 		if (is_whole) {
@@ -207,10 +213,12 @@ static bool take_file(struct text_of *text, int file, uint32_t from, uint32_t to
 			continue;
 		}
 		for (ssize_t i = 0; i < got && line <= to; i++) {
-			if (line >= from) {
+			line += before == '\r' && some[i] != '\n';
+			if (line >= from && line <= to) {
 				take(text, some[i]);
 			}
 			line += some[i] == '\n';
+			before = some[i];
 		}
 	}
 	if (!is_whole && text->within == CODE) {
