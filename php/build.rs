@@ -14,7 +14,7 @@ mod lists;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 62] = [
+const SOURCES: [&str; 63] = [
     "main.c",
     "host.c",
     "check.c",
@@ -62,6 +62,7 @@ const SOURCES: [&str; 62] = [
     "wire.c",
     "rewind/point.c",
     "rewind/gate.c",
+    "rewind/excepted.c",
     "rewind/streams.c",
     "rewind/swept.c",
     "rewind/sql.c",
@@ -224,7 +225,7 @@ fn compile(php: &Php) {
     println!("cargo::rustc-link-lib=dylib={}", php.library);
 }
 
-/// Compiles the lists of PHP's functions and classes in `c/rewind/functions` for `gate.c` and `swept.c`.
+/// Compiles the lists of functions and classes in `c/rewind/functions` for `gate.c`, `swept.c` and `excepted.c`.
 fn write_lists() -> std::io::Result<()> {
     let read = |name: &str| std::fs::read_to_string(format!("c/rewind/functions/{name}"));
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
@@ -254,7 +255,23 @@ fn write_lists() -> std::io::Result<()> {
     let table = format!(
         "static const struct {{ const char *name; bool below; }} classes[] = {{\n{rows}}};\n#define CLASSES (sizeof classes / sizeof *classes)\n"
     );
-    std::fs::write(out.join("classes.h"), table)
+    std::fs::write(out.join("classes.h"), table)?;
+    std::fs::write(out.join("known.h"), known(&read("known")?))
+}
+
+/// Functions of plugins whose text has been read, one row for each text and each function that it may call.
+fn known(list: &str) -> String {
+    let rows: String = lists::known(list)
+        .iter()
+        .map(|one| {
+            let reads = one.reads.as_ref().map_or("NULL".into(), |element| format!("\"{element}\""));
+            let name = one.name.replace('\\', "\\\\");
+            format!("\t{{ \"{name}\", \"{}\", {reads}, \"{}\" }},\n", one.calls, one.digest)
+        })
+        .collect();
+    format!(
+        "static const struct {{ const char *name, *calls, *reads, *digest; }} known[] = {{\n{rows}}};\n#define KNOWN (sizeof known / sizeof *known)\n"
+    )
 }
 
 /// Links our functions in place of the C library's into the programs; tests have no worker.

@@ -6,7 +6,7 @@ mod driver;
 mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use driver::{Answer, Ask, Host, Worker};
 
@@ -277,6 +277,119 @@ fn what_a_boot_may_do() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The texts in `php.rewind_except` and in `functions/known` are those that were read: what only looks otherwise is the same, all else is not.
+#[test]
+fn exceptions_hold_for_known_texts() {
+    const TEXT: &str = "function make($n) { return $n . md5(uniqid() . 'a  b'); }";
+    let same = [
+        TEXT,
+        "function make( $n )\n{\n\t// it's a comment\n\treturn $n . md5( uniqid() . 'a  b' ); # \"another\n}",
+        "/** Of it. */\r\nfunction make($n) { /* return 1; */ return $n . md5(uniqid()\r\n\t. 'a  b'); } // its end",
+    ];
+    let other = [
+        "function make($n) { return $n . md5(uniqid() . 'a b'); }",
+        "function make($n) { return $n . md5(uniqid() . \"a  b\"); }",
+        "function make($n) { return $n . md5(uniqid() . 'a  b//'); }",
+        "function make($n) { return $n . md5(uniqid() . uniqid() . 'a  b'); }",
+        "function make($n) { return $n . uniqid() . md5('a  b'); }",
+        "function make($n) { return $n . md5(uniqid() . 'a  b'); } function more() {}",
+        "function make($n) { return $n . md5(uniqid() . <<<A\na  b\nA); }",
+        "function make($n) { $a = ['//' => 1]; return \"{$a['//']}\" . md5(uniqid() . 'a  b'); }",
+        "function make($n) { ?><?php return $n . md5(uniqid() . 'a  b'); }",
+        "function make($n) { // it\rreturn uniqid() . uniqid();\n return $n . md5(uniqid() . 'a  b'); }",
+        "eval('function make($n) { return $n . md5(uniqid() . \"a  b\"); }');",
+    ];
+    let ini = format!("{INI}opcache.revalidate_freq=0\n");
+    let texts = |some: &[&str]| some.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let write = |host: &Host, name: &str, texts: Vec<String>| -> Vec<PathBuf> {
+        let one = |(n, text)| {
+            host.script(&format!("{name}-{n}.php"), &site(&format!("{text}\n$made = strlen(make(1));")))
+        };
+        texts.iter().enumerate().map(one).collect()
+    };
+    let mut plain = Host::start(&ini, &["--rewind", "--rewind-except", "time_of_boot"]);
+    let scripts = write(&plain, "text", texts(&[TEXT, other[6], other[7], other[8], other[10]]));
+    await_old(&scripts);
+    let mut worker = plain.worker(0);
+    let refusals: Vec<String> = scripts.iter().map(|script| refusal(&mut worker, script)).collect();
+    let digits =
+        refusals[0].split_once("with @").expect(&refusals[0]).1.split(' ').next().unwrap().to_owned();
+    assert_eq!(digits.len(), 16, "{refusals:?}");
+    assert!(refusals[1..].iter().all(|line| !line.contains('@')), "{refusals:?}");
+
+    let excepted = format!("time_of_boot,make@{digits}");
+    let mut host = Host::start(&ini, &["--rewind", "--rewind-except", &excepted]);
+    let (good, bad) = (write(&host, "same", texts(&same)), write(&host, "other", texts(&other)));
+    await_old(&bad);
+    let mut worker = host.worker(0);
+    for script in good {
+        let rewound = (0..20).any(|_| is_rewound(&worker.run(&Ask::get(&script))));
+        assert!(rewound, "no image: {}", std::fs::read_to_string(script).unwrap());
+    }
+    for script in bad {
+        let text = std::fs::read_to_string(&script).unwrap();
+        assert!(refusal(&mut worker, &script).contains("calls uniqid() in make"), "{text}");
+        assert!((0..6).all(|_| !is_rewound(&worker.run(&Ask::get(&script)))), "an image: {text}");
+    }
+}
+
+/// Until the files are so old that what PHP has compiled is certainly what they have.
+fn await_old(files: &[PathBuf]) {
+    let is_young = |file: &PathBuf| {
+        file.metadata().unwrap().modified().unwrap().elapsed().is_ok_and(|age| age.as_secs() < 4)
+    };
+    while files.iter().any(is_young) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// What the log says when the boot of a script is refused: each request is of another kind.
+fn refusal(worker: &mut Worker, script: &Path) -> String {
+    let ask = |n: u32| Ask::get(script).set("QUERY_STRING", &format!("n{n}=1"));
+    let mut lines = (0..20).flat_map(|n| worker.run(&ask(n)).log);
+    lines.find(|line| line.contains("no image")).unwrap_or_default()
+}
+
+/// What WordPress's functions may do, a function of that name in a plugin's folder may not.
+#[test]
+fn exceptions_of_wordpress_are_its_own() {
+    let functions = [
+        ("wp-includes/load.php", "function timer_start() { return microtime(true); } timer_start();"),
+        (
+            "wp-admin/includes/file.php",
+            "function get_filesystem_method() { fclose(fopen($f = __DIR__ . '/' . uniqid(), 'w')); unlink($f); } get_filesystem_method();",
+        ),
+    ];
+    let mut host = Host::start(INI, &["--rewind", "--rewind-except", "time_of_boot"]);
+    let mut worker = host.worker(0);
+    for (n, (file, code)) in functions.iter().enumerate() {
+        for (folder, is_good) in [("", true), ("wp-content/plugins/x/", false)] {
+            host.script(&format!("{folder}{file}"), &format!("<?php {code}"));
+            let boot = format!("define('ABSPATH', __DIR__ . '/'); require __DIR__ . '/{folder}{file}';");
+            let script = host.script(&format!("core-{n}-{is_good}.php"), &site(&boot));
+            let answers: Vec<Answer> = (0..12).map(|_| worker.run(&Ask::get(&script))).collect();
+            assert_eq!(answers.iter().any(is_rewound), is_good, "{folder}{file}: {:?}", answers[3].log);
+        }
+    }
+}
+
+/// Each text of a plugin's function has a digest, and calls what is refused otherwise.
+#[test]
+fn known_texts_are_well_formed() {
+    let recorded = lists::recorded(&list("recorded"));
+    let pure = lists::names(&list("pure"));
+    for one in lists::known(&list("known")) {
+        assert!(
+            one.digest.len() == 64 && one.digest.bytes().all(|digit| b"0123456789abcdef".contains(&digit)),
+            "{}",
+            one.name
+        );
+        assert!(!one.name.is_empty() && !one.calls.is_empty(), "{}: {}", one.name, one.digest);
+        let is_open = pure.contains(&one.calls) || recorded.iter().any(|(_, name, _)| *name == one.calls);
+        assert!(!is_open, "{} may call {} anyway", one.name, one.calls);
+    }
 }
 
 /// What differs from process to process, or from run to run of one process, and says nothing of a visitor or of the time.

@@ -9,8 +9,8 @@
  * All but the pure ones call a handler of ours first, however they are called: closures of a function and classes that extend one of PHP's have copies of
  * it, with the handler and with what belongs to it. The handler costs a compare unless a boot runs that may become an image, or a request behind one.
  *
- * Exceptions hold for what a function calls itself: WordPress's, whose results are made again or never shown, and those of an administrator
- * (php.rewind_except). Random values and clocks within functions that are repeated after the point are decided there (reads.c); acts are not.
+ * Exceptions hold for what a function calls itself (excepted.c). Random values and clocks within functions that are repeated after the point
+ * are decided there (reads.c); acts are not.
  */
 #include "rewind.h"
 
@@ -35,7 +35,7 @@ static int handle = -1;
 
 /* Of the boot. */
 static struct {
-	char why[500];   /* it was refused; empty: it was not */
+	char why[640];   /* it was refused; empty: it was not */
 	time_t second;   /* the clock was read for code that is not WordPress's own; 0: it was not */
 	bool torn;       /* in more than one second */
 } boot;
@@ -53,102 +53,41 @@ static bool ends_with(const zend_string *path, const char *end)
 	return ZSTR_LEN(path) >= length && memcmp(ZSTR_VAL(path) + ZSTR_LEN(path) - length, end, length) == 0;
 }
 
-static bool is_closure(const zend_function *function)
-{
-	return function->common.fn_flags & ZEND_ACC_CLOSURE;
-}
-
-/* As an administrator writes it: `function`, `Class::method`, or, for other code, its file with the folder that it is in. */
-static void name_of(const zend_function *function, char *text, size_t room)
-{
-	const zend_string *name = function->common.function_name, *file = function->op_array.filename;
-	if (name && !is_closure(function)) {
-		const zend_class_entry *class = function->common.scope;
-		snprintf(text, room, "%.120s%s%.100s", class ? ZSTR_VAL(class->name) : "", class ? "::" : "", ZSTR_VAL(name));
-		return;
-	}
-	const char *at = ZSTR_VAL(file) + ZSTR_LEN(file);
-	for (unsigned slashes = 0; at > ZSTR_VAL(file); at--) {
-		slashes += at[-1] == '/';
-		if (slashes == 2) {
-			break;
-		}
-	}
-	snprintf(text, room, "%.220s", at);
-}
-
 /* ---- exceptions ---- */
 
-/* Functions of WordPress: timer_start() is called again for each request, the others' values are never shown. */
-static const struct { const char *name, *file, *calls; } of_core[] = {
-	{ "timer_start", "/wp-includes/load.php", "microtime" },
-	{ "wp_initial_constants", "/wp-includes/default-constants.php", "microtime" },
-	{ "wpdb::placeholder_escape", "/wp-includes/class-wpdb.php", "uniqid" },
-	{ "wpdb::placeholder_escape", "/wp-includes/class-wpdb.php", "rand" },
-	{ "wpdb::placeholder_escape", "/wp-includes/wp-db.php", "uniqid" },
-	{ "wpdb::placeholder_escape", "/wp-includes/wp-db.php", "rand" },
-	{ "wp_cache_set_last_changed", "/wp-includes/functions.php", "microtime" },
-	{ "PasswordHash::__construct", "/wp-includes/class-phpass.php", "microtime" },
-};
-
-/* Whether the name is in php.rewind_except, which has them with commas between them. */
-static bool is_chosen(const char *name)
-{
-	size_t length = strlen(name);
-	for (const char *at = options.rewind_except; at && *at;) {
-		size_t here = strcspn(at, ",");
-		if (here == length && strncasecmp(at, name, length) == 0) {
-			return true;
-		}
-		at += here + (at[here] == ',');
-	}
-	return false;
-}
-
-static bool is_excepted(const zend_function *by, const zend_function *called)
-{
-	char name[256];
-	if (by->common.scope && zend_string_equals_literal(by->common.scope->name, "Millrace_Objects")) {
-		/* The drop-in of our object cache says itself what it changes, and compares what the boot has read. */
-		return true;
-	}
-	name_of(by, name, sizeof name);
-	for (size_t i = 0; called && i < sizeof of_core / sizeof *of_core; i++) {
-		if (strcmp(of_core[i].name, name) == 0 && ends_with(by->op_array.filename, of_core[i].file)
-			&& strcmp(of_core[i].calls, ZSTR_VAL(called->common.function_name)) == 0) {
-			return true;
-		}
-	}
-	return is_chosen(name);
-}
-
-/* The same for the function that calls now. */
-static bool is_excepted_now(const zend_function *called)
+/* Whether the function that runs now may call this one, or do `what` it does (excepted.c). */
+static bool is_excepted_now(const zend_function *called, const char *what)
 {
 	const zend_execute_data *frame = caller();
-	return frame && is_excepted(frame->func, called);
+	return frame && excepted(frame->func, called, what);
 }
 
 /* ---- refusing ---- */
 
 enum refused { READS, ACTS };
 
-static void refuse(enum refused how, const char *what, const zend_function *called)
+static void say_why(const char *what, const zend_function *called, const zend_execute_data *frame)
 {
-	const zend_execute_data *frame = caller();
-	if (gate != GATE_BOOT || is_excepted_now(called) || (how == READS && reads_note_call(what, called))) {
-		return;
-	}
-	gate = GATE_OPEN;
 	const zend_class_entry *class = called ? called->common.scope : NULL;
-	char by[256] = "?", text[200];
+	char by[256] = "?", advice[100] = "php.rewind_except may name it", text[200];
 	if (frame) {
-		name_of(frame->func, by, sizeof by);
+		excepted_name(frame->func, by, sizeof by);
+		excepted_advice(frame->func, advice, sizeof advice);
 	}
 	snprintf(text, sizeof text, "%s%s%s%s%s", called ? "calls " : what, class ? ZSTR_VAL(class->name) : "", class ? "::" : "",
 		called ? ZSTR_VAL(called->common.function_name) : "", called ? "()" : "");
-	snprintf(boot.why, sizeof boot.why, "the boot %.160s in %.150s (php.rewind_except may name it), %.150s:%u", text, by,
-		frame ? ZSTR_VAL(frame->func->op_array.filename) : "?", frame && frame->opline ? frame->opline->lineno : 0);
+	snprintf(boot.why, sizeof boot.why, "the boot %.120s in %.120s, %.150s:%u (%s)", text, by,
+		frame ? ZSTR_VAL(frame->func->op_array.filename) : "?", frame && frame->opline ? frame->opline->lineno : 0, advice);
+}
+
+static void refuse(enum refused how, const char *what, const zend_function *called)
+{
+	const zend_execute_data *frame = caller();
+	if (gate != GATE_BOOT || is_excepted_now(called, what) || (how == READS && reads_note_call(what, called))) {
+		return;
+	}
+	gate = GATE_OPEN;
+	say_why(what, called, frame);
 }
 
 /* The boot calls a function that no image may be of, with these arguments. */
@@ -348,7 +287,7 @@ static void on_call(INTERNAL_FUNCTION_PARAMETERS)
 	const struct gated *one = gated(execute_data);
 	if (UNEXPECTED(gate == GATE_BOOT)) {
 		look(execute_data, one);
-	} else if (UNEXPECTED(gate == GATE_BEHIND) && one->kind == KIND_REFUSED && !is_excepted_now(EX(func))) {
+	} else if (UNEXPECTED(gate == GATE_BEHIND) && one->kind == KIND_REFUSED && !is_excepted_now(EX(func), NULL)) {
 		rewind_acted();
 	}
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -430,6 +369,7 @@ void gate_watch(void)
 		return;
 	}
 	streams_watch();
+	excepted_watch();
 	ZEND_HASH_FOREACH_STR_KEY_PTR(CG(function_table), name, function) {
 		close_function(function, ZSTR_VAL(name));
 	} ZEND_HASH_FOREACH_END();
@@ -446,6 +386,7 @@ void gate_watch(void)
 void gate_begin(void)
 {
 	memset(&boot, 0, sizeof boot);
+	excepted_begin();
 	gate = GATE_BOOT;
 }
 

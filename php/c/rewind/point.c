@@ -91,7 +91,7 @@ static struct state {
 	struct buffer key;
 	unsigned shown;         /* the image's key in the figures */
 	uint64_t class;         /* a digest of the names in that key */
-	char said[200];         /* why there was no image the last time */
+	char said[480];         /* why there was no image the last time */
 } *state;
 
 static php_ps_globals *session;
@@ -526,9 +526,9 @@ static void say(const char *why)
 {
 	figures_refused(why);
 	if (strncmp(state->said, why, sizeof state->said - 1) != 0) {
-		char text[500];
+		char text[sizeof state->said + 40];
 		strncpy(state->said, why, sizeof state->said - 1);
-		int length = snprintf(text, sizeof text, "php.rewind: no image: %.400s", why);
+		int length = snprintf(text, sizeof text, "php.rewind: no image: %.479s", why);
 		wire_log(LOG_NOTICE, text, (size_t)length);
 	}
 }
@@ -853,7 +853,9 @@ PHP_FUNCTION(millrace_rewind_point)
 		why = kernel_take();
 	}
 	if (why) {
-		remember_refusal(kind_at_hand());
+		if (!excepted_later()) {
+			remember_refusal(kind_at_hand());
+		}
 		say(why);
 		gate_end();
 		RETURN_FALSE;

@@ -170,6 +170,15 @@ void gate_clock(time_t second);
 time_t gate_second(void);
 const char *gate_refusal(void);
 
+/* ---- excepted.c ---- */
+
+void excepted_watch(void);
+void excepted_begin(void);
+bool excepted_later(void);
+bool excepted(const zend_function *by, const zend_function *called, const char *what);
+void excepted_name(const zend_function *function, char *text, size_t room);
+void excepted_advice(const zend_function *by, char *text, size_t room);
+
 /* ---- streams.c ---- */
 
 void streams_watch(void);

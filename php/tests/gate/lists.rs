@@ -24,6 +24,32 @@ pub fn recorded(list: &str) -> Vec<(String, String, u8)> {
         .collect()
 }
 
+/// A text of a function of a plugin that may call a function of PHP, and by that reads an element of `$_SERVER`.
+pub struct Known {
+    pub name: String,
+    pub calls: String,
+    pub reads: Option<String>,
+    pub digest: String,
+}
+
+/// A list of lines `name: function function(ELEMENT)`, with lines `@ digest` below each.
+pub fn known(list: &str) -> Vec<Known> {
+    let (mut name, mut calls, mut found) = ("", "", Vec::new());
+    for line in lines(list) {
+        if let Some(digest) = line.strip_prefix("@ ") {
+            found.extend(calls.split(' ').map(|call| {
+                let (call, element) = call.split_once('(').unwrap_or((call, ""));
+                let reads =
+                    Some(element.trim_end_matches(')').to_owned()).filter(|element| !element.is_empty());
+                Known { name: name.to_owned(), calls: call.to_owned(), reads, digest: digest.to_owned() }
+            }));
+        } else {
+            (name, calls) = line.split_once(": ").expect("name: functions");
+        }
+    }
+    found
+}
+
 fn lines(list: &str) -> impl Iterator<Item = &str> {
     list.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty())
 }

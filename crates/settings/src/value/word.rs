@@ -111,11 +111,17 @@ fn function(text: &str) -> Result<String, Bad> {
     Ok(text.to_ascii_lowercase())
 }
 
-/// `wp_cron`, `Class::method`, `folder/file.php`.
+/// `wp_cron`, `Class::method`, `folder/file.php`; each may have `@` and the beginning of the SHA-256 of its text behind it.
 fn code(text: &str) -> Result<String, Bad> {
     let legal = |byte: u8| !byte.is_ascii_control() && !b",\"' ".contains(&byte);
     if text.is_empty() || text.len() > MOST_BYTES || !text.bytes().all(legal) {
         return Err(("not a function, method or file", None));
+    }
+    let digits = text.rsplit_once('@').map(|(_, tail)| tail).filter(|tail| !tail.contains(['/', '.']));
+    let is_digest =
+        |tail: &str| (16..=64).contains(&tail.len()) && tail.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if digits.is_some_and(|tail| !is_digest(tail)) {
+        return Err(("16 to 64 hexadecimal digits come after the @", None));
     }
     Ok(text.to_owned())
 }
@@ -253,7 +259,7 @@ impl Word {
             Self::Method => "methods: \"POST\"",
             Self::Function => "names of PHP functions: \"exec\", \"mail\"",
             Self::Code => {
-                "functions of scripts: \"function\", \"Class::method\", or \"folder/file.php\" for code outside of functions"
+                "functions of scripts: \"function\", \"Class::method\", or \"folder/file.php\" for code outside of functions; with \"@digits\" only one text of it"
             }
             Self::Variable => {
                 "names of environment variables, `*` at either end for anything: \"APP_KEY\", \"WORDPRESS_*\""
@@ -337,6 +343,8 @@ mod tests {
             (Word::Function, "shell_exec"),
             (Word::Code, "App\\Log::__construct"),
             (Word::Code, "plugins/log.php"),
+            (Word::Code, "plugin@2/log.php"),
+            (Word::Code, "Log::__construct@0f5d3c2b19a84e76"),
         ] {
             assert_eq!(read(word, good).as_deref(), Some(good), "{word:?}");
         }
@@ -362,6 +370,9 @@ mod tests {
             (Word::Argument, "?a"),
             (Word::Argument, "a*b"),
             (Word::Argument, "a b"),
+            (Word::Code, "Log::__construct@"),
+            (Word::Code, "Log::__construct@0f5d"),
+            (Word::Code, "Log::__construct@0f5d3c2b19a84e7x"),
             (Word::IgnoredArgument, "!"),
             (Word::IgnoredArgument, "!!a"),
             (Word::IgnoredArgument, "!*"),

@@ -193,13 +193,14 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.rewind_except",
         kind: Kind::Words(Word::Code),
-        default: Default::Unset("none but some of WordPress's own"),
+        default: Default::Unset("none but some of WordPress's own, and known texts of plugins"),
         line: "Functions of scripts that may call, in a boot that requests share (`rewind`), what is refused there.",
         reason: "What such a function draws, reads or writes is then the same for all visitors who share the \
                  boot, and is not done again for them. `millrace status` says \"no image: random_bytes() in \
-                 X\", with the name to write here: only do so if the result is never shown and nothing that \
-                 it does is missed.",
-        example: "[\"Logger::__construct\"]",
+                 X\", with the name to write here, and digits for `name@digits`, which holds only for this \
+                 text of the function: only do so if the result is never shown and nothing that it does is \
+                 missed.",
+        example: "[\"Logger::__construct@0f5d3c2b19a84e76\"]",
         ..BOTH
     },
 ];
