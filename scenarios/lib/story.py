@@ -32,6 +32,20 @@ class Wrong(Exception):
     """An expectation that did not hold."""
 
 
+class NotHere(Exception):
+    """This machine can't play the story."""
+
+
+def needs(condition, why):
+    """Raises `NotHere` if the condition doesn't hold: the story is skipped."""
+    if not condition:
+        raise NotHere(why)
+
+
+def needs_root():
+    needs(os.geteuid() == 0, "only root can play it")
+
+
 def check(condition, why):
     """Raises `Wrong` if the condition doesn't hold."""
     if not condition:
@@ -56,6 +70,13 @@ class Stage:
     def __init__(self, folder):
         self.folder, self.site, self.servers = Path(folder), Path(folder) / "site", []
         self.site.mkdir()
+        self.skipped = {}
+
+    def has(self, condition, part, why):
+        """Whether a part of the story can be played here; says at its end that it was not."""
+        if not condition:
+            self.skipped[part] = why
+        return condition
 
     def put(self, name, content="", mode=None):
         """Writes a file below the site; its path."""
@@ -128,9 +149,9 @@ def command(server, *words):
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def admin(server, target="/status.json", method="GET"):
+def admin(server, target="/status.json", method="GET", body=None):
     """One request on the admin address, which is there a moment after the port."""
-    data = request(target, method, ["Connection: close"], host="localhost")
+    data = request(target, method, ["Connection: close"], host="localhost", body=body)
     end = time.monotonic() + 3
     while True:
         try:
@@ -144,6 +165,16 @@ def admin(server, target="/status.json", method="GET"):
 def status(server):
     """What the server says of itself."""
     return json.loads(admin(server).body)
+
+
+def settle(server):
+    """Waits until the server has done all that it had begun; see `rig.settle`."""
+    rig.settle(server.admin)
+
+
+def settles(server, condition):
+    """Whether the condition becomes true in a few rounds, in each of which the server does what it had begun; see `rig.settles`."""
+    return rig.settles(server.admin, condition)
 
 
 def statuses(server, data, timeout=5.0):
@@ -183,13 +214,15 @@ def play(name, story):
     """Plays one story and prints its verdict; whether it is good."""
     began = time.monotonic()
     with rig.scratch("scenario") as folder:
-        stage, why = Stage(folder), None
+        stage, why, skips = Stage(folder), None, None
         try:
             story(stage)
             panics = [s for s in stage.servers if "panicked" in s.log.read_text(errors="replace")]
             check(not panics, "a panic is in the log")
         except Wrong as e:
             why = str(e)
+        except NotHere as e:
+            skips = str(e)
         except Exception as e:  # a connection that breaks, a server that doesn't start: a verdict like any other
             why = f"{type(e).__name__}: {e}\n" + commented(traceback.format_exc().splitlines()[-7:])
         finally:
@@ -199,7 +232,9 @@ def play(name, story):
             logs = [line for s in stage.servers for line in s.log.read_text(errors="replace").splitlines()[-8:]]
             why += "\n" + commented(logs)
     took = time.monotonic() - began
-    print(f"not ok {name}: {why}" if why else f"ok {name} # {took:.1f} s", flush=True)
+    print(f"not ok {name}: {why}" if why else f"skipped {name}: {skips}" if skips else f"ok {name} # {took:.1f} s", flush=True)
+    for part, reason in stage.skipped.items():
+        print(f"skipped {name}: {part}: {reason}", flush=True)
     return not why
 
 

@@ -12,9 +12,10 @@ hit() { get "$1" && case $state in *'; hit'*) ;; *) echo "$1 is no hit: $state";
 shows() { get "$1" && has "$body" "$2"; }
 lacks() { get "$1" && case $body in *"$2"*) echo "$1 still has $2 ($state)"; return 1 ;; esac; }
 
-# change CODE: runs it in WordPress.
+# change CODE: runs it in WordPress. A page whose making began before it would show the old state.
 change() {
   local said
+  settle "$scratch/admin.sock" || return
   said=$(curl -s --max-time 60 --data-urlencode "code=$1" "$base/?from-the-test") || return
   [ "${said##*$'\n'}" = done ] || { echo "$1: $said" | head -c 600; return 1; }
 }

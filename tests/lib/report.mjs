@@ -64,6 +64,11 @@ export class Report {
     return fine;
   }
 
+  /** Something that can't be played here. */
+  skip(name, why) {
+    console.log(`skipped ${this.#prefix}${name}: ${line(why)}`);
+  }
+
   /** A remark that counts for nothing. */
   note(text) {
     console.log(`# ${this.#prefix}${line(text, 2000)}`);

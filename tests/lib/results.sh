@@ -54,6 +54,9 @@ until_answers() {
   return 1
 }
 
+# settle SOCKET: waits until the server with this admin socket has done all that it had begun; see tests/support/rig.py.
+settle() { curl -sSf --max-time 90 --unix-socket "$1" -d seconds=60 http://localhost/debug/settle >/dev/null; }
+
 finish() {
   local process
   for process in ${servers[@]+"${servers[@]}"}; do kill -KILL "$process" 2>/dev/null; done

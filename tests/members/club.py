@@ -68,7 +68,7 @@ class Club(contextlib.ExitStack):
         self.talk, self.talk_path = re.search(r"number (\d+) https?://[^/]+/(\S*?)/?$", text).groups()
         # WordPress has something to do in the first requests of its life.
         for name in SHARED:
-            check(rig.wait_for(lambda name=name: how(shop.Client(self.port).ask(f"/{name}/")) == "hit", 20, 0.1), f"/{name}/ is not cached")
+            check(rig.settles(self.server, lambda name=name: how(shop.Client(self.port).ask(f"/{name}/")) == "hit"), f"/{name}/ is not cached")
 
     def member(self, name, role="gold"):
         """A member's account: its number. Those of an earlier story are taken again."""

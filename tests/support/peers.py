@@ -47,7 +47,7 @@ class Apache(rig.Process):
         user = ["User www-data", "Group www-data"] if os.getuid() == 0 else []
         lines += [*user, f"PidFile {folder}/apache.pid", f"DefaultRuntimeDir {folder}", "Mutex posixsem", f"ErrorLog {folder}/apache-error.log",
                   f"Listen 127.0.0.1:{self.port}", "ServerName localhost", f'DocumentRoot "{root}"', "TypesConfig /etc/mime.types",
-                  f'<Directory "{root}">', "Require all granted", "</Directory>", text]  # fmt: skip
+                  "<Directory />", "AllowOverride None", "</Directory>", f'<Directory "{root}">', "Require all granted", "</Directory>", text]  # fmt: skip
         self.conf = folder / "apache.conf"
         self.conf.write_text("\n".join(lines) + "\n")
         self.configuration = self.conf.read_text()

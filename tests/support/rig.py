@@ -77,6 +77,32 @@ def wait_for(condition, seconds, pause=0.01):
         time.sleep(pause)
 
 
+def settle(admin, seconds=60):
+    """Waits until the server with this admin socket has done all that it had begun: requests, pages for its cache, warm-up visits, purges,
+    lines of its logs. So what comes of a request is looked at once afterwards, and nothing is asked again and again."""
+    body = f"seconds={seconds}".encode()
+    head = f"POST /debug/settle HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    # It is there a moment after the port.
+    wait_for(lambda: answers(admin), 3)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(seconds * PATIENCE)
+        client.connect(str(admin))
+        client.sendall(head.encode() + body)
+        said = b"".join(iter(lambda: client.recv(4096), b"")).decode(errors="replace")
+    if not said.startswith("HTTP/1.1 200 "):
+        raise RuntimeError(f"the server does not settle: {said.splitlines()[-1:]}")
+
+
+def settles(admin, condition, rounds=8):
+    """Calls `condition` until it is true, each time when the server has done what the call before had begun; whether it became true within so
+    many rounds. How long that takes does not matter."""
+    for _ in range(rounds):
+        if condition():
+            return True
+        settle(admin)
+    return condition()
+
+
 def text_of(path, seconds=10):
     """What a file has, once there is something in it: it is there before it is written. Empty if that takes too long."""
     wait_for(lambda: path.exists() and path.read_text(), seconds)
@@ -186,6 +212,10 @@ class Millrace(Process):
     def status(self):
         """What `millrace status --json` says."""
         return status_at(self.admin)
+
+    def settle(self):
+        """See `settle`."""
+        settle(self.admin)
 
 
 def status_at(admin):

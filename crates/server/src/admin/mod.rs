@@ -13,6 +13,7 @@
 //!  POST /purge       200 and how many pages, or 422 and what is wrong with the order
 //!  POST /warm        200 and what came of the URL, or 422 and what is wrong with it
 //!  POST /debug/hang-loop   makes an event loop hang, to test what tells of it; only through the socket
+//!  POST /debug/settle      200 when all work has ended that began before, or 503 and what has not; only through the socket
 //!  POST /shield      200 and bans, or what is known of an address, or 422 and what is wrong with the order
 //! ```
 //!
@@ -40,6 +41,7 @@ mod pages;
 mod php;
 mod rewind;
 mod room;
+mod settle;
 mod shield;
 mod sites;
 mod status;
@@ -61,6 +63,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::acme::Standing;
 use crate::cache::purge;
+use crate::context::WorkCount;
 use crate::context::stats::PhpStatus;
 use crate::objects::ObjectBoard;
 use crate::serve::explain::{ExplainRequest, Explanation};
@@ -99,6 +102,8 @@ pub struct AdminState {
     pub explain: Box<dyn Fn(ExplainRequest) -> Explaining>,
     /// Makes an event loop, by its number, hang for a while, computing or not; whether there is such a loop.
     pub hang: Box<dyn Fn(usize, Duration, bool) -> bool>,
+    /// Waits for the work of all event loops, with this patience.
+    pub settle: Box<dyn Fn(Duration) -> Settling>,
     /// Examines the machine; `None`: nothing does.
     pub doctor: Option<Doctor>,
     /// Loads the configuration again.
@@ -110,6 +115,9 @@ pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, Ending>>>>;
 
 /// A question to an event loop in progress.
 pub type Explaining = Pin<Box<dyn Future<Output = Result<Explanation, Ending>>>>;
+
+/// A wait for work in progress: what is still open.
+pub type Settling = Pin<Box<dyn Future<Output = Result<WorkCount, Ending>>>>;
 
 /// A reload in progress: the warnings of the new configuration; the error says why the old one stays in force.
 pub type Reloading = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error>>>>>;
@@ -255,9 +263,11 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
         ("POST", "/explain") => explain(state, asked).await,
         ("POST", "/shield") => shield(state, asked),
         ("POST", "/debug/hang-loop") => health::hang(state, asked),
-        (_, "/debug/hang-loop" | "/reload" | "/purge" | "/warm" | "/explain" | "/shield") => {
-            AdminResponse::not_allowed("POST")
-        }
+        ("POST", "/debug/settle") => settle::settle(state, asked).await,
+        (
+            _,
+            "/debug/hang-loop" | "/debug/settle" | "/reload" | "/purge" | "/warm" | "/explain" | "/shield",
+        ) => AdminResponse::not_allowed("POST"),
         ("GET", path) => dashboard::file(path).unwrap_or_else(not_found),
         (_, path) if READABLE.contains(&path) => AdminResponse::not_allowed("GET, HEAD"),
         _ => not_found(),
@@ -468,6 +478,7 @@ mod tests {
             fetch: Box::new(|_| Box::pin(async { Err(Ending) })),
             explain: Box::new(|_| Box::pin(async { Err(Ending) })),
             hang: Box::new(|number, _, _| number == 0),
+            settle: Box::new(|_| Box::pin(async { Ok(WorkCount::default()) })),
             doctor: None,
             reload: Box::new(|| Box::pin(async { Err("line 3: no such setting\n".into()) })),
         }
@@ -554,6 +565,9 @@ mod tests {
             assert!(send(&path, "/warm", "url=http://x/").await.contains("the server is shutting down"));
             assert!(send(&path, "/explain", "url=/&cookie=x").await.contains("write NAME=VALUE"));
             assert!(send(&path, "/explain", "url=/").await.contains("the server is shutting down"));
+            assert!(send(&path, "/debug/settle", "").await.ends_with("\r\n\r\nsettled\n"));
+            assert!(send(&path, "/debug/settle", "seconds=0").await.contains("Send seconds=1..600"));
+            assert!(ask(&path, "GET /debug/settle").await.contains("Allow: POST\r\n"));
             assert!(ask(&path, "POST /status").await.starts_with("HTTP/1.1 405 "));
             assert!(ask(&path, "GET /nothing").await.starts_with("HTTP/1.1 404 "));
         };

@@ -17,6 +17,7 @@ use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
 use super::{CacheThread, PageMaker, cart, member, redirected, settle};
+use crate::context::WorkKind;
 use crate::context::stats::{Counter, UNCACHEABLE};
 use crate::message::reply::{Reply, plain};
 use crate::message::{Request, Step};
@@ -351,6 +352,7 @@ impl<'a> Consultation<'a> {
             private,
             cache_status,
             is_shared: false,
+            _open: self.thread.begin(WorkKind::Page),
         };
         tokio::task::spawn_local(job.run(lead));
     }

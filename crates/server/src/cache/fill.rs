@@ -29,6 +29,7 @@ use super::growing::Growing;
 use super::lately::NotedResponse;
 use super::passed::{self, StoreMoment};
 use super::{CacheThread, PageCache, PageMaker, make, settle};
+use crate::context::OpenWork;
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::message::reply::{Aside, Body, ContentSource, Fields, Reply, plain};
@@ -225,6 +226,8 @@ pub struct FillJob {
     pub cache_status: CacheStatus,
     /// Whether all waiting requests may have the page before it is complete.
     pub is_shared: bool,
+    /// It is in progress until it is dropped.
+    pub _open: OpenWork,
 }
 
 impl FillJob {

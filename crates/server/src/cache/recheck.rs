@@ -19,6 +19,7 @@ use super::CacheThread;
 use super::cart::{self, is_same};
 use super::make::uncoded;
 use super::watch::WatchedPage;
+use crate::context::WorkKind;
 use crate::context::stats::Counter;
 use crate::message::Request;
 use crate::site::Site;
@@ -92,7 +93,9 @@ pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) -> bool {
         agreed: site.visitors.suspend(kind, view),
     };
     RUNNING.set(RUNNING.get() + 1);
+    let open = thread.begin(WorkKind::Page);
     tokio::task::spawn_local(async move {
+        let _open = open;
         recheck.run().await;
         RUNNING.set(RUNNING.get() - 1);
     });

@@ -10,6 +10,7 @@ mod pulse;
 mod spool;
 pub mod stats;
 mod tcp;
+mod work;
 
 pub use clock::Clock;
 pub use memory::available as available_memory;
@@ -17,3 +18,4 @@ pub use process::{Context, Process, ProcessStage, Swapped};
 pub use pulse::{HungLoop, Pulse};
 pub use spool::Spool;
 pub use tcp::poll_receive;
+pub use work::{OpenWork, WorkCount, WorkKind};

@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::log::{AccessBuffer, Log};
 use super::pulse::{Pulse, Pulses};
 use super::stats::{CounterSlot, Registry};
+use super::work::{LoopWork, OpenWork, WorkKind};
 
 /// What all threads of the server share.
 #[derive(Debug)]
@@ -143,6 +144,8 @@ pub struct Context {
     pub pulse: Arc<Pulse>,
     /// Wakes what waits for the loop's next round: it comes round a few times a second.
     pub rounds: Notify,
+    /// What is in progress.
+    pub work: Rc<LoopWork>,
     plan: RefCell<SharedPlan>,
 }
 
@@ -157,9 +160,15 @@ impl Context {
             access: AccessBuffer::default(),
             pulse: process.pulses.join(),
             rounds: Notify::new(),
+            work: Rc::default(),
             plan: RefCell::new(Rc::new(plan)),
             process,
         })
+    }
+
+    /// Some work begins; it is in progress until the value is dropped.
+    pub fn begin(&self, kind: WorkKind) -> OpenWork {
+        self.work.begin(kind)
     }
 
     /// The configuration in force, counted without touching other threads' counters.

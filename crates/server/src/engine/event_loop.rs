@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_local;
 
 use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
 use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
-use crate::context::Swapped;
+use crate::context::{Swapped, WorkCount};
 use crate::serve::{self, Service, code, explain, sql};
 use crate::tls::Terms;
 use crate::warm;
@@ -33,6 +33,8 @@ pub enum LoopOrder {
     Explain(explain::Question),
     /// Stop going round for a while: a test of what tells of hung loops.
     Hang(Hang),
+    /// Say when all work has ended that began before.
+    Settle(Settle),
     /// Close idle connections, finish the others, and end; at `until`, end in any case.
     Drain {
         /// When the grace time ends.
@@ -58,6 +60,14 @@ impl Hang {
         let until = used() + self.lasts;
         while used() < until {}
     }
+}
+
+/// An order to wait for the work in progress.
+pub struct Settle {
+    /// For how long.
+    pub patience: Duration,
+    /// Receives what is open then; nothing, if all has ended earlier.
+    pub done: oneshot::Sender<WorkCount>,
 }
 
 /// Threads that may wait for the disk instead of an event loop. A site whose disk does not respond keeps one or two.
@@ -232,6 +242,7 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
             LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
             LoopOrder::Explain(question) => drop(spawn_local(explain::run(thread.serve().clone(), question))),
             LoopOrder::Hang(hang) => hang.hang(),
+            LoopOrder::Settle(order) => drop(spawn_local(settle(thread.clone(), order))),
             LoopOrder::Drain { until } => {
                 drain(&thread, accepting, until).await;
                 break;
@@ -243,6 +254,19 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
 
 fn cannot_accept(thread: &AcceptThread, error: &io::Error) {
     thread.process.log.error(format_args!("cannot accept connections: {error}"));
+}
+
+async fn settle(thread: Rc<AcceptThread>, Settle { patience, done }: Settle) {
+    let open = match tokio::time::timeout(patience, thread.work.settle()).await {
+        Ok(()) => WorkCount::default(),
+        Err(_) => thread.work.count(),
+    };
+    // Pages that this work has purged are wanted again: their visits begin before the response.
+    thread.rounds.notify_waiters();
+    tokio::task::yield_now().await;
+    thread.access.flush(&thread);
+    // The asker may have gone.
+    let _ = done.send(open);
 }
 
 async fn drain(thread: &Rc<AcceptThread>, accepting: Vec<tokio::task::JoinHandle<()>>, until: Instant) {

@@ -17,7 +17,7 @@ use tokio::time::MissedTickBehavior;
 use self::reload::{ReadyReload, RunningReload};
 use super::crowd;
 use super::error::{ReloadError, StartError};
-use super::event_loop::{self, EventLoop, Hang, LoopOrder};
+use super::event_loop::{self, EventLoop, Hang, LoopOrder, Settle};
 use super::memory;
 use super::watch::{LOOK as LOOK_AT_LOOPS, LoopWatch};
 use crate::accept;
@@ -26,7 +26,7 @@ use crate::admin;
 use crate::connection::{ConnectionLimits, Most};
 use crate::context::log::Log;
 use crate::context::stats::Registry;
-use crate::context::{Process, ProcessStage, Swapped};
+use crate::context::{Process, ProcessStage, Swapped, WorkCount};
 use crate::objects::Objects;
 use crate::serve::explain::Question;
 use crate::serve::{Service, Setup};
@@ -290,6 +290,7 @@ impl Server {
             let ask_loop = send.clone();
             let concern = self.concern();
             let all: Vec<_> = self.loops.iter().map(EventLoop::orders).collect();
+            let to_settle = all.clone();
             let state = admin::AdminState {
                 process: self.process.clone(),
                 objects: self.objects.board.clone(),
@@ -310,6 +311,7 @@ impl Server {
                     all.get(number)
                         .is_some_and(|orders| orders.send(LoopOrder::Hang(Hang { lasts, computes })).is_ok())
                 }),
+                settle: Box::new(move |patience| Box::pin(settle(to_settle.clone(), patience))),
                 doctor: Some(doctor),
                 reload: Box::new(move || {
                     let (asker, result) = oneshot::channel();
@@ -438,6 +440,24 @@ impl Server {
             }
         }
     }
+}
+
+/// Waits until all event loops have done the work that they had begun, or until `patience` is over: what is open then.
+async fn settle(
+    loops: Vec<mpsc::UnboundedSender<LoopOrder>>,
+    patience: Duration,
+) -> Result<WorkCount, admin::Ending> {
+    let mut answers = Vec::with_capacity(loops.len());
+    for orders in &loops {
+        let (done, answer) = oneshot::channel();
+        orders.send(LoopOrder::Settle(Settle { patience, done })).map_err(|_| admin::Ending)?;
+        answers.push(answer);
+    }
+    let mut open = WorkCount::default();
+    for answer in answers {
+        open = open + answer.await.map_err(|_| admin::Ending)?;
+    }
+    Ok(open)
 }
 
 /// Waits for the result of a reload.

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::stream::{PhpStream, Pipe};
-use crate::context::Spool;
 use crate::context::budget::Holding;
 use crate::context::stats::Counter;
+use crate::context::{OpenWork, Spool, WorkKind};
 use crate::php::PhpThread;
 
 /// Total time for which a script is held up before its content goes to disk.
@@ -73,6 +73,7 @@ pub fn start(
         stands: false,
         refused: false,
         held: Holding::new(&thread.process.budget, 0),
+        _open: thread.begin(WorkKind::Response),
     };
     tokio::task::spawn_local(pump.run());
     PhpStream::new(pipe, length)
@@ -95,6 +96,8 @@ struct Pump<M: ContentMaker> {
     refused: bool,
     /// The part in memory, counted against the memory budget of connections.
     held: Holding,
+    /// It is in progress until it is dropped.
+    _open: OpenWork,
 }
 
 /// A part of a response on disk.

@@ -14,7 +14,7 @@ use super::dispatch::Dispatcher;
 use super::fastcgi::Backends;
 use super::job::PhpJob;
 use super::pool::places::KeptPlace;
-use super::pool::{WorkerSet, WorkerTimes};
+use super::pool::{PhpRun, WorkerSet, WorkerTimes};
 use super::start_error::PhpStartError;
 use super::{OnPurge, Renewal};
 use crate::context::log::Log;
@@ -214,6 +214,14 @@ impl PhpService {
         match self {
             PhpService::Workers(workers) => Some(workers.look_into()),
             PhpService::FastCgi(_) => None,
+        }
+    }
+
+    /// What its workers run; nothing for php-fpm, which says nothing of that.
+    pub fn runs(&self) -> Vec<PhpRun> {
+        match self {
+            PhpService::Workers(workers) => workers.runs(),
+            PhpService::FastCgi(_) => Vec::new(),
         }
     }
 

@@ -17,6 +17,7 @@ use super::{ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
 use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::{Counter, ResponseClass};
+use crate::context::{OpenWork, WorkKind};
 use crate::htaccess::Origin;
 use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
@@ -129,6 +130,8 @@ pub struct Exchange {
     step: Option<Step>,
     /// The script got its own entity-tags back, which its client has as weak ones.
     restored: bool,
+    /// It is in progress until it is dropped; what becomes a tunnel is no request any more.
+    _open: Option<OpenWork>,
 }
 
 impl Exchange {
@@ -141,7 +144,8 @@ impl Exchange {
     ) -> Exchange {
         let (started, class) = (thread.clock.now(), ResponseClass::Other);
         let (site, setup) = (site.clone(), setup.clone());
-        Exchange { request, site, setup, started, class, step: None, restored: false }
+        let _open = Some(thread.begin(WorkKind::Request));
+        Exchange { request, site, setup, started, class, step: None, restored: false, _open }
     }
 
     /// The same, with responses made by `class`.
@@ -170,6 +174,9 @@ impl Exchange {
                 if matches!(self.class, ResponseClass::Php | ResponseClass::Proxy) {
                     let origin = if reply.is_turned_away() { Origin::Server } else { Origin::Script };
                     site_rules::change(thread, &self.site, &self.request, origin, &mut reply);
+                }
+                if reply.is_tunnel() {
+                    self._open = None;
                 }
                 Ok(leave(&self.site, reply))
             }

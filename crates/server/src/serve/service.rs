@@ -12,7 +12,7 @@ use millrace_settings::plan::{Address, ForwardedHost};
 
 use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
-use crate::cache::purge::LeftOrders;
+use crate::cache::purge::{LeftLooks, LeftOrders};
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
 use crate::context::log::Log;
 use crate::context::stats::{Insight, PhpStatus};
@@ -21,7 +21,7 @@ use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
 use crate::message::Request;
 use crate::message::request::Uploads;
-use crate::php::{PhpService, PhpStartError, PhpThread, SiteWorkers};
+use crate::php::{PhpRun, PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::proxy::{Applications, ProxyThread};
 use crate::shield::{self, Shield, ShieldThread};
 use crate::site;
@@ -105,6 +105,11 @@ impl Setup {
             Some((name_of(service, site), service.look_into()?))
         };
         self.pools().into_iter().filter_map(asked).collect()
+    }
+
+    /// What PHP runs, also behind its responses.
+    pub fn php_runs(&self) -> Vec<PhpRun> {
+        self.pools().into_iter().flat_map(|(service, _)| service.runs()).collect()
     }
 
     /// Another setup is in force: retires the services that the new one does not have.
@@ -202,6 +207,8 @@ pub struct Service {
     pub acme: Arc<Acme>,
     /// Limits and bans.
     pub shield: Arc<Shield>,
+    /// Looks at the purges that PHP outside of Millrace leaves.
+    pub left_looks: Arc<LeftLooks>,
     /// Compiled `.htaccess` files.
     htaccess: Arc<SharedFolders>,
     /// Applications that requests were passed to.
@@ -229,7 +236,7 @@ impl Service {
         cache.begin_to_load();
         let mut left = LeftOrders::new(process.clone(), cache.clone());
         left.take_over(&built.setup.plan);
-        let service = Service::new(process, built.setup, cache);
+        let service = Service::with(process, built.setup, cache, left.looks());
         left.attend(service.plan.clone(), service.plan.generation());
         shield::attend(&service.shield, service.plan.clone());
         Ok(service)
@@ -237,6 +244,15 @@ impl Service {
 
     /// Serves the sites of `setup`.
     pub fn new(process: Arc<Process>, setup: Arc<Setup>, cache: Arc<PageCache>) -> Arc<Service> {
+        Service::with(process, setup, cache, Arc::default())
+    }
+
+    fn with(
+        process: Arc<Process>,
+        setup: Arc<Setup>,
+        cache: Arc<PageCache>,
+        left_looks: Arc<LeftLooks>,
+    ) -> Arc<Service> {
         let (uploads, acme, htaccess) = (Uploads::default(), Arc::default(), Arc::default());
         let applications = Arc::default();
         let plan = Swapped::new(setup.plan.clone());
@@ -248,6 +264,7 @@ impl Service {
             uploads,
             acme,
             shield: Shield::new(process),
+            left_looks,
             htaccess,
             applications,
         })

@@ -17,6 +17,7 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use crate::cache::purge::OrderError;
+use crate::context::WorkKind;
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{Ends, Request, Scheme};
 use crate::serve::{self, Make, PageUrl, ServeThread, Setup, SiteWorkers, Step, Waited};
@@ -114,6 +115,7 @@ impl WarmRequest {
 
 /// Fetches a page, on an event loop.
 pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
+    let _open = thread.begin(WorkKind::Visit);
     let fetched = match tokio::time::timeout(PATIENCE, fetch(&thread, &errand.wanted)).await {
         Ok(fetched) => fetched,
         Err(_) => Fetched::because("failed", 0, &format!("timed out after {} s", PATIENCE.as_secs())),

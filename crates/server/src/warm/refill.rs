@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::{PATIENCE, WarmRequest, ask};
-use crate::context::ProcessStage;
 use crate::context::stats::Counter;
+use crate::context::{ProcessStage, WorkKind};
 use crate::serve::ServeThread;
 
 /// Maximum number of pages that a thread remembers; the others are made on request.
@@ -28,6 +28,7 @@ pub async fn refill(thread: Rc<ServeThread>) {
             }
         }
         wanted.truncate(MOST);
+        let _open = (!wanted.is_empty()).then(|| thread.begin(WorkKind::Visit));
         while let Some(page) = wanted.front().and_then(|key| WarmRequest::from_key(key)) {
             if !make(&thread, &page).await {
                 break;

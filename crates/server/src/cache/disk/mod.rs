@@ -57,6 +57,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millrace_pages::{Hardness, Kept, Millis, Purge};
+use tokio::sync::oneshot;
 
 use crate::context::log::Log;
 use error::DiskError;
@@ -193,6 +194,8 @@ enum DiskJob {
     Entry(Box<QueuedEntry>),
     /// The memory, which knows the entries still in use.
     Memory(std::sync::Weak<dyn MemoryStore>),
+    /// Write all that waits.
+    Settle(oneshot::Sender<()>),
     Close(SyncSender<()>),
 }
 
@@ -289,6 +292,18 @@ impl Disk {
             active.shared.loading.store(false, Ordering::Release);
             active.shared.log.error(format_args!("cannot start a thread to load cached pages: {error}"));
         }
+    }
+
+    /// Waits until the queued entries have been written; they are not left for a moment, as usual.
+    pub async fn settle(&self) {
+        let Some(active) = &self.active else { return };
+        let (done, written) = oneshot::channel();
+        let mut job = DiskJob::Settle(done);
+        while let Err(TrySendError::Full(same)) = active.queue.try_send(job) {
+            job = same;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let _ = written.await;
     }
 
     /// Writes the queued entries and releases the folder. Waits a few seconds at most. Afterwards nothing is written.

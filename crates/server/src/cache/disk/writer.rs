@@ -84,6 +84,10 @@ impl DiskWriter {
                         self.waiting.push_back((Instant::now() + self.shared.limits.settle, entry));
                     }
                     DiskJob::Memory(memory) => self.memory = Some(memory),
+                    DiskJob::Settle(done) => {
+                        self.write_due(true);
+                        let _ = done.send(());
+                    }
                     DiskJob::Close(done) => {
                         self.end();
                         let _ = done.send(());

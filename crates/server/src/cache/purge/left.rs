@@ -19,6 +19,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -48,6 +49,27 @@ pub struct LeftOrders {
     process: Arc<Process>,
     cache: Arc<PageCache>,
     folders: Vec<Folder>,
+    looks: Arc<LeftLooks>,
+}
+
+/// Looks at the files of all sites: how many have begun and ended.
+#[derive(Debug, Default)]
+pub struct LeftLooks {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl LeftLooks {
+    /// Waits until a look has ended that began after the call, if there are any files to look at.
+    pub async fn settle(&self, process: &Process) {
+        let wanted = self.begun.load(Ordering::Acquire) + 1;
+        while wanted > 1
+            && self.ended.load(Ordering::Acquire) < wanted
+            && process.stage() == ProcessStage::Running
+        {
+            tokio::time::sleep(LOOK / 2).await;
+        }
+    }
 }
 
 /// The folder of one or more sites.
@@ -72,7 +94,12 @@ struct OpenFolder {
 impl LeftOrders {
     /// For the sites of no configuration yet.
     pub fn new(process: Arc<Process>, cache: Arc<PageCache>) -> LeftOrders {
-        LeftOrders { process, cache, folders: Vec::new() }
+        LeftOrders { process, cache, folders: Vec::new(), looks: Arc::default() }
+    }
+
+    /// Its looks, for those who wait for them.
+    pub fn looks(&self) -> Arc<LeftLooks> {
+        self.looks.clone()
     }
 
     /// Takes over the sites of a configuration, and carries out what waits for them.
@@ -108,7 +135,12 @@ impl LeftOrders {
                     known = plan.generation();
                     self.take_over(&plan.get());
                 }
+                // Without a file, a look comes late and finds nothing.
+                let counts = is_any.then(|| self.looks.begun.fetch_add(1, Ordering::AcqRel) + 1);
                 self.look(turn == 0);
+                if let Some(number) = counts {
+                    self.looks.ended.store(number, Ordering::Release);
+                }
             }
         });
         if let Err(error) = thread {

@@ -13,7 +13,7 @@ use std::fmt;
 
 use millrace_settings::plan::Level;
 
-pub use left::LeftOrders;
+pub use left::{LeftLooks, LeftOrders};
 #[cfg(test)]
 pub use order::tests;
 pub use order::{OrderError, PurgeOrder, key_host, site_and_target};

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, AccessFormat};
+use tokio::sync::oneshot;
 
 use super::line::{self, LogTime};
 use super::messages::{ErrorLogQueue, PATIENCE};
@@ -119,6 +120,7 @@ struct AccessLogShared {
 enum AccessLogJob {
     Lines { lines: Vec<u8>, count: u64 },
     Open { target: LogTarget, done: SyncSender<io::Result<()>> },
+    Settle { done: oneshot::Sender<()> },
     Close { done: SyncSender<()> },
 }
 
@@ -167,6 +169,11 @@ impl Access {
         Ok(())
     }
 
+    /// Waits until what is queued has been written.
+    pub async fn settle(&self) {
+        super::await_writer(&self.queue, |done| AccessLogJob::Settle { done }).await;
+    }
+
     /// Writes what is queued and ends the writer.
     pub fn close(&self) {
         super::end_writer(&self.queue, PATIENCE, |done| AccessLogJob::Close { done });
@@ -199,6 +206,7 @@ impl AccessLogWriter {
                     let opened = LogSink::open(target).map(|sink| self.sink = sink);
                     let _ = done.send(opened);
                 }
+                AccessLogJob::Settle { done } => drop(done.send(())),
                 AccessLogJob::Close { done } => {
                     let _ = done.send(());
                     return;

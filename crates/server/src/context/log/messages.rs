@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::plan::Level;
+use tokio::sync::oneshot;
 
 use super::sink::{LogSink, LogTarget};
 use super::time::Civil;
@@ -35,6 +36,7 @@ pub struct ErrorLogQueue {
 enum ErrorLogJob {
     Write { at: SystemTime, level: Level, text: Vec<u8> },
     Open { target: LogTarget, done: SyncSender<io::Result<()>> },
+    Settle { done: oneshot::Sender<()> },
     Close { done: SyncSender<()> },
 }
 
@@ -93,6 +95,11 @@ impl ErrorLogQueue {
         opened.recv_timeout(PATIENCE).map_err(busy)?
     }
 
+    /// Waits until what is queued has been written.
+    pub async fn settle(&self) {
+        super::await_writer(&self.queue, |done| ErrorLogJob::Settle { done }).await;
+    }
+
     /// Writes what is queued and ends the writer.
     pub fn close(&self) {
         super::end_writer(&self.queue, PATIENCE, |done| ErrorLogJob::Close { done });
@@ -145,6 +152,7 @@ impl ErrorLogWriter {
                     let opened = LogSink::open(target).map(|sink| self.sink = sink);
                     let _ = done.send(opened);
                 }
+                Ok(ErrorLogJob::Settle { done }) => drop(done.send(())),
                 Ok(ErrorLogJob::Close { done }) => {
                     self.tell_repeats(None);
                     self.tell_losses();

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use millrace_settings::plan::{self, Level};
+use tokio::sync::oneshot;
 
 pub use access::{AccessBuffer, AccessEntry, LoggedRequest};
 
@@ -167,6 +168,15 @@ impl Log {
         }
     }
 
+    /// Waits until the files have all that is queued. Event loops flush their [`AccessBuffer`] before.
+    pub async fn settle(&self) {
+        if let Some(writers) = &self.shared.writers {
+            // The access log first: it may report something in the other.
+            writers.access.settle().await;
+            writers.messages.settle().await;
+        }
+    }
+
     /// Writes what is still queued and ends the writers; waits a few seconds at most. What is logged afterwards is
     /// lost. Event loops flush their [`AccessBuffer`] before.
     pub fn close(&self) {
@@ -193,6 +203,17 @@ impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Log")
     }
+}
+
+/// Waits until a writer has come to a job behind all that is queued.
+async fn await_writer<J>(queue: &SyncSender<J>, job: impl FnOnce(oneshot::Sender<()>) -> J) {
+    let (done, written) = oneshot::channel();
+    let mut job = job(done);
+    while let Err(TrySendError::Full(same)) = queue.try_send(job) {
+        job = same;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let _ = written.await;
 }
 
 /// Asks a writer to end after all that is queued, and waits for it: `patience` for room in the queue, and as long for

@@ -84,6 +84,11 @@ impl Reply {
         self.aside.as_ref().is_some_and(|aside| aside.turned_away)
     }
 
+    /// Whether the client's connection becomes a tunnel.
+    pub fn is_tunnel(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.tunnel.is_some())
+    }
+
     /// Takes the tunnel that the client's connection becomes behind the header section.
     pub fn take_tunnel(&mut self) -> Option<Box<dyn Tunnel>> {
         self.aside.as_mut()?.tunnel.take()

@@ -25,6 +25,7 @@ use self::text::{Verdict, compare};
 use super::PhpThread;
 use super::dispatch::Dispatcher;
 use super::pool::WorkersShared;
+use crate::context::WorkKind;
 use crate::context::stats::{ComparedResponses, ComparedStatus, RewindDifference};
 use crate::message::Request;
 use crate::message::reply::{Body, Reply};
@@ -134,7 +135,9 @@ pub fn begin(
         script: script.clone(),
     };
     request.run = Some(run);
+    let open = thread.begin(WorkKind::Visit);
     tokio::task::spawn_local(async move {
+        let _open = open;
         let verdict = match timeout(PATIENCE, ended).await {
             Ok(Ok(end)) if end.ready && end.repeatable && !end.failed => comparison.judge().await,
             _ => None,

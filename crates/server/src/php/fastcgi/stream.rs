@@ -10,6 +10,7 @@ use millrace_wire::fastcgi::{Record, RequestEnd};
 
 use super::exchange::Connected;
 use crate::context::stats::Counter;
+use crate::context::{OpenWork, WorkKind};
 use crate::php::PhpThread;
 use crate::php::pump::{ContentMaker, MakerEnd};
 use crate::php::stream::Pipe;
@@ -17,10 +18,11 @@ use crate::php::stream::Pipe;
 impl Connected {
     /// Reads and drops the unwanted rest, so that the connection can be used again.
     pub(super) fn let_fall(self) {
-        tokio::task::spawn_local(self.drain());
+        let open = self.thread.begin(WorkKind::Response);
+        tokio::task::spawn_local(self.drain(open));
     }
 
-    async fn drain(mut self) {
+    async fn drain(mut self, _open: OpenWork) {
         let result = poll_fn(|cx| {
             loop {
                 match self.poll_content(cx, |_| ()) {

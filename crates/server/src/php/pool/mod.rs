@@ -161,8 +161,32 @@ impl WorkerSet {
         self.shared.insight.clone()
     }
 
+    /// What its workers run, also behind a response, or for a client that has gone.
+    pub fn runs(&self) -> Vec<PhpRun> {
+        let state = self.shared.lock();
+        let run = |seat: &Seat| match seat {
+            Seat::Live(handle) | Seat::Leaving(handle, _) => PhpRun::of(handle),
+            Seat::Free | Seat::Starting(..) | Seat::Booting(_) | Seat::Ended(_) => None,
+        };
+        state.seats().iter().filter_map(run).collect()
+    }
+
     pub(super) fn shared(&self) -> &Arc<WorkersShared> {
         &self.shared
+    }
+}
+
+/// What a worker runs: no other run has the same value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhpRun {
+    pid: u32,
+    since: u64,
+    sequence: u64,
+}
+
+impl PhpRun {
+    fn of(handle: &WorkerHandle) -> Option<PhpRun> {
+        Some(PhpRun { pid: handle.pid(), since: handle.busy_since()?, sequence: handle.sequence() })
     }
 }
 

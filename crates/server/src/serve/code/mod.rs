@@ -21,8 +21,8 @@ use millrace_settings::plan::{CacheMode, Level, Profile};
 
 use self::files::{CodeFiles, CodeMillis};
 use crate::cache::purge;
-use crate::context::ProcessStage;
 use crate::context::stats::Counter;
+use crate::context::{OpenWork, ProcessStage, WorkKind};
 use crate::php::SiteWorkers;
 use crate::serve::rest::{NextLook, rest};
 use crate::serve::{ServeThread, SharedSetup};
@@ -80,7 +80,7 @@ pub async fn watch(thread: Rc<ServeThread>) {
         for site in &sites {
             site.purge_if_due(&thread, ticks);
             if site.is_due(ticks, second) {
-                tokio::task::spawn_local(site.clone().look(thread.clone()));
+                tokio::task::spawn_local(site.clone().look(thread.clone(), thread.begin(WorkKind::Look)));
             }
         }
     }
@@ -140,7 +140,7 @@ impl CodeSite {
         !state.is_busy && now >= state.next && self.site.was_asked_since(second.saturating_sub(IDLE))
     }
 
-    async fn look(self: Rc<CodeSite>, thread: Rc<ServeThread>) {
+    async fn look(self: Rc<CodeSite>, thread: Rc<ServeThread>, _open: OpenWork) {
         let began = thread.clock.ticks();
         let mut files = {
             let mut state = self.state.borrow_mut();

@@ -25,8 +25,8 @@ use millrace_wire::head::{Head, Limits};
 use tokio::time::{sleep, timeout};
 
 use self::rows::{Look, LookProblem, Millis, RowChange, Rows, order};
-use crate::context::ProcessStage;
 use crate::context::stats::Counter;
+use crate::context::{OpenWork, ProcessStage, WorkKind};
 use crate::message::reply::{Body, Reply};
 use crate::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
 use crate::php::{self, SiteWorkers};
@@ -94,7 +94,7 @@ pub async fn watch(thread: Rc<ServeThread>) {
         if let Some(next) = due.min_by_key(|site| site.state.borrow().next).filter(|_| ticks >= pace.get()) {
             next.state.borrow_mut().is_busy = true;
             pace.set(ticks + LONGEST_FOR_ALL);
-            tokio::task::spawn_local(next.clone().look(thread.clone()));
+            tokio::task::spawn_local(next.clone().look(thread.clone(), thread.begin(WorkKind::Look)));
         }
     }
 }
@@ -158,7 +158,7 @@ impl WatchedSite {
             && self.site.was_asked_since(second.saturating_sub(IDLE))
     }
 
-    async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>) {
+    async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>, _open: OpenWork) {
         let began = thread.clock.ticks();
         let result = self.changes(&thread).await;
         let interval = self.site.plan.cache.sql_interval.as_millis() as Millis;
