@@ -26,6 +26,7 @@ pub fn watch(
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
+    cart::fetched(thread, site, request, reply.status);
     let Some(visit) = request.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else { return };
     // A redirect instead of a page is a difference.
     let is_answer = request.head.method() == "GET"
