@@ -1,7 +1,8 @@
 // What WooCommerce's stores of the cart do in the browser (stores/woocommerce/cart, mini-cart).
-import { store } from '@wordpress/interactivity';
+import { getConfig, store } from '@wordpress/interactivity';
 
-const { state } = store('woocommerce', {
+const { store: name, fetches } = getConfig('test-cart');
+const { state, actions } = store(name, {
   actions: {
     *refreshCartItems() {
       const answer = yield fetch('/wp-json/wc/store/v1/cart', { cache: 'no-store' });
@@ -20,3 +21,4 @@ store('woocommerce/mini-cart', {
     },
   },
 });
+if (fetches) actions.refreshCartItems();

@@ -18,7 +18,9 @@ PASSWORD = "a pass-phrase"
 # The notice that is an error.
 REFUSED = "No such coupon."
 # Pages that depend on the cart, each by another way to read it (run).
-DEPENDENT = [f"/depends-{way}/" for way in ("bar", "notice", "coupon", "property", "closure", "reflection", "cookie", "sql", "filter", "price")]
+DEPENDENT = [f"/depends-{way}/" for way in ("bar", "notice", "coupon", "property", "closure", "reflection", "cookie", "sql", "filter", "price", "banner")]
+# Pages with something at random: a banner, and the previous product, of which two have the same date. What they may show.
+NOISY = {"/noise-banner/": {"banner 1", "banner 2", "banner 3"}, "/noise-dates/": {"previous 1", "previous 2"}, "/noise-none/": {"nothing"}}
 # Pages that a browser remembers for its back button.
 REMEMBERED = 20
 
@@ -34,6 +36,12 @@ def depends(text):
     return found and found[1]
 
 
+def noise(text):
+    """What a page shows at random."""
+    found = re.search(r'<i class="noise">([^<]*)</i>', text)
+    return found and found[1]
+
+
 def expected_of(path, cart, coupon, price, total):
     """What such a page has to say. `price`: of the first product, without a discount."""
     count = sum(cart.values())
@@ -42,6 +50,7 @@ def expected_of(path, cart, coupon, price, total):
         "notice": "a thing 6" if cart.get("thing-6") else "none",
         "coupon": "ten percent" if coupon else "none",
         "cookie": "things" if count else "none",
+        "banner": "free shipping" if total >= 10000 else "none",
         "filter": f"{total} cents",
         "price": str(price // 2 if count >= 3 else price),
     }.get(path[len("/depends-") : -1], f"{count} things")
@@ -124,6 +133,8 @@ class Model:
         if path.startswith("/depends-"):
             wanted = expected_of(path, self.session.cart, self.session.coupon, self.price(next(iter(self.prices))), self.expected[1])
             same(depends(answer.text), "known" if "sql" in path and self.is_known else wanted, f"{how(answer)} {path}")
+        if path in NOISY:
+            check(noise(answer.text) in NOISY[path], f"{how(answer)} {path}: {noise(answer.text)}")
         if path.startswith("/shop"):
             shown = f'<p class="price">{self.price(next(iter(self.prices))) / 100:.2f}</p>'
             check(shown in answer.text, f"{how(answer)}: not the prices of this customer")

@@ -7,24 +7,36 @@
 //!   (`php/c/carts`). If the worker says that it has not, the page gets the tag [`unread`]. Visitors with a cart never get a page without this
 //!   tag: a run that the worker can't observe counts as one that reads.
 //! - **It was the same.** Nothing is guessed from names: each page that PHP makes for such a visitor is compared with the stored public page
-//!   ([`is_same`]), and [`Proofs`] counts the results for each *kind* of page. PHP's hooks name the kind, by template, theme, plugins and
+//!   ([`compare()`]), and [`Proofs`] counts the results for each *kind* of page. PHP's hooks name the kind, by template, theme, plugins and
 //!   what a page is composed of, and the public page carries it as a tag.
 //!
 //! ```text
-//!   no result yet ── AGREED times the same ──> Proven ──┐
-//!        └───────────────── a difference ──> Differs <──┘     for DOUBT, and twice as long each further time
+//!   html ──> tokens of a page, as a browser has them
+//!     └──> compare, interactive: without what the browser fills in ── the same ──> Proofs ── AGREED times ──> Proven
+//!              │                                                        ^
+//!              ├─ if the browser fetches the cart: fetches ─────────────┤
+//!              └─ different: is it noise? The public page is made again ┘ no: the page differs for DOUBT, and with
+//!                 (noise, Samples)                                            DIFFERENT_PAGES of them the kind
 //! ```
 //!
 //! Pages that show a product of the visitor's cart are proven separately, and so are pages for visitors with an address ([`PageView`]).
 
 mod compare;
+mod difference;
+mod fetches;
+mod html;
 mod interactive;
+mod noise;
 mod proofs;
 
 use crate::Tag;
 
-pub use compare::{is_same, without_times};
-pub use proofs::{AGREED, DOUBT, PageProof, PageView, Proofs};
+pub use compare::{Lens, Sameness, compare, pieces, without_times};
+pub use difference::first_difference;
+pub use fetches::Fetches;
+pub use html::Text;
+pub use noise::{Likeness, Samples};
+pub use proofs::{AGREED, DIFFERENT_PAGES, DOUBT, MOST_UNSURE, PageProof, PageView, Proofs, ProvenPage};
 
 /// What the worker says if the page's script has not read the cart.
 pub const UNREAD: &[u8] = b"-";

@@ -50,7 +50,7 @@ static const struct known keepers[] = {
 	/* <link rel="prefetch">, which shows nothing. */
 	{ "assetscontroller", "add_resource_hints" },
 	/* The browser fills it in. */
-	{ NULL, "woocommerce_mini_cart" }, { "minicart", "render" }, { "minicart", "enqueue_data" }, { "minicart", "print_lazy_load_scripts" }, { "productbutton", "render" },
+	{ NULL, "woocommerce_mini_cart" }, { "minicart", "render" }, { "minicart", "render_mini_cart_overlay" }, { "minicart", "enqueue_data" }, { "minicart", "print_lazy_load_scripts" }, { "productbutton", "render" },
 	{ "blockssharedstate", "register_cart_interactivity" }, { "blockssharedstate", "load_cart_state" },
 };
 

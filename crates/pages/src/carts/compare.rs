@@ -1,27 +1,72 @@
-//! Compares a page made for a visitor with a cart with the public page. Left out are the elements that a script in the
-//! browser replaces (named by simple selectors: `div.widget_shopping_cart_content`, `#cart`, `a.cart-contents`), and
-//! WordPress's nonces, ten hexadecimal digits behind the word "nonce", which change every twelve hours; and what PHP's
-//! `uniqid()` has made of the time within the last days, 13 hexadecimal digits; and the number of Gravatar's host, which
-//! WordPress chooses at random; and `<link rel="prefetch">`, by which WooCommerce has the browser load the scripts of the checkout
-//! early if there is something in the cart (`AssetsController::add_resource_hints()`): it shows nothing.
+//! Compares a page made for a visitor with a cart with the public page, token by token as a browser reads them ([`super::html`]). Left out are
 //!
-//! What WooCommerce's blocks fill in is left out by [`super::interactive`].
+//! - the elements that a script in the browser replaces, named by simple selectors: `div.widget_shopping_cart_content`, `#cart`, `a.cart-contents`;
+//! - WordPress's nonces, ten hexadecimal digits behind the word "nonce" in the same tag or text, which change every twelve hours;
+//! - what PHP's `uniqid()` has made of the time within the last days, 13 hexadecimal digits;
+//! - the number of Gravatar's host, which WordPress chooses at random;
+//! - `<link rel="prefetch">`, by which WooCommerce has the browser load the scripts of the checkout early if there is something in the cart
+//!   (`AssetsController::add_resource_hints()`): it shows nothing.
 //!
-//! A selector that is not understood leaves nothing out, and an element that is only on one of the pages is a
-//! difference: every doubt makes the pages differ.
+//! What WooCommerce's blocks fill in is left out by [`super::interactive`], if the browser is known to fetch the cart.
+//!
+//! A selector that is not understood leaves nothing out, an element that is only on one of the pages is a difference, and so is
+//! everything on a page that is not clear: every doubt makes the pages differ.
 
+use super::html::{StartTag, Text, Token, end_of, tokens};
 use super::interactive;
 
-/// Whether two pages are the same, but for the elements that these selectors name. `now`: seconds since 1970.
-pub fn is_same(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> bool {
-    if public == own {
-        return true;
+/// What a comparison has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sameness {
+    /// The pages are the same.
+    Same,
+    /// They are, if the visitor's browser fetches the cart when it shows the page.
+    IfFetched,
+    /// They differ.
+    Differs,
+}
+
+/// How a page is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Lens<'a> {
+    /// What a script in the browser replaces.
+    pub selectors: &'a [&'a str],
+    /// What directives fill in is left out, too.
+    pub fills: bool,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+/// A page as it is compared: tags, texts, comments and what was left out, in their order. `None`: it is not clear.
+pub fn pieces(page: &[u8], lens: Lens<'_>) -> Option<Vec<Text>> {
+    let selectors = lens.selectors.iter().flat_map(|list| list.split(','));
+    let selectors: Vec<Selector<'_>> = selectors.filter_map(Selector::parse).collect();
+    let mut tokens = tokens(page)?;
+    if lens.fills {
+        tokens = interactive::without_cart(tokens);
     }
-    let selectors: Vec<Selector<'_>> =
-        selectors.iter().flat_map(|list| list.split(',')).filter_map(Selector::parse).collect();
-    let (filled_public, filled_own) = (interactive::blanked(public), interactive::blanked(own));
-    let (public, own) = (filled_public.as_deref().unwrap_or(public), filled_own.as_deref().unwrap_or(own));
-    blanked(public, &selectors, now) == blanked(own, &selectors, now)
+    let mut pieces = without(&tokens, &selectors);
+    for piece in &mut pieces {
+        blank_nonces(piece);
+        blank_times(piece, lens.now);
+        blank_gravatars(piece);
+    }
+    Some(pieces)
+}
+
+/// Whether two pages are the same, but for the elements that these selectors name. `now`: seconds since 1970.
+pub fn compare(public: &[u8], own: &[u8], selectors: &[&str], now: u64) -> Sameness {
+    let is_same = |fills| {
+        let lens = Lens { selectors, fills, now };
+        pieces(public, lens).is_some_and(|public| pieces(own, lens) == Some(public))
+    };
+    if public == own || is_same(false) {
+        Sameness::Same
+    } else if is_same(true) {
+        Sameness::IfFetched
+    } else {
+        Sameness::Differs
+    }
 }
 
 /// A page without what differs by itself, as long as it was: ids made of the time, the number of Gravatar's host. Nonces stay: each belongs
@@ -68,7 +113,7 @@ impl<'a> Selector<'a> {
         (is_whole && (tag.is_empty() || is_name(tag))).then_some(selector)
     }
 
-    fn matches(&self, tag: &HtmlTag<'_>) -> bool {
+    fn matches(&self, tag: &StartTag) -> bool {
         (self.tag.is_empty() || tag.name.eq_ignore_ascii_case(self.tag.as_bytes()))
             && self.id.is_none_or(|id| tag.attribute("id") == Some(id.as_bytes()))
             && (self.classes.is_empty() || {
@@ -81,170 +126,67 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// A tag of a page.
-pub(super) struct HtmlTag<'a> {
-    pub name: &'a [u8],
-    /// What is between the name and the `>`.
-    rest: &'a [u8],
-    pub closes: bool,
-    /// Where the text behind it begins.
-    pub end: usize,
-}
-
-/// Elements without content.
-pub(super) const VOID: [&str; 8] = ["area", "br", "hr", "img", "input", "link", "meta", "source"];
-/// Elements that contain only text: tags in them are not parsed.
-const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
-
-impl<'a> HtmlTag<'a> {
-    /// The tag that begins at `at`, where there is a `<`.
-    fn at(page: &'a [u8], at: usize) -> Option<HtmlTag<'a>> {
-        let closes = page.get(at + 1) == Some(&b'/');
-        let start = at + 1 + usize::from(closes);
-        let length = page[start..].iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'-'))?;
-        if length == 0 || !page[start].is_ascii_alphabetic() {
-            return None;
-        }
-        let mut quote = None;
-        let behind = &page[start + length..];
-        let close = behind.iter().position(|b| match (quote, *b) {
-            (None, b'>') => true,
-            (None, b'"' | b'\'') => {
-                quote = Some(*b);
-                false
+/// The pieces of a page without what these selectors name, and what is prefetched.
+fn without(tokens: &[Token], selectors: &[Selector<'_>]) -> Vec<Text> {
+    let mut pieces: Vec<Vec<u8>> = Vec::with_capacity(tokens.len());
+    let (mut at, mut is_behind_hint) = (0, false);
+    while let Some(token) = tokens.get(at) {
+        let was_behind_hint = std::mem::take(&mut is_behind_hint);
+        at += 1;
+        match token {
+            Token::Start(tag) if *tag.name == *b"link" && tag.attribute("rel") == Some(b"prefetch") => {
+                is_behind_hint = true;
             }
-            (Some(open), b) if b == open => {
-                quote = None;
-                false
-            }
-            _ => false,
-        })?;
-        let (name, rest) = (&page[start..start + length], &behind[..close]);
-        Some(HtmlTag { name, rest, closes, end: start + length + close + 1 })
-    }
-
-    pub fn is(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()))
-    }
-
-    fn is_prefetch(&self) -> bool {
-        self.is(&["link"]) && self.attribute("rel") == Some(b"prefetch")
-    }
-
-    /// The value of an attribute that has one.
-    pub fn attribute(&self, wanted: &str) -> Option<&'a [u8]> {
-        self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()))?.1
-    }
-
-    /// Names and values, up to what is torn.
-    pub fn attributes(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
-        let mut rest = self.rest.trim_ascii_start();
-        std::iter::from_fn(move || {
-            loop {
-                let end =
-                    rest.iter().position(|b| b.is_ascii_whitespace() || *b == b'=').unwrap_or(rest.len());
-                let name = &rest[..end];
-                rest = rest[end..].trim_ascii_start();
-                if let Some(value) = rest.strip_prefix(b"=") {
-                    let value = value.trim_ascii_start();
-                    let (value, behind) = match value.first() {
-                        Some(quote @ (b'"' | b'\'')) => {
-                            let length = memchr::memchr(*quote, &value[1..])?;
-                            (&value[1..=length], &value[length + 2..])
-                        }
-                        _ => value
-                            .split_at(value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len())),
-                    };
-                    rest = behind.trim_ascii_start();
-                    return Some((name, Some(value)));
+            Token::Start(tag) if selectors.iter().any(|selector| selector.matches(tag)) => {
+                match end_of(tokens, at - 1) {
+                    Some(end) => {
+                        pieces.push([b"_", &*tag.name].concat());
+                        at = end;
+                    }
+                    None => pieces.push(piece(token)),
                 }
-                if end > 0 {
-                    return Some((name, None));
+            }
+            Token::Text(text) => {
+                // WordPress puts each of these tags on a line of its own.
+                let text = if was_behind_hint { text.strip_prefix(b"\n").unwrap_or(text) } else { text };
+                match pieces.last_mut().filter(|last| last[0] == TEXT) {
+                    Some(last) => last.extend_from_slice(text),
+                    None if text.is_empty() => {}
+                    None => pieces.push([&[TEXT], text].concat()),
                 }
-                // A stray character.
-                rest = rest.get(1..)?;
             }
-        })
-    }
-}
-
-/// The page without what may differ.
-fn blanked(page: &[u8], selectors: &[Selector<'_>], now: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(page.len());
-    let mut from = 0;
-    if !selectors.is_empty() || memchr::memmem::find(page, b"prefetch").is_some() {
-        each_tag(page, 0, |start, tag| {
-            if tag.is_prefetch() {
-                out.extend_from_slice(&page[from..start]);
-                from = tag.end + usize::from(page.get(tag.end) == Some(&b'\n'));
-                return Some(from);
-            }
-            if tag.closes || !selectors.iter().any(|selector| selector.matches(tag)) {
-                return Some(tag.end);
-            }
-            out.extend_from_slice(&page[from..start]);
-            out.extend_from_slice(b"<blank ");
-            out.extend_from_slice(tag.name);
-            from = if tag.is(&VOID) { tag.end } else { end_of(page, tag) };
-            Some(from)
-        });
-    }
-    out.extend_from_slice(&page[from..]);
-    blank_nonces(&mut out);
-    blank_times(&mut out, now);
-    blank_gravatars(&mut out);
-    out
-}
-
-/// Calls `visit` with each tag from `at` on; it returns where to go on, or `None` to end.
-pub(super) fn each_tag<'a>(
-    page: &'a [u8],
-    mut at: usize,
-    mut visit: impl FnMut(usize, &HtmlTag<'a>) -> Option<usize>,
-) {
-    while let Some(found) = page.get(at..).and_then(|rest| memchr::memchr(b'<', rest)) {
-        let start = at + found;
-        if page[start..].starts_with(b"<!--") {
-            let end = memchr::memmem::find(&page[start + 4..], b"-->");
-            at = end.map_or(page.len(), |end| start + 4 + end + 3);
-            continue;
-        }
-        let Some(tag) = HtmlTag::at(page, start) else {
-            at = start + 1;
-            continue;
-        };
-        let Some(next) = visit(start, &tag) else { return };
-        at = next;
-        if next == tag.end && !tag.closes && tag.is(&RAW) {
-            at = end_of_raw(page, &tag);
+            _ => pieces.push(piece(token)),
         }
     }
+    pieces.into_iter().map(Vec::into_boxed_slice).collect()
 }
 
-/// Where the content of a script or the like ends, at its end tag.
-pub(super) fn end_of_raw(page: &[u8], tag: &HtmlTag<'_>) -> usize {
-    let ends = memchr::memmem::find_iter(&page[tag.end..], b"</").map(|at| tag.end + at);
-    let is_end = |at: &usize| {
-        let name = page.get(at + 2..at + 2 + tag.name.len());
-        name.is_some_and(|name| name.eq_ignore_ascii_case(tag.name))
-    };
-    ends.into_iter().find(is_end).unwrap_or(page.len())
-}
+/// How the piece of a text begins.
+pub(super) const TEXT: u8 = b't';
+/// How the piece of a start tag begins; of an element without content, of an end tag.
+pub(super) const START: u8 = b'<';
+pub(super) const EMPTY: u8 = b'-';
+pub(super) const END: u8 = b'/';
 
-/// Where an element ends, behind its end tag.
-pub(super) fn end_of(page: &[u8], tag: &HtmlTag<'_>) -> usize {
-    if tag.is(&RAW) {
-        return end_of_raw(page, tag);
-    }
-    let (mut depth, mut end) = (1, page.len());
-    each_tag(page, tag.end, |_, inner| {
-        if inner.name.eq_ignore_ascii_case(tag.name) {
-            depth = if inner.closes { depth - 1 } else { depth + 1 };
+/// A token as bytes, of which different tokens have different ones: attributes contain no zero.
+fn piece(token: &Token) -> Vec<u8> {
+    match token {
+        Token::Start(tag) => {
+            let mut piece = vec![if tag.is_empty { EMPTY } else { START }];
+            piece.extend_from_slice(&tag.name);
+            for (name, value) in &tag.attributes {
+                piece.push(0);
+                piece.extend_from_slice(name);
+                piece.push(0);
+                piece.extend_from_slice(value);
+            }
+            piece
         }
-        end = if depth == 0 { inner.end } else { page.len() };
-        (depth > 0).then_some(inner.end)
-    });
-    end
+        Token::End(name) => [&[END], &**name].concat(),
+        Token::Text(text) => [&[TEXT], &**text].concat(),
+        Token::Comment(text) => [b"!", &**text].concat(),
+        Token::Doctype(text) => [b"d", &**text].concat(),
+    }
 }
 
 /// A nonce has this many digits (wp_create_nonce()).
@@ -309,7 +251,7 @@ mod tests {
     const NOW: u64 = 0x6b04_fbf3;
 
     fn same(a: &str, b: &str, selectors: &[&str]) -> bool {
-        is_same(a.as_bytes(), b.as_bytes(), selectors, NOW)
+        compare(a.as_bytes(), b.as_bytes(), selectors, NOW) == Sameness::Same
     }
 
     #[test]
@@ -349,7 +291,7 @@ mod tests {
             )
         };
         let cart = &["a.cart-contents"][..];
-        assert!(same(&page("0", "a"), &page("<a href=y>3</a> items", "a"), cart));
+        assert!(same(&page("0", "a"), &page("<b title=y>3</b> items", "a"), cart));
         assert!(!same(&page("0", "a"), &page("3", "a"), &[]), "no script fills it");
         assert!(!same(
             &page("0", "a"),
@@ -371,8 +313,18 @@ mod tests {
             &["div#cart"]
         ));
         assert!(!same(&page("", "x"), &page("<div></div>", "y"), &["div#cart"]));
-        // One that never ends takes the rest with it, on both pages or on none.
-        assert!(!same(&page("", "x"), &page("<div>", "x"), &["#cart"]));
+        // One that does not end where its tags say so is compared.
+        for inner in [
+            "<div>",
+            "</p>",
+            "<p><div></div></p>",
+            "<li><li></li></li>",
+            "<table>b<tr></tr></table>",
+            "<a><a></a></a>",
+        ] {
+            assert!(!same(&page("", "x"), &page(inner, "x"), &["#cart"]), "{inner}");
+            assert!(same(&page(inner, "x"), &page(inner, "x"), &["#cart"]), "{inner}");
+        }
         assert!(same("<input class=a value=1>x", "<input class=\"a\" value=2>x", &["input.a"]));
     }
 
@@ -412,20 +364,21 @@ mod tests {
     #[test]
     fn torn_pages_are_compared_as_they_are() {
         for torn in [
-            "<",
-            "<a",
+            "<b",
             "<a class=\"",
             "<!-- ",
-            "</",
+            "</b",
             "<a class=cart",
             "<script>",
             "nonce",
             "<div class='c'",
             "<a =\"x\" =>",
+            "&am",
         ] {
             assert!(same(torn, torn, &[".cart"]));
-            assert!(!same(torn, &format!("{torn}!"), &[".cart"]), "{torn}");
-            blanked(torn.as_bytes(), &[Selector::parse(".cart").unwrap()], NOW);
+            for other in [format!("{torn}!>-->x"), format!("{torn}\"'>x</script>y")] {
+                assert!(!same(torn, &other, &[".cart"]), "{torn}");
+            }
         }
     }
 

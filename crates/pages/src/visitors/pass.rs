@@ -130,4 +130,6 @@ pub struct CartPage {
     pub items: Box<[Box<[u8]>]>,
     /// Nothing of the cart was read for it.
     pub is_unread: bool,
+    /// The cookie that proves the cart.
+    pub visitor: Print,
 }

@@ -304,14 +304,21 @@ impl Report {
         CartState::Passes(Arc::new(Pass { until, companions, items, has_address }))
     }
 
-    /// The page that the run has made, if its visitor is worth a pass.
-    pub fn cart_page(&self) -> Option<CartPage> {
+    /// The page that the run has made, if its visitor is worth a pass; `cookies`: those of its request.
+    pub fn cart_page<'a>(
+        &self,
+        key: &PrintKey,
+        mut cookies: impl Iterator<Item = &'a Cookie>,
+    ) -> Option<CartPage> {
         let note = &self.pass;
         let is_worth =
             note.seconds.is_some() && note.held.is_none() && self.word == Some(VisitorStatement::Cart);
         let kind = note.kind.clone().filter(|_| is_worth)?;
         let (blanks, items) = (note.blanks.clone(), note.items.clone().into());
-        Some(CartPage { kind, blanks, items, has_address: note.has_address, is_unread: self.is_unread })
+        let known = cookies.find(|cookie| self.by.as_deref() == Some(&*cookie.name));
+        let visitor = self.issued(key).map(|(print, _)| print).or_else(|| Some(known?.print))?;
+        let (has_address, is_unread) = (note.has_address, self.is_unread);
+        Some(CartPage { kind, blanks, items, has_address, is_unread, visitor })
     }
 
     /// What it says about the member whose login it proves, as for [`Report::cart`]. `None`: nothing, what was said before holds.

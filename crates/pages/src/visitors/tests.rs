@@ -539,7 +539,14 @@ fn the_page_of_a_visitor_with_a_pass() {
         let mut report = Report::default();
         report.hear(format!("cart by=x {note}").as_bytes());
         report.hear(b"end");
-        report.cart_page()
+        let key = PrintKey::default();
+        let cookie = Cookie {
+            print: key.print(b"x", b"1"),
+            name: b"x"[..].into(),
+            of_application: true,
+            is_chosen: false,
+        };
+        report.cart_page(&key, [cookie].iter())
     };
     let found = page("pass=9 with=a:1 items=post-7 kind=k-1 blank=a.b%2Cc,%23d%20e,%zz").unwrap();
     assert_eq!((&*found.kind, found.blanks), (&b"k-1"[..], vec!["a.b,c".to_owned(), "#d e".to_owned()]));

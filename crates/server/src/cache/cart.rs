@@ -4,16 +4,18 @@
 //! ```text
 //!   consult ── its cookies keep it from the cache ──> Visitors::standing ──> a pass ──> look(): the public page
 //!                                                                       └──> held: PHP runs for it alone
-//!   settle  ── PHP's page for a visitor with a cart ──> watch: at its end compare() compares it with the public one,
-//!                                                       and once more if that may be old (recheck)
+//!   settle  ── PHP's page for a visitor with a cart ──> watch: at its end compare() compares it with the public one;
+//!                                                       if they differ, the public page is made again (recheck)
+//!           ── the cart, for a script in the browser ──> watch: fetched() notes for which page
 //! ```
 //!
 //! What PHP makes for such a visitor is never stored.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use millrace_pages::carts::{self, PageProof, PageView};
+use millrace_pages::carts::{self, PageProof, PageView, Proofs, ProvenPage, Sameness};
 use millrace_pages::visitors::{CartHold, CartPage, Pass};
 use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Millis, Rules, Tag, Terms, ask};
 
@@ -51,7 +53,7 @@ pub fn look<'a>(
     if !is_unread(site, &found.1) {
         return Err(Bypass::Cart(CartHold::Reads));
     }
-    match site.visitors.proof(thread, &found.1.tags, view(site, &found.1, &pass.items, pass.has_address)) {
+    match proof(thread, site, &key, &found.1, pass) {
         PageProof::Proven => {}
         PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
         PageProof::Differs => return Err(Bypass::Cart(CartHold::Differs)),
@@ -98,6 +100,13 @@ pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) 
     PageView { shows_item: items.iter().any(|item| is_shown(item)), has_address }
 }
 
+/// Whether a visitor may have the public page with this key.
+pub fn proof(thread: &CacheThread, site: &Site, key: &[u8], terms: &Terms, pass: &Pass) -> PageProof {
+    let view = view(site, terms, &pass.items, pass.has_address);
+    let ask = |proofs: &mut Proofs, now| proofs.of_page(&terms.tags, Key::new(key).hash, view, now);
+    site.visitors.with_proofs(thread, ask)
+}
+
 /// Compares a complete page for a visitor with a cart, which PHP has begun to make at `begun`, with the public one.
 pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Millis) {
     let WatchedPage { thread, site, request, .. } = watched;
@@ -108,32 +117,164 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
     }
     let Some(rules) = &site.cache else { return };
     let Some((hit, terms)) = stored(thread, site, rules, request, &asking, &key) else { return };
-    let kind = Tag::named(site.name().unwrap_or(""), &page.kind);
     // A public page that was made after this run had begun may show a later state. One that depends on the cart is not sent in any case.
     if hit.page.stored > begun || hit.page.status != 200 || !is_unread(site, &terms) {
         return;
     }
-    let Some(form) = uncoded(&hit.page) else { return };
-    let is_alike = page.is_unread
-        && watched.status == 200
-        && !watched.sets_foreign_cookie()
-        && terms.tags.contains(&kind);
-    let same = is_alike && is_same(form.body(), content, page, thread.cache.now(thread) / 1000);
+    let kind = Tag::named(site.name().unwrap_or(""), &page.kind);
     let view = view(site, &terms, &page.items, page.has_address);
-    if is_alike && !same {
-        let (public, tags) = (&hit.page, &*terms.tags);
-        let difference =
-            CartDifference { asked: (asking, key), content, begun, page, public, tags, kind, view };
-        if recheck::begin(watched, difference) {
-            return;
+    let proven = ProvenPage { kind, view, page: Key::new(&key).hash };
+    if let Some(what) = other_response(watched, page, terms.tags.contains(&kind)) {
+        return note_other(watched, &terms, proven, page.is_unread, what);
+    }
+    let Some(form) = uncoded(&hit.page) else { return };
+    let (blanks, now) = (blanks(page), thread.cache.now(thread) / 1000);
+    let found = carts::compare(form.body(), content, &blanks, now);
+    if found != Sameness::Same {
+        let url = url_of(request.authority().as_bytes(), request.head.path_query());
+        site.visitors.with_proofs(thread, |proofs, now| proofs.fetches.expect(page.visitor, url, kind, now));
+    }
+    match found {
+        Sameness::Same => agrees(thread, site, proven, false),
+        Sameness::IfFetched => agrees(thread, site, proven, true),
+        Sameness::Differs => {
+            let public = form.body();
+            recheck::begin(
+                watched,
+                CartDifference {
+                    asked: (asking, key),
+                    public,
+                    own: content,
+                    page,
+                    stored: hit.page.stored,
+                    tags: &terms.tags,
+                    proven,
+                },
+            );
         }
     }
-    site.visitors.compared(thread, &terms.tags, kind, view, same);
-    thread.stats.add(if same { Counter::CartPagesSame } else { Counter::CartPagesDiffer }, 1);
 }
 
-/// Whether two pages are the same, but for what the browser fills in. `now`: seconds since 1970.
-pub fn is_same(public: &[u8], own: &[u8], page: &CartPage, now: u64) -> bool {
-    let blanks: Vec<&str> = page.blanks.iter().map(String::as_str).collect();
-    carts::is_same(public, own, &blanks, now)
+/// What a script in the browser replaces.
+pub fn blanks(page: &CartPage) -> Vec<&str> {
+    page.blanks.iter().map(String::as_str).collect()
+}
+
+/// Why PHP's response can't be the public page, whatever its content is.
+fn other_response(watched: &WatchedPage, page: &CartPage, is_of_kind: bool) -> Option<&'static str> {
+    if !page.is_unread {
+        Some("its script reads the cart if there is something in it")
+    } else if watched.status != 200 {
+        Some("a redirect instead of the page")
+    } else if watched.sets_foreign_cookie() {
+        Some("a cookie that the response sets")
+    } else {
+        (!is_of_kind).then_some("another template, or other blocks")
+    }
+}
+
+/// PHP's response is another one. A script that reads the cart is no accident of one page: it is the kind's at once.
+fn note_other(watched: &WatchedPage, terms: &Terms, page: ProvenPage, is_unread: bool, what: &str) {
+    let WatchedPage { thread, site, .. } = watched;
+    site.visitors.with_proofs(thread, |proofs, now| {
+        // The tag of this response's kind says nothing about pages of the public one's.
+        let is_its = terms.tags.contains(&page.kind);
+        let Some(kind) =
+            Some(page.kind).filter(|_| is_its).or_else(|| proofs.kind_of(&terms.tags, page.view))
+        else {
+            return;
+        };
+        proofs.differs(ProvenPage { kind, ..page }, what, now);
+        if !is_unread {
+            proofs.add(kind, page.view, false, now);
+        }
+    });
+    thread.stats.add(Counter::CartPagesDiffer, 1);
+}
+
+/// A page was the same; `if_fetched`: if the visitor's browser fetches the cart. As long as that was not seen, it says nothing.
+pub fn agrees(thread: &CacheThread, site: &Site, page: ProvenPage, if_fetched: bool) {
+    let counts = site.visitors.with_proofs(thread, |proofs, now| {
+        let counts = !if_fetched || proofs.fetches.are_seen(page.kind);
+        if counts {
+            proofs.agrees(page, if_fetched, now);
+        } else {
+            proofs.holds(page);
+        }
+        counts
+    });
+    if counts {
+        thread.stats.add(Counter::CartPagesSame, 1);
+    }
+}
+
+/// PHP has responded to a request of a script in a browser: if that was for the cart, its page does fetch it.
+pub fn fetched(thread: &CacheThread, site: &Site, request: &Request, status: u16) {
+    let head = &request.head;
+    // Browsers say so on encrypted connections only.
+    let says = |name, value: &[u8]| head.field(name).is_none_or(|said| said == value);
+    let is_scripts = || says("sec-fetch-dest", b"empty") && says("sec-fetch-site", b"same-origin");
+    if head.method() != "GET" || status != 200 || !asks_for_cart(head.path_query()) || !is_scripts() {
+        return;
+    }
+    let Some(page) =
+        head.field("referer").and_then(|url| memchr::memmem::find(url, b"://").map(|at| &url[at + 3..]))
+    else {
+        return;
+    };
+    let (authority, target) = page.split_at(memchr::memchr(b'/', page).unwrap_or(page.len()));
+    if authority.eq_ignore_ascii_case(request.authority().as_bytes()) {
+        site.visitors.has_fetched_cart(thread, request, url_of(request.authority().as_bytes(), target));
+    }
+}
+
+/// Whether it is WooCommerce's route of the cart: `/wp-json/wc/store/v1/cart`, `/?rest_route=/wc/store/v1/cart`.
+fn asks_for_cart(target: &[u8]) -> bool {
+    const ROUTES: [&[u8]; 2] = [b"/wc/store/v1/cart", b"/wc/store/cart"];
+    let (path, query) = target.split_at(memchr::memchr(b'?', target).unwrap_or(target.len()));
+    let route = query
+        .get(1..)
+        .unwrap_or_default()
+        .split(|b| *b == b'&')
+        .find_map(|pair| pair.strip_prefix(b"rest_route="));
+    let route = route.map(|route| route.to_ascii_lowercase());
+    let is_one =
+        |text: &[u8]| ROUTES.iter().any(|known| text.strip_suffix(b"/").unwrap_or(text).ends_with(known));
+    is_one(path)
+        || route
+            .is_some_and(|route| is_one(&String::from_utf8_lossy(&route).replace("%2f", "/").into_bytes()))
+}
+
+/// A hash of a page's URL.
+fn url_of(authority: &[u8], target: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (authority.to_ascii_lowercase(), target).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_routes_of_the_cart() {
+        for yes in [
+            "/wp-json/wc/store/v1/cart",
+            "/shop/wp-json/wc/store/v1/cart?_locale=user",
+            "/wp-json/wc/store/cart/",
+            "/?a=1&rest_route=%2Fwc%2Fstore%2Fv1%2Fcart",
+        ] {
+            assert!(asks_for_cart(yes.as_bytes()), "{yes}");
+        }
+        for no in [
+            "/",
+            "/cart",
+            "/wp-json/wc/store/v1/cart/items",
+            "/wp-json/wc/store/v1/checkout",
+            "/?x=/wc/store/v1/cart",
+            "/wp-json/wc/store/v1/batch",
+        ] {
+            assert!(!asks_for_cart(no.as_bytes()), "{no}");
+        }
+    }
 }

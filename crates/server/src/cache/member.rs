@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use millrace_pages::ask::write_role;
-use millrace_pages::carts::{PageProof, PageView};
+use millrace_pages::carts::PageProof;
 use millrace_pages::judge::Keep;
 use millrace_pages::members::{self, Comparison, MadeFor};
 use millrace_pages::visitors::{MemberHold, MemberPage, MemberPass, SharedPage};
@@ -71,7 +71,7 @@ pub fn may_have(
     terms: &Terms,
     pass: &MemberPass,
 ) -> Result<(), MemberHold> {
-    match site.visitors.proof(thread, &terms.tags, PageView::default()) {
+    match site.visitors.proof(thread, &terms.tags) {
         PageProof::Differs => Err(MemberHold::Differs),
         PageProof::Proven if site.visitors.is_confirmed(Key::new(key).hash, stored, pass) => Ok(()),
         _ => Err(MemberHold::Unproven),

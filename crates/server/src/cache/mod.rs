@@ -11,7 +11,7 @@
 //!
 //! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
 //! - [`cart`]: public pages for visitors with a cart; [`member`]: pages for logged-in visitors with the same rights; [`watch`]: what PHP
-//!   makes for them is compared; [`recheck`]: once more, if the public page may be old; [`wished`]: public pages that only they ask for;
+//!   makes for them is compared; [`recheck`]: what differs may be noise; [`wished`]: public pages that only they ask for;
 //! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
@@ -74,6 +74,7 @@ use millrace_pages::{
 };
 use millrace_settings::plan;
 use outlive::Outliving;
+use recheck::KnownNoise;
 use wished::Wished;
 use written::Written;
 
@@ -125,6 +126,7 @@ pub struct PageCache {
     /// What PHP has written to databases.
     pub written: Written,
     wished: Wished,
+    noise: KnownNoise,
     /// Number of purges that are complete.
     purges: AtomicU64,
     /// Number of purges that have begun.
@@ -174,6 +176,7 @@ impl PageCache {
             code: Code::default(),
             written,
             wished: Wished::default(),
+            noise: KnownNoise::default(),
             purges,
             orders: Arc::default(),
             started,

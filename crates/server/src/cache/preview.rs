@@ -31,6 +31,8 @@ pub struct Preview {
     pub looked_for: Vec<Box<str>>,
     /// What PHP said lately, and what bypassed the cache.
     pub history: PageHistory,
+    /// What differs for visitors with a cart; true: on this page, false: on another one of its kind.
+    pub cart_differences: Vec<(bool, Box<str>)>,
 }
 
 /// A decision.
@@ -97,7 +99,13 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     let variant = fields.map(|name| (name.clone(), value(name))).collect();
     let looked_for = peek.vary.iter().filter_map(|name| name.strip_prefix(READS)).map(Box::from).collect();
     let history = thread.cache.lately.of(&key);
-    Some(Preview { decision, key: key.into(), peek, variant, looked_for, history })
+    let cart_differences = match &peek.entry {
+        PeekEntry::Page(PeekPage { terms, .. }) => site
+            .visitors
+            .with_proofs(thread, |proofs, now| proofs.differences(&terms.tags, Key::new(&key).hash, now)),
+        _ => Vec::new(),
+    };
+    Some(Preview { decision, key: key.into(), peek, variant, looked_for, history, cart_differences })
 }
 
 /// The key of the page alone, and a request without fields.
@@ -163,11 +171,10 @@ fn with_cart(
     let held = |hold| bypass(&Bypass::Cart(hold));
     match peek(thread, rules, stripped, key).entry {
         PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
-            let view = cart::view(site, &terms, &pass.items, pass.has_address);
             if !cart::is_unread(site, &terms) {
                 return held(CartHold::Reads);
             }
-            match site.visitors.proof(thread, &terms.tags, view) {
+            match cart::proof(thread, site, key, &terms, pass) {
                 PageProof::Proven => Decision::LookupWithCart,
                 PageProof::Unproven => held(CartHold::Unproven),
                 PageProof::Differs => held(CartHold::Differs),

@@ -26,6 +26,7 @@ pub fn watch(
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
+    cart::fetched(thread, site, request, reply.status);
     let Some(visit) = request.found.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else {
         return;
     };

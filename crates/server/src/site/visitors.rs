@@ -201,39 +201,22 @@ impl Visitors {
         cookies.iter().map(|cookie| (cookie.name.clone(), known.state_of(cookie, now))).collect()
     }
 
-    /// Whether visitors with a cart may have the public page with these tags, as they would see it.
-    pub fn proof(&self, context: &Context, tags: &[Tag], view: PageView) -> PageProof {
-        let table = self.table();
-        table.proofs().of(tags, view, table.now(context))
+    /// Whether members may have the page with these tags.
+    pub fn proof(&self, context: &Context, tags: &[Tag]) -> PageProof {
+        self.with_proofs(context, |proofs, now| proofs.of(tags, PageView::default(), now))
     }
 
-    /// A page of this kind that PHP made for a visitor with a cart was compared with the public one, which has these
-    /// tags.
-    pub fn compared(&self, context: &Context, tags: &[Tag], kind: Tag, view: PageView, same: bool) {
+    /// What the comparisons of pages for visitors with a cart have shown, and the time for it.
+    pub fn with_proofs<R>(&self, context: &Context, ask: impl FnOnce(&mut Proofs, Millis) -> R) -> R {
         let table = self.table();
-        let (mut proofs, now) = (table.proofs(), table.now(context));
-        match tags.contains(&kind) {
-            true => proofs.add(kind, view, same, now),
-            false => proofs.add_other_kind(tags, view, now),
-        }
+        ask(&mut table.proofs(), table.now(context))
     }
 
-    /// A page differs from a public one that may be old: pages of this kind come from PHP until that is known. Returns the number of comparisons
-    /// that had agreed.
-    pub fn suspend(&self, kind: Tag, view: PageView) -> u32 {
-        self.table().proofs().suspend(kind, view)
-    }
-
-    /// The public page was old: the comparison has agreed after all, and those `agreed` before count again.
-    pub fn resume(&self, context: &Context, kind: Tag, view: PageView, agreed: u32) {
-        let table = self.table();
-        table.proofs().resume(kind, view, agreed, table.now(context));
-    }
-
-    /// The public page has changed meanwhile, and still differs.
-    pub fn unsure(&self, context: &Context, kind: Tag, view: PageView) {
-        let table = self.table();
-        table.proofs().add_unsure(kind, view, table.now(context));
+    /// A visitor's browser has fetched the cart for the page whose URL has this hash.
+    pub fn has_fetched_cart(&self, context: &Context, request: &Request, url: u64) {
+        let cookies = self.concern.read(request.head.fields(), &self.table().key);
+        let is_its = |print| cookies.iter().any(|cookie| cookie.print == print);
+        self.with_proofs(context, |proofs, now| proofs.fetches.fetched(is_its, url, now));
     }
 
     /// Whether members may get pages from the cache.
@@ -451,7 +434,7 @@ impl Visit for SiteVisit {
             note @ (ReportNote::End | ReportNote::Failed) => {
                 let report = Some(&**report).filter(|_| note == ReportNote::End);
                 let member = self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                let cart = || report.and_then(Report::cart_page).map(VisitorPage::Cart);
+                let cart = || report?.cart_page(&self.table.key, self.cookies.iter()).map(VisitorPage::Cart);
                 let member = member.and_then(|member| report?.member_page(&member)).map(VisitorPage::Member);
                 *stage = VisitStage::Over(member.or_else(cart));
             }

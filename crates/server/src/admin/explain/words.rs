@@ -143,9 +143,11 @@ fn member_in_words(word: &str) -> &'static str {
 
 fn cart_in_words(word: &str) -> &'static str {
     match word {
-        "cart-unproven" => "too few pages of this kind were compared with and without a cart",
+        "cart-unproven" => {
+            "too few pages of this kind were compared with and without a cart, or a difference on this page is being looked into"
+        }
         "cart-reads" => "the page's script reads the cart, or the PHP worker can't tell",
-        "cart-differs" => "pages of this kind differ with a cart",
+        "cart-differs" => "this page, or its kind, differs with a cart",
         "cart-page" => "no fresh public page is in the cache",
         "cart-changing" => "a request may be changing the cart",
         "cart-changed" => "the cookies are from before the last change, or a product has changed",

@@ -111,7 +111,7 @@ table! {
     VisitorsAnonymous   Counter "visitors_anonymous_total"   "Requests of visitors treated as anonymous, because their cookies are known to mean nothing: the page cache answers them."
     VisitorsWithCart    Counter "visitors_with_cart_total"   "Requests of visitors with a cart that the page cache answered with the public page."
     CartPagesSame       Counter "cart_pages_same_total"      "Pages that PHP made for visitors with a cart and that were the same as the public page, but for what the browser fills in."
-    CartPagesDiffer     Counter "cart_pages_differ_total"    "Pages that PHP made for visitors with a cart and that differed from the public page: this kind of page goes to PHP."
+    CartPagesDiffer     Counter "cart_pages_differ_total"    "Pages that PHP made for visitors with a cart and that differed from the public page: this page goes to PHP, or its kind."
     VisitorsMembers     Counter "visitors_members_total"     "Requests of logged-in visitors that the page cache answered with a page made for others with the same rights (`cache.members`)."
     MemberPagesSame     Counter "member_pages_same_total"    "Pages that PHP made for logged-in visitors and that were the same as the stored one, but for name and nonces."
     MemberPagesDiffer   Counter "member_pages_differ_total"  "Pages that PHP made for logged-in visitors and that differed from the stored one, or that it calls personal: this kind of page goes to PHP."
