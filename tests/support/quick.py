@@ -19,7 +19,7 @@ PROFILE = ["--profile", "tested", "--config", "profile.tested.incremental=true"]
 BUDGET, MOST = 40, 30
 LIMIT = 120
 # Modules of the server with slow tests: only if they have changed themselves.
-SLOW = ["serve::tests::day", "objects::store", "php::pool::simulation"]
+SLOW = ["objects::memcached", "objects::store::model", "php::pool::simulation", "serve::tests::day"]
 
 
 def main():

@@ -68,9 +68,9 @@ mod worker_handle;
 
 pub use crate::context::Context as PhpThread;
 pub use answer::OnPurge;
+pub use pool::PhpRun;
 pub use rehearsal::rehearse;
 pub use renewal::Renewal;
-pub use pool::PhpRun;
 pub use runner::{PhpService, SiteWorkers, run, run_while};
 pub use start_error::PhpStartError;
 pub use waiting_room::seat;
