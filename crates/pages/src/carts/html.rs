@@ -223,7 +223,8 @@ impl PageReader {
             let other_root = is_root && self.open.first().is_some_and(|root| *root.name != *name);
             self.is_unclear |= other_root || name == b"font" || is(name, &BREAK_OUT);
         }
-        if !tag.is_empty && !(is_html && self.open.is_empty()) {
+        let is_followed = !is_html || !self.open.is_empty();
+        if is_followed && !tag.is_empty {
             self.open.push(OpenElement { name: name.into(), is_html });
         }
     }
@@ -290,10 +291,10 @@ pub fn end_of(tokens: &[Token], at: usize) -> Option<usize> {
                 open.pop().filter(|top| top.name == *name)?;
             }
             // Text in a table, and not in its cells, is put before it.
-            Token::Text(text) if open.last().is_some_and(|top| is(&top.name, &TABLE)) => {
-                if !text.trim_ascii().is_empty() {
-                    return None;
-                }
+            Token::Text(text)
+                if !text.trim_ascii().is_empty() && open.last().is_some_and(|top| is(&top.name, &TABLE)) =>
+            {
+                return None;
             }
             _ => {}
         }

@@ -78,7 +78,7 @@ impl Samples {
     }
 
     /// Number of pages.
-    pub fn len(&self) -> usize {
+    pub fn number(&self) -> usize {
         self.pages.len()
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let shop = |banner: &str, next: &str| format!("a {banner} b {gap} c {next} d");
         let pages = [shop("x y", "1"), shop("z", "2"), shop("", "1")];
         let samples = samples(&pages.each_ref().map(String::as_str));
-        assert!(!samples.are_alike() && samples.len() == 3);
+        assert!(!samples.are_alike() && samples.number() == 3);
         let of = |banner: &str, next: &str| samples.likeness(&page(&shop(banner, next)));
         for banner in ["x y", "z", ""] {
             for next in ["1", "2"] {
@@ -338,7 +338,7 @@ mod tests {
     fn a_different_page_altogether_is_no_sample() {
         let long = |word: &str| (0..MOST_DIFFERENT).map(|n| format!("{word}{n} ")).collect::<String>();
         let mut samples = samples(&[&long("a")]);
-        assert!(!samples.add(&page(&long("b"))) && samples.len() == 1);
+        assert!(!samples.add(&page(&long("b"))) && samples.number() == 1);
         assert!(samples.add(&page(&(long("a") + "x"))));
     }
 

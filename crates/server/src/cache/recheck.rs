@@ -116,12 +116,13 @@ impl PublicPages {
     fn judge(&self, page: &ComparedPage) -> Option<Finding> {
         let samples = &self.0[1];
         let is_unseen = samples.likeness(&page.0[1]) == Likeness::Unseen;
-        let is_enough = samples.len() >= if is_unseen { SAMPLES } else { ALIKE };
+        let is_enough = samples.number() >= if is_unseen { SAMPLES } else { ALIKE };
         is_enough.then_some(if is_unseen { Finding::Unsure } else { Finding::Differs })
     }
 }
 
 /// Pages that are known to be noisy.
+#[derive(Default)]
 pub struct KnownNoise(Mutex<HashMap<u64, (Millis, PublicPages)>>);
 
 /// How long noise is remembered, milliseconds. Not long: what strangers got then must be what they get now.
@@ -133,12 +134,6 @@ const MOST_NOISY: usize = 64;
 impl fmt::Debug for KnownNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KnownNoise")
-    }
-}
-
-impl Default for KnownNoise {
-    fn default() -> KnownNoise {
-        KnownNoise(Mutex::default())
     }
 }
 
