@@ -531,8 +531,8 @@ void told_begin(bool notes)
 	told.noting = notes;
 	told.prints = told.captures = false;
 	told.number = 0;
-	told.readers = 0;
-	forget();
+	/* Texts of an earlier request, if it has ended in a way that has not freed them, are gone with its memory. */
+	told.count = told.readers = 0;
 }
 
 /* The script is over. */
