@@ -110,14 +110,14 @@ def millrace(folder, site, profile="generic", ini=None, workers=None, **settings
     return process, Server(process.port, [process], without_paths(" ".join(map(str, process.child.args))))
 
 
-def nginx(folder, root, server, ini=None, workers=None, http=""):
+def nginx(folder, root, server, ini=None, workers=None, http="", name="bench.test"):
     """nginx on the server core with one worker, and php-fpm with a static pool if `workers` are given; `http` is added there."""
     started = []
     if workers:
         fpm = rig.PhpFpm(folder, ini, workers, prefix=PINNED)
         started.append(fpm)
         server = server.replace("FPM", str(fpm.socket))
-    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + http + rig.PEER_HOST, name="bench.test", prefix=PINNED)
+    front = rig.Nginx(folder, root, server, http=NGINX_HTTP + http + rig.PEER_HOST, name=name, prefix=PINNED)
     started.append(front)
     shown = front.conf.read_text() + ("\n# php-fpm\n" + (Path(folder) / "fpm.conf").read_text() if workers else "")
     return started, Server(front.port, started, without_paths(shown))
