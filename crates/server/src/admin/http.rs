@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use super::caller::{self, Caller, Door};
-use super::room::Step;
+use super::room::AdminStep;
 use crate::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
@@ -201,7 +201,7 @@ impl AdminResponse {
 /// Reads one request, sends its response, and closes. Errors end only this connection.
 pub async fn exchange(
     mut connection: AdminClient,
-    step: &Cell<Step>,
+    step: &Cell<AdminStep>,
     answer: impl AsyncFnOnce(&AdminRequest) -> AdminResponse,
 ) {
     // Before anything is read: a client that closes its socket has no user any more.
@@ -215,12 +215,12 @@ pub async fn exchange(
         }
         Ok(Err(_)) | Err(_) => return,
     };
-    step.set(Step::Answering);
+    step.set(AdminStep::Answering);
     let response = match caller::of(&head, door) {
         Err(refusal) => refusal,
         Ok(caller) => answer(&asked(&head, content, caller)).await,
     };
-    step.set(Step::Writing);
+    step.set(AdminStep::Writing);
     let is_head = head.method() == "HEAD";
     let bytes = response.bytes(!is_head);
     match response.more.filter(|_| !is_head) {
@@ -358,7 +358,7 @@ mod tests {
     async fn ask(request: &str) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
-        let step = Cell::new(Step::Reading);
+        let step = Cell::new(AdminStep::Reading);
         let served = exchange(AdminClient::Unix(server), &step, async |asked: &AdminRequest| {
             AdminResponse::text(
                 200,
@@ -394,7 +394,7 @@ mod tests {
         client.write_all(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         let events = watch::Sender::new(Rc::from(""));
         let response = AdminResponse::events(events.subscribe());
-        let step = Cell::new(Step::Reading);
+        let step = Cell::new(AdminStep::Reading);
         let served = exchange(AdminClient::Unix(server), &step, async |_: &AdminRequest| response);
         let read = async {
             let mut text = String::new();
@@ -442,7 +442,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(format!("POST /reload HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
-        let step = Cell::new(Step::Reading);
+        let step = Cell::new(AdminStep::Reading);
         exchange(AdminClient::Tcp(server), &step, async |_: &AdminRequest| AdminResponse::text(200, ""))
             .await;
         let mut answer = String::new();

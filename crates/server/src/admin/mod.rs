@@ -74,7 +74,7 @@ use dashboard::{EVENTS_EVERY, Events};
 use doctor::{DoctorQuestion, DoctorReports};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
-use room::{Room, SharedStep, Step};
+use room::{AdminStep, Room, SharedStep};
 use status::{Rates, Status};
 use token::{AdminUsers, TokenGuard, TokenRefusal};
 
@@ -172,7 +172,7 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
             Ok(connection) => {
                 let (state, memory, events) = (state.clone(), memory.clone(), events.clone());
                 let doctor = doctor.clone();
-                let step = SharedStep::new(Cell::new(Step::Reading));
+                let step = SharedStep::new(Cell::new(AdminStep::Reading));
                 let its_step = step.clone();
                 let task = tokio::task::spawn_local(async move {
                     let answer = async |asked: &AdminRequest| match admit(&state, &memory, asked) {

@@ -11,7 +11,7 @@ const CONNECTIONS: usize = 256;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum AdminStep {
     /// Its client has not sent a whole request yet.
     Reading,
     /// Its client has not read the whole response yet.
@@ -21,7 +21,7 @@ pub enum Step {
 }
 
 /// The step of a connection, which its task sets.
-pub type SharedStep = Rc<Cell<Step>>;
+pub type SharedStep = Rc<Cell<AdminStep>>;
 
 /// All connections, the oldest first.
 #[derive(Debug, Default)]
@@ -46,10 +46,10 @@ impl Room {
 
 /// Which connection is closed: the oldest whose client is waited for, rather one that has sent no request; the newest if the server is at work for
 /// all.
-fn first_to_go(steps: &[Step]) -> Option<usize> {
+fn first_to_go(steps: &[AdminStep]) -> Option<usize> {
     let newest = steps.len().checked_sub(1)?;
     let oldest = |wanted| steps[..newest].iter().position(|step| *step == wanted);
-    Some(oldest(Step::Reading).or_else(|| oldest(Step::Writing)).unwrap_or(newest))
+    Some(oldest(AdminStep::Reading).or_else(|| oldest(AdminStep::Writing)).unwrap_or(newest))
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn who_goes_first() {
-        use Step::{Answering, Reading, Writing};
+        use AdminStep::{Answering, Reading, Writing};
         assert_eq!(first_to_go(&[Answering, Writing, Reading, Reading, Reading]), Some(2));
         assert_eq!(first_to_go(&[Answering, Writing, Writing, Reading]), Some(1), "the newest has just come");
         assert_eq!(first_to_go(&[Answering, Answering, Reading]), Some(2));

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use millrace_settings::plan::{RuleAction, ScriptAuth};
 
-use super::walk::Step;
+use super::walk::WalkStep;
 use super::{ExchangeTrouble, ServeThread};
-use crate::message::Request;
 use crate::message::reply::{Aside, Body, Reply};
 use crate::message::request::{AuthState, is_same_variable};
+use crate::message::{Request, Step};
 use crate::php::{self, SiteWorkers};
 use crate::route;
 use crate::site::Script;
@@ -38,7 +38,7 @@ pub async fn ask(
     request: &mut Request,
     rule: u32,
     gone: impl Future<Output = ()>,
-) -> Result<Step, ExchangeTrouble> {
+) -> Result<WalkStep, ExchangeTrouble> {
     let rule = site.rules.as_ref().map(|rules| rules.get(rule));
     let Some(RuleAction::AuthScript(auth)) = rule.and_then(|rule| rule.plan.action.as_ref()) else {
         return Ok(fail(thread, request, "", 500, "it has no such rule"));
@@ -111,11 +111,11 @@ fn turned_away(
     request: &Request,
     script: &Script,
     reply: Reply,
-) -> Step {
+) -> WalkStep {
     Step::Answer(php::seat(&thread.php, site, request, script, reply))
 }
 
-async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> Step {
+async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> WalkStep {
     let is_located = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("location"));
     match reply.status {
         200..=299 => {
@@ -158,7 +158,7 @@ async fn finish(reply: &mut Reply) -> Result<(), (u16, &'static str)> {
     if has_failed { Err((500, "it ended in a fatal error")) } else { Ok(()) }
 }
 
-fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Step {
+fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> WalkStep {
     let is_copied = |name: &str| auth.copy.iter().any(|known| is_same_variable(name, known));
     request.head.replace(is_copied, fields);
     // The client names fields of its own there: it must not take away what the script has added.
@@ -181,7 +181,7 @@ fn refusal(mut reply: Reply) -> Reply {
 }
 
 /// Nothing passes if the script has not decided.
-fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, why: &str) -> Step {
+fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, why: &str) -> WalkStep {
     thread.process.log.error(format_args!(
         "auth.script {script}: {why}; answered {} {}{} with {status}",
         request.head.method(),

@@ -12,15 +12,15 @@ use millrace_wire::head::Framing;
 
 use super::auth_script;
 use super::site_rules;
-use super::walk::{Make, Maker, Step};
+use super::walk::{Make, Maker, WalkStep};
 use super::{ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
 use crate::context::log::{AccessEntry, LoggedRequest};
 use crate::context::stats::{Counter, ResponseClass};
 use crate::context::{OpenWork, WorkKind};
 use crate::htaccess::Origin;
-use crate::message::Request;
 use crate::message::reply::{self, Reply, passing};
+use crate::message::{Request, Step};
 use crate::php;
 use crate::php::{PhpService, SiteWorkers};
 use crate::proxy;
@@ -127,7 +127,7 @@ pub struct Exchange {
     /// What makes its response.
     class: ResponseClass,
     /// How its walk has ended, if it has.
-    step: Option<Step>,
+    step: Option<WalkStep>,
     /// The script got its own entity-tags back, which its client has as weak ones.
     restored: bool,
     /// It is in progress until it is dropped; what becomes a tunnel is no request any more.
@@ -154,7 +154,7 @@ impl Exchange {
     }
 
     /// The same, with the end of its walk.
-    pub fn with(self, class: ResponseClass, step: Step) -> Exchange {
+    pub fn with(self, class: ResponseClass, step: WalkStep) -> Exchange {
         Exchange { class, step: Some(step), ..self }
     }
 
@@ -248,7 +248,7 @@ impl Exchange {
         }
     }
 
-    fn walk(&mut self, thread: &Rc<ServeThread>) -> Step {
+    fn walk(&mut self, thread: &Rc<ServeThread>) -> WalkStep {
         let (class, step) = respond(thread, &self.site, &mut self.request);
         self.class = class;
         step
@@ -307,7 +307,7 @@ impl Exchange {
         thread: &Rc<ServeThread>,
         client: &mut impl ExchangeClient,
         rule: u32,
-    ) -> Result<Step, ExchangeTrouble> {
+    ) -> Result<WalkStep, ExchangeTrouble> {
         let gone = poll_fn(|cx| client.poll_gone(cx));
         // Boxed: otherwise the future of each exchange would be as large as this one.
         let asking = Box::pin(auth_script::ask(thread, &self.site, &mut self.request, rule, gone));

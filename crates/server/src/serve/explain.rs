@@ -13,10 +13,11 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use super::page_url::PageUrl;
-use super::walk::{Make, Maker, Step, Trail, Walk, WalkPurpose};
+use super::walk::{Make, Maker, Trail, Walk, WalkPurpose, WalkStep};
 use super::{ServeThread, Setup, SiteWorkers};
 use crate::cache::{Preview, purge::OrderError};
 use crate::context::stats::{ResponseClass, SiteCauses};
+use crate::message::Step;
 use crate::message::reply::Reply;
 use crate::message::request::{Ends, Request};
 use crate::site::Profile;
@@ -230,7 +231,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
     let states = site.visitors.states(thread, &request).into_iter();
     let cache = &site.plan.cache;
-    let Ended { row, result: (result, result_text), page, rules, trail } =
+    let ExplainedWalk { row, result: (result, result_text), page, rules, trail } =
         walked(thread, site, &mut request).await;
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
@@ -254,7 +255,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
 }
 
 /// The end of a walk.
-struct Ended {
+struct ExplainedWalk {
     row: &'static str,
     result: (&'static str, String),
     page: Option<Box<Preview>>,
@@ -264,7 +265,7 @@ struct Ended {
 }
 
 /// Takes the request down the way that a visitor's takes: what has to be found out first is awaited, as for the visitor.
-async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut Request) -> Ended {
+async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut Request) -> ExplainedWalk {
     for _ in 0..MOST_WAITS {
         let mut walk = Walk::new(thread, site, request, WalkPurpose::Explain);
         let step = walk.run();
@@ -277,10 +278,10 @@ async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut
             step => return ended(walk, &step),
         }
     }
-    Ended { row: "", result: refused(503), page: None, rules: Vec::new(), trail: Trail::new() }
+    ExplainedWalk { row: "", result: refused(503), page: None, rules: Vec::new(), trail: Trail::new() }
 }
 
-fn ended(mut walk: Walk<'_>, step: &Step) -> Ended {
+fn ended(mut walk: Walk<'_>, step: &WalkStep) -> ExplainedWalk {
     let page = walk.preview.take().filter(|_| walk.error.is_none()).map(Box::new);
     let result = match step {
         _ if walk.error.is_some() => error_page(walk.error.unwrap_or_default()),
@@ -295,7 +296,7 @@ fn ended(mut walk: Walk<'_>, step: &Step) -> Ended {
         _ => refused(503),
     };
     let rules = matching_rules(walk.site, walk.request, &walk.path);
-    Ended { row: walk.row, result, page, rules, trail: walk.trail }
+    ExplainedWalk { row: walk.row, result, page, rules, trail: walk.trail }
 }
 
 /// The rules of the site that match a request, and what they say to the page cache.

@@ -29,6 +29,7 @@ mod tests;
 mod walk;
 
 pub use crate::cache::Waited;
+pub use crate::message::Step;
 pub use crate::php::{PhpStartError, SiteWorkers};
 pub use crate::proxy::{ApplicationStatus, watch as watch_applications};
 pub use crate::shield::{BanStatus, CrawlerStatus, ShieldOrder, ShieldReport, ShieldStatus};
@@ -38,7 +39,7 @@ pub use exchange::{
 pub use page_url::PageUrl;
 pub use service::{ServeThread, Service, Setup, SharedSetup};
 pub use setup::{Built, build};
-pub use walk::{Make, Step, respond};
+pub use walk::{Make, respond};
 
 use handover::hand_over;
 

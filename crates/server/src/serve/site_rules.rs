@@ -15,17 +15,18 @@ use millrace_settings::plan::{
 use millrace_wire::conditional::http_date;
 
 use super::ServeThread;
-use super::walk::{Make, Maker, Step, Walk, other_file};
+use super::walk::{Make, Maker, Walk, WalkStep, other_file};
 use crate::cache::CacheStatus;
 use crate::htaccess::page_key::{cookie, item};
 use crate::htaccess::{self, Origin, Password, PasswordWaiter};
+use crate::message::Step;
 use crate::message::reply::{self, Body, Reply};
 use crate::message::request::{AuthState, Request, Ruling};
 use crate::site::Site;
 use crate::site::rules::{CompiledRule, SiteRules};
 
 /// Applies the rules to a request. Leaves its ruling, and the numbers of the rules with effects, with it.
-pub fn apply(walk: &mut Walk<'_>) -> Step {
+pub fn apply(walk: &mut Walk<'_>) -> WalkStep {
     let explains = walk.explains();
     let Walk { thread, site, request, path, .. } = walk;
     let Some(rules) = &site.rules else { return Step::Next };
@@ -81,7 +82,7 @@ struct Passage<'a> {
     /// Numbers of rules with effects.
     effects: Vec<u32>,
     /// How the request ends.
-    end: Option<Step>,
+    end: Option<WalkStep>,
     /// A rule or a password has let it pass.
     is_allowed: bool,
     /// The path and query that are served instead.
@@ -160,7 +161,7 @@ impl Passage<'_> {
     }
 
     /// A script decides. None runs for what may be a replay.
-    fn ask(&self, number: u32) -> Step {
+    fn ask(&self, number: u32) -> WalkStep {
         match self.request.is_early() {
             true => Step::Answer(reply::plain(425)),
             false => Step::Make(Make {

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::{Make, Maker, Step, Walk, WalkPurpose};
+use super::{Make, Maker, Walk, WalkPurpose, WalkStep};
 use crate::cache::{self, CacheStatus, Decision, PageMaker, PageRun};
 use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::htaccess::Origin;
-use crate::message::{self, Request};
+use crate::message::{Request, Step};
 use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::serve::site_rules;
@@ -14,7 +14,7 @@ use crate::shield;
 use crate::site::Script;
 
 /// Looks the request up in the page cache.
-pub(super) fn consult(walk: &mut Walk<'_>) -> Step {
+pub(super) fn consult(walk: &mut Walk<'_>) -> WalkStep {
     let Some(maker) = walk.maker.take() else { return Step::Refuse(404) };
     walk.origin = Origin::Script;
     walk.class = match maker {
@@ -32,18 +32,18 @@ pub(super) fn consult(walk: &mut Walk<'_>) -> Step {
     step
 }
 
-fn consulted(walk: &mut Walk<'_>, maker: &Maker) -> Step {
+fn consulted(walk: &mut Walk<'_>, maker: &Maker) -> WalkStep {
     let consulted = match maker {
         Maker::Script(script) => from_script(walk, script),
         Maker::Application(number) => from_application(walk, *number),
         Maker::Permission(_) => PageRun::alone(CacheStatus::NOTHING),
     };
     match consulted {
-        message::Step::Make(PageRun { status, page }) => {
+        Step::Make(PageRun { status, page }) => {
             (walk.cache_status, walk.page) = (status, page);
             Step::Next
         }
-        message::Step::Answer(reply) => {
+        Step::Answer(reply) => {
             walk.class = ResponseClass::Page;
             Step::Answer(reply)
         }
@@ -52,7 +52,7 @@ fn consulted(walk: &mut Walk<'_>, maker: &Maker) -> Step {
 }
 
 /// The response must be made. What may be a replay has to come again (RFC 8470 section 5.2).
-pub(super) fn make(walk: &mut Walk<'_>) -> Step {
+pub(super) fn make(walk: &mut Walk<'_>) -> WalkStep {
     let page = walk.page.take();
     if page.is_none() && walk.request.is_early() {
         (walk.class, walk.origin) = (ResponseClass::Other, Origin::Server);
@@ -64,7 +64,7 @@ pub(super) fn make(walk: &mut Walk<'_>) -> Step {
     }
 }
 
-fn from_script(walk: &Walk<'_>, script: &Script) -> message::Step<PageRun> {
+fn from_script(walk: &Walk<'_>, script: &Script) -> Step<PageRun> {
     let Walk { thread, site, request, path, .. } = walk;
     if let Some(why) = bypasses(site, request) {
         return PageRun::alone(CacheStatus::bypass(why));
@@ -75,7 +75,7 @@ fn from_script(walk: &Walk<'_>, script: &Script) -> message::Step<PageRun> {
     consulted
 }
 
-fn from_application(walk: &Walk<'_>, number: usize) -> message::Step<PageRun> {
+fn from_application(walk: &Walk<'_>, number: usize) -> Step<PageRun> {
     let Walk { thread, site, request, path, .. } = walk;
     let proxy = &site.plan.proxies[number];
     if !proxy.cache {
@@ -113,13 +113,13 @@ fn bypasses(site: &SiteWorkers, request: &Request) -> Option<&'static str> {
 }
 
 /// Counts a look into the cache in the figures of the site.
-fn count(walk: &Walk<'_>, consulted: &message::Step<PageRun>) {
+fn count(walk: &Walk<'_>, consulted: &Step<PageRun>) {
     let Walk { thread, site, .. } = walk;
     let outcome = match consulted {
-        message::Step::Answer(_) => SiteCounter::CacheHits,
-        message::Step::Make(PageRun { page: Some(_), .. }) => SiteCounter::CacheMisses,
-        message::Step::Make(PageRun { status, .. }) if status.is_miss() => SiteCounter::CacheMisses,
-        message::Step::Make(_) if site.cache.is_some() => SiteCounter::CacheBypassed,
+        Step::Answer(_) => SiteCounter::CacheHits,
+        Step::Make(PageRun { page: Some(_), .. }) => SiteCounter::CacheMisses,
+        Step::Make(PageRun { status, .. }) if status.is_miss() => SiteCounter::CacheMisses,
+        Step::Make(_) if site.cache.is_some() => SiteCounter::CacheBypassed,
         _ => return,
     };
     thread.stats.add_site(site.number, outcome, 1);

@@ -28,14 +28,14 @@ use crate::cache::{CacheStatus, Preview, Waited};
 use crate::context::stats::ResponseClass;
 use crate::htaccess::{self, Origin};
 use crate::message::reply::{self, Reply};
-use crate::message::{self, Request};
+use crate::message::{Request, Step};
 use crate::php::SiteWorkers;
 use crate::route::Route;
 use crate::shield::Missing;
 use crate::site::Script;
 
 /// What a row says.
-pub type Step = message::Step<Make>;
+pub type WalkStep = Step<Make>;
 
 /// A response that must be made.
 pub struct Make {
@@ -59,39 +59,39 @@ pub enum Maker {
 }
 
 /// A row of the table.
-pub(super) struct Row {
+pub(super) struct WalkRow {
     pub(super) name: &'static str,
-    step: fn(&mut Walk<'_>) -> Step,
+    step: fn(&mut Walk<'_>) -> WalkStep,
     /// It still counts when it is known who makes the response.
     is_for_made: bool,
 }
 
-impl Row {
-    const fn finds(name: &'static str, step: fn(&mut Walk<'_>) -> Step) -> Row {
-        Row { name, step, is_for_made: false }
+impl WalkRow {
+    const fn finds(name: &'static str, step: fn(&mut Walk<'_>) -> WalkStep) -> WalkRow {
+        WalkRow { name, step, is_for_made: false }
     }
 
-    const fn makes(name: &'static str, step: fn(&mut Walk<'_>) -> Step) -> Row {
-        Row { name, step, is_for_made: true }
+    const fn makes(name: &'static str, step: fn(&mut Walk<'_>) -> WalkStep) -> WalkRow {
+        WalkRow { name, step, is_for_made: true }
     }
 }
 
 /// The way of every request.
-pub(super) static ROWS: [Row; 14] = [
-    Row::finds("challenge", arrival::challenge),
-    Row::finds("ban", arrival::ban),
-    Row::finds("certificate", arrival::certificate),
-    Row::finds("early data", arrival::early_data),
-    Row::finds("purge order", arrival::purge_order),
-    Row::finds("front door", arrival::front_door),
-    Row::finds("site rules", site_rules::apply),
-    Row::finds("application", rules::application),
-    Row::finds(".htaccess", rules::htaccess),
-    Row::finds("application rules", rules::of_application),
-    Row::finds("protocol", place::protocol),
-    Row::finds("place", place::find),
-    Row::makes("cache", made::consult),
-    Row::makes("make", made::make),
+pub(super) static ROWS: [WalkRow; 14] = [
+    WalkRow::finds("challenge", arrival::challenge),
+    WalkRow::finds("ban", arrival::ban),
+    WalkRow::finds("certificate", arrival::certificate),
+    WalkRow::finds("early data", arrival::early_data),
+    WalkRow::finds("purge order", arrival::purge_order),
+    WalkRow::finds("front door", arrival::front_door),
+    WalkRow::finds("site rules", site_rules::apply),
+    WalkRow::finds("application", rules::application),
+    WalkRow::finds(".htaccess", rules::htaccess),
+    WalkRow::finds("application rules", rules::of_application),
+    WalkRow::finds("protocol", place::protocol),
+    WalkRow::finds("place", place::find),
+    WalkRow::makes("cache", made::consult),
+    WalkRow::makes("make", made::make),
 ];
 
 /// What a walk is for.
@@ -141,7 +141,7 @@ pub fn respond(
     thread: &Rc<ServeThread>,
     site: &Arc<SiteWorkers>,
     request: &mut Request,
-) -> (ResponseClass, Step) {
+) -> (ResponseClass, WalkStep) {
     site.note_request(thread.clock.unix_time().as_secs());
     thread.pulse.note_site(site.index);
     let mut walk = Walk::new(thread, site, request, WalkPurpose::Serve);
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks to the row that ends it.
-    pub fn run(&mut self) -> Step {
+    pub fn run(&mut self) -> WalkStep {
         let ended = ROWS.iter().find_map(|row| {
             if self.maker.is_some() && !row.is_for_made {
                 return None;
@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn trace(&mut self, step: &Step) {
+    fn trace(&mut self, step: &WalkStep) {
         let end = match step {
             Step::Next => String::new(),
             Step::Answer(reply) => format!("responds with {}", reply.status),
@@ -251,21 +251,21 @@ impl<'a> Walk<'a> {
     }
 
     /// A status of the server's own: the site's page for it, or a plain one.
-    fn refuse(&mut self, status: u16) -> Step {
+    fn refuse(&mut self, status: u16) -> WalkStep {
         let Walk { thread, site, .. } = *self;
         match htaccess::error_page(&thread.htaccess, thread, site, self.request, status) {
-            message::Step::Next => self.error_page(status),
-            message::Step::Refuse(_) if site_rules::error_page(site, self.request, &self.path, status) => {
+            Step::Next => self.error_page(status),
+            Step::Refuse(_) if site_rules::error_page(site, self.request, &self.path, status) => {
                 self.error_page(status)
             }
-            message::Step::Refuse(_) => Step::Answer(self.changed(reply::plain(status))),
-            message::Step::Answer(reply) => Step::Answer(self.changed(reply)),
+            Step::Refuse(_) => Step::Answer(self.changed(reply::plain(status))),
+            Step::Answer(reply) => Step::Answer(self.changed(reply)),
             step => step.widen(),
         }
     }
 
     /// The page of the site for an error, to which the request's ruling leads now.
-    fn error_page(&mut self, status: u16) -> Step {
+    fn error_page(&mut self, status: u16) -> WalkStep {
         self.error = Some(status);
         match place::routed(self) {
             Route::Php(script) => {
@@ -288,7 +288,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What the shield makes of the end of a walk.
-    fn guarded(&mut self, step: Step) -> Step {
+    fn guarded(&mut self, step: WalkStep) -> WalkStep {
         let Walk { thread, site, .. } = *self;
         let (shield, request) = (&thread.shield, &*self.request);
         let has_password = || request.head.field("authorization").is_some();
@@ -322,7 +322,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Ends the walk with a response of the server's own.
-    fn plain(status: u16) -> Step {
+    fn plain(status: u16) -> WalkStep {
         Step::Answer(reply::plain(status))
     }
 }

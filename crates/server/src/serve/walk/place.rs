@@ -5,22 +5,23 @@ use std::rc::Rc;
 use millrace_pages::{Hardness, Purge, Tag};
 use millrace_settings::plan::RuleAction;
 
-use super::{Maker, Step, Walk};
+use super::{Maker, Walk, WalkStep};
 use crate::cache::purge;
 use crate::context::stats::ResponseClass;
 use crate::files::{self, FileResponse};
 use crate::htaccess::Origin;
+use crate::message::Step;
 use crate::message::reply::{self, Reply};
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
 use crate::serve::site_rules;
 
 /// No part of a site but its applications speaks another protocol (RFC 8441 section 4).
-pub(super) fn protocol(walk: &mut Walk<'_>) -> Step {
+pub(super) fn protocol(walk: &mut Walk<'_>) -> WalkStep {
     if walk.request.protocol.is_some() { Walk::plain(501) } else { Step::Next }
 }
 
 /// Looks the path up.
-pub(super) fn find(walk: &mut Walk<'_>) -> Step {
+pub(super) fn find(walk: &mut Walk<'_>) -> WalkStep {
     let route = routed(walk);
     heed_changes(walk);
     follow(walk, route)
@@ -52,7 +53,7 @@ fn heed_changes(walk: &Walk<'_>) {
 }
 
 /// What a route says.
-pub(super) fn follow(walk: &mut Walk<'_>, route: Route) -> Step {
+pub(super) fn follow(walk: &mut Walk<'_>, route: Route) -> WalkStep {
     match route {
         Route::Php(script) => {
             walk.note(|| format!("script {}", String::from_utf8_lossy(&script.name)));
@@ -68,7 +69,7 @@ pub(super) fn follow(walk: &mut Walk<'_>, route: Route) -> Step {
 }
 
 /// A file.
-pub(super) fn file(walk: &mut Walk<'_>, entry: &Rc<files::FileEntry>) -> Step {
+pub(super) fn file(walk: &mut Walk<'_>, entry: &Rc<files::FileEntry>) -> WalkStep {
     walk.note(|| "a file".to_owned());
     walk.class = ResponseClass::File;
     walk.origin = Origin::File(entry.modified());
@@ -90,7 +91,7 @@ pub(super) fn file(walk: &mut Walk<'_>, entry: &Rc<files::FileEntry>) -> Step {
 }
 
 /// A file of the directory that a rule of the site names. It is beside the root, so `.htaccess` files say nothing about it.
-pub(in crate::serve) fn other_file(walk: &mut Walk<'_>, rule: u32) -> Step {
+pub(in crate::serve) fn other_file(walk: &mut Walk<'_>, rule: u32) -> WalkStep {
     let Walk { thread, site, request, path, .. } = &*walk;
     let Some(rule) = site.rules.as_ref().map(|rules| rules.get(rule)) else { return Step::Refuse(404) };
     let Some(RuleAction::Files(files)) = &rule.plan.action else { return Step::Refuse(404) };

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Maker, Step, Walk};
+use super::{Maker, Walk, WalkStep};
 use crate::htaccess as files;
+use crate::message::Step;
 use crate::message::request::Ruling;
 use crate::serve::application_rules;
 use crate::site::Rewritten;
@@ -12,7 +13,7 @@ use crate::{proxy, route};
 
 /// An application behind the server: it gets what the site's rules let pass, without being rewritten; files and `.htaccess` files do not
 /// count there.
-pub(super) fn application(walk: &mut Walk<'_>) -> Step {
+pub(super) fn application(walk: &mut Walk<'_>) -> WalkStep {
     let proxies = &walk.site.plan.proxies;
     let Some(number) = proxy::find(proxies, &walk.path) else { return Step::Next };
     // Only scripts lead there: see `handover`.
@@ -28,7 +29,7 @@ pub(super) fn application(walk: &mut Walk<'_>) -> Step {
 }
 
 /// The `.htaccess` files on the way to the path, or to what the site's rules have made of it.
-pub(super) fn htaccess(walk: &mut Walk<'_>) -> Step {
+pub(super) fn htaccess(walk: &mut Walk<'_>) -> WalkStep {
     let own = if walk.site.rules.is_some() { walk.request.found.ruling.take() } else { None };
     let step = match &own {
         Some(own) => ruled(walk, &own.verdict.path, Some(own)),
@@ -52,7 +53,7 @@ pub(super) fn htaccess(walk: &mut Walk<'_>) -> Step {
 }
 
 /// The rules of the site's application may lead to another path.
-pub(super) fn of_application(walk: &mut Walk<'_>) -> Step {
+pub(super) fn of_application(walk: &mut Walk<'_>) -> WalkStep {
     if walk.site.rewrites.is_none() {
         return Step::Next;
     }
@@ -72,7 +73,7 @@ pub(super) fn of_application(walk: &mut Walk<'_>) -> Step {
     }
 }
 
-fn ruled(walk: &mut Walk<'_>, path: &[u8], before: Option<&Arc<Ruling>>) -> Step {
+fn ruled(walk: &mut Walk<'_>, path: &[u8], before: Option<&Arc<Ruling>>) -> WalkStep {
     let Walk { thread, site, request, .. } = walk;
     let step = files::rule(&thread.htaccess, thread, site, request, path, before).widen();
     walk.note_path();
