@@ -161,7 +161,7 @@
 #define MR_SLOT_RSS 48u
 /* u64: greatest memory of one request so far, bytes (PHP's allocator). */
 #define MR_SLOT_PEAK 56u
-/* SLOT_OFFERS u64, each for the requests of every so manieth sequence, written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. */
+/* SLOT_OFFERS u64; word i holds offers whose sequence is i modulo SLOT_OFFERS. Written by both by compare-and-swap: twice the sequence of a request that is offered. The worker adds 1 and so takes it, before it runs it; the server puts 0 there and so takes it back; whoever is first has it. */
 #define MR_SLOT_OFFERED 64u
 /* One more than the requests that are sent ahead: those may be on offer before the worker has come to the one before them, which it is sure to get. */
 #define MR_SLOT_OFFERS 4u

@@ -103,6 +103,17 @@ def settles(admin, condition, rounds=8):
     return condition()
 
 
+def new_code(log, change):
+    """Makes a change of a site's code, and waits until the server has made its pages stale by it, a few seconds later: a test that shows what
+    is purged by something else must not meet that."""
+    def purges():
+        return log.read_text(errors="replace").count("purge by a change of code")
+    before = purges()
+    change()
+    if not wait_for(lambda: purges() > before, 20, 0.05):
+        raise RuntimeError("no page became stale by new code")
+
+
 def text_of(path, seconds=10):
     """What a file has, once there is something in it: it is there before it is written. Empty if that takes too long."""
     wait_for(lambda: path.exists() and path.read_text(), seconds)
