@@ -27,7 +27,7 @@ use crate::Millis;
 use crate::carts::without_times;
 use crate::visitors::MemberPass;
 
-/// The values of a member that are filled into pages, each in its place; an empty one stands nowhere.
+/// The values of a member that are filled into pages, each in its place; empty values are never replaced.
 pub type Values = Box<[Box<[u8]>]>;
 
 /// Maximum number of values.
@@ -66,7 +66,7 @@ pub fn blanked(page: &[u8], values: &[Box<[u8]>]) -> Option<Vec<u8>> {
 }
 
 /// A page that PHP has made for two members, without the values of either: `other`'s, with marks where each has the own value. What is
-/// the same on both stays, even if it is a value of one: the name of who has written a comment. `None`: they differ.
+/// the same on both stays, even if it equals one member's value, such as a comment author's name. `None`: they differ.
 pub fn common(one: &MadeFor<'_>, other: &MadeFor<'_>) -> Option<Vec<u8>> {
     let (mut out, mut at, mut from) = (Vec::with_capacity(other.page.len()), 0, 0);
     for place in places(&other.same, other.values) {

@@ -39,7 +39,7 @@
 #define COMPARED_AGE_MS 10000
 /* Requests that run the ordinary way first: what PHP keeps between requests is warm in the image then. */
 #define WARM 2
-/* An image that has served fewer requests is not worth its making. Maximum number of ordinary requests until the next one. */
+/* Requests an image must serve to pay for its creation. Maximum number of ordinary requests until the next one. */
 #define WORTH 3
 #define WAIT_MOST 256
 /* Scripts of which is known whether they come to a point. */

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millrace_pages::ask::write_role;
 use millrace_pages::carts::PageProof;
 use millrace_pages::looked::READS;
-use millrace_pages::vary::select;
+use millrace_pages::places::COUNTRY;
 use millrace_pages::visitors::{CartHold, MemberHold, MemberPass, Pass};
 use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
 
@@ -81,9 +81,13 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
         }
     };
     let request = stripped.as_ref().unwrap_or(request);
-    let peek = peek(thread, rules, request, &key);
+    let peek = peek(thread, site, rules, request, &key);
     let meant = peek.vary.iter().find_map(|name| settle::meant_cookie(rules, request, name));
+    // PHP finds out the country of an address that is new.
+    let lacks_country =
+        peek.vary.iter().any(|name| **name == *COUNTRY) && site.visitors.country(thread, request).is_none();
     let decision = match (decision, meant) {
+        (Decision::Lookup | Decision::LookupAsAnonymous, _) if lacks_country => bypass(&Bypass::Country),
         (Decision::Lookup | Decision::LookupAsAnonymous, Some(cookie)) => {
             bypass(&Bypass::UnknownCookie(cookie))
         }
@@ -91,7 +95,7 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     };
     let value = |name: &str| {
         let mut value = Vec::new();
-        select(rules, settle::cookies_too(request), name, &mut value);
+        settle::select(thread, site, rules, request, name, &mut value);
         // The sign only distinguishes an empty field from a missing one.
         String::from_utf8_lossy(value.strip_prefix(b"=").unwrap_or(&value)).into_owned()
     };
@@ -145,7 +149,7 @@ fn as_member(
 ) -> Decision {
     let mut own = key.clone();
     write_role(&mut own, &pass.role);
-    let found = match peek(thread, rules, stripped, &own).entry {
+    let found = match peek(thread, site, rules, stripped, &own).entry {
         PeekEntry::Page(PeekPage { page, terms, grace: None, .. }) => {
             member::may_have(thread, site, (&own, page.stored), &terms, pass)
         }
@@ -169,7 +173,7 @@ fn with_cart(
     pass: &Arc<Pass>,
 ) -> Decision {
     let held = |hold| bypass(&Bypass::Cart(hold));
-    match peek(thread, rules, stripped, key).entry {
+    match peek(thread, site, rules, stripped, key).entry {
         PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
             if !cart::is_unread(site, &terms) {
                 return held(CartHold::Reads);
@@ -195,8 +199,8 @@ fn bypass(why: &Bypass<'_>) -> Decision {
     Decision::Bypass { word: why.detail(), name: name.to_owned(), pattern: pattern.to_owned() }
 }
 
-fn peek(thread: &CacheThread, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
+fn peek(thread: &CacheThread, site: &Site, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
     let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| select(rules, settle::cookies_too(request), name, out);
+    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
     cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(thread))
 }

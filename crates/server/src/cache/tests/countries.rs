@@ -1,8 +1,9 @@
 //! Pages that differ by the visitor's country.
 
-use millrace_pages::Notes;
+use millrace_pages::{Notes, PeekEntry};
 
 use super::*;
+use crate::cache::{Decision, preview};
 
 const GERMAN: &str = "192.0.2.1:1";
 const GERMAN_TOO: &str = "192.0.2.2:1";
@@ -39,6 +40,8 @@ impl Scene {
         };
         self.thread.clock.read();
         let (request, same) = (ask(), ask());
+        let would = preview(&self.thread, &self.site, &request, b"/shop").expect("the cache is on");
+        let would_hit = would.decision == Decision::Lookup && matches!(would.peek.entry, PeekEntry::Page(_));
         let reply = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
             Step::Answer(reply) => reply,
             Step::Make(PageRun { page: Some(page), .. }) => match page.await {
@@ -51,6 +54,7 @@ impl Scene {
         let answer = read(reply, false).await;
         let status = answer.cache();
         let is_hit = status.starts_with("millrace; hit");
+        assert_eq!(would_hit, is_hit, "as it is explained: {client} {fields:?}");
         let stored = if status.contains("; stored") { "stored" } else { "passed" };
         format!(
             "{} {}",

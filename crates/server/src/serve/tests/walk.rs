@@ -10,6 +10,7 @@ use millrace_settings::plan::Clients;
 use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
+use super::spellings::Dice;
 use crate::cache::PageCache;
 use crate::context::Process;
 use crate::context::log::Log;
@@ -148,6 +149,48 @@ fn every_row_ends_the_way_of_what_is_its_own() {
     });
 }
 
+/// An explanation says beforehand what a visitor then gets: by random requests, some of which use a limit up, from addresses of which one is
+/// banned.
+#[test]
+fn an_explanation_says_what_a_visitor_then_gets() {
+    const FIELDS: [&str; 6] = [
+        "",
+        "Host: www.a.test\r\n",
+        "Authorization: Basic YTpi\r\n",
+        "Cookie: wordpress_logged_in_x=1\r\n",
+        "If-None-Match: *\r\n",
+        "Accept-Language: de\r\n",
+    ];
+    on_a_loop(async {
+        let (stage, mut dice) = (Stage::new("explained"), Dice(0x0e8b_1a19));
+        stage.ban("192.0.2.3");
+        let targets: Vec<&str> =
+            CASES.iter().map(|case| case.1).filter(|target| target.starts_with('/')).collect();
+        let mut ends = BTreeSet::new();
+        for _ in 0..600 {
+            let target = if dice.one_in(12) { "/limited" } else { targets[dice.below(targets.len())] };
+            let (fields, client) =
+                (FIELDS[dice.below(FIELDS.len())], format!("192.0.2.{}:5000", dice.below(4)));
+            let ask = |counted| {
+                let mut request = request("GET", target, fields);
+                request.ends.client = Some(client.parse().unwrap());
+                request.found.counted_rules = counted;
+                request
+            };
+            let explained = stage.walked(&mut ask(u32::MAX), WalkPurpose::Explain).await;
+            let found = stage.walked(&mut ask(0), WalkPurpose::Serve).await;
+            // A page that others wait for, too, is made by the same script.
+            let by_script = |(row, end): (&'static str, String)| (row, end.replace("page /", "script /"));
+            let (explained, found) = (by_script(explained), by_script(found));
+            assert_eq!(explained, found, "{target} {fields} {client}");
+            ends.insert(found.1);
+        }
+        for end in ["403", "429", "404", "file 200", "script /index.php", "application 0", "asks", "410"] {
+            assert!(ends.contains(end), "no request ended with {end}: {ends:?}");
+        }
+    });
+}
+
 #[test]
 fn architecture_md_has_the_rows_in_their_order() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
@@ -174,10 +217,7 @@ fn a_challenge_is_answered_whatever_the_site_says() {
 fn a_banned_address_gets_nothing() {
     on_a_loop(async {
         let stage = Stage::new("ban");
-        let settings = &stage.thread.plan().shield;
-        let network = "192.0.2.1".parse().unwrap();
-        let ban = ShieldOrder::Ban(network, Duration::from_secs(60), String::new());
-        stage.thread.service.shield.obey(ban, settings);
+        stage.ban("192.0.2.1");
         for purpose in [WalkPurpose::Serve, WalkPurpose::Explain] {
             let found = stage.walked(&mut request("GET", "/a.txt", ""), purpose).await;
             assert_eq!(found, ("ban", "403".to_owned()), "{purpose:?}");
@@ -318,6 +358,11 @@ impl Stage {
         let site = setup.workers[0].clone();
         let service = Service::new(process, setup, PageCache::new(1 << 20, 1));
         Stage { thread: ServeThread::new(0, 1, service, false), site, _folder: folder }
+    }
+
+    fn ban(&self, network: &str) {
+        let ban = ShieldOrder::Ban(network.parse().unwrap(), Duration::from_secs(60), String::new());
+        self.thread.service.shield.obey(ban, &self.thread.plan().shield);
     }
 
     /// The row that ends the way of a request, and how.
