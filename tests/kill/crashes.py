@@ -72,7 +72,7 @@ def script_that_always_dies(stage):
         good = [Later(server.port, "/plain.txt") for _ in range(30)]
         check({g.result() for g in good} == {200}, "files were not served")
         check({s.result(30) for s in storm} <= {500, 502, 503}, f"{ {s.outcome for s in storm} }")
-        check_whole(server, seconds=2.0)
+        check_whole(server)
         check_calm(server)
 
 
@@ -117,7 +117,7 @@ def host_killed_again_and_again(stage):
             check(get(server.port, "/plain.txt").status == 200, "a file was not served")
             time.sleep(0.15)
         check(Later(server.port, "/pid.php").result() == 200, "PHP did not come back")
-        check_whole(server, seconds=2.0)
+        check_whole(server)
 
 
 def server_killed(stage):

@@ -27,7 +27,7 @@ def descriptors(stage):
         for wire in wires:
             wire.close()
         check(rig.wait_for(lambda: Later(server.port, "/pid.php").result(2) == 200, 10), "PHP is not served afterwards")
-        check_whole(server, 2)
+        check_whole(server)
         check_calm(server)
 
 

@@ -106,7 +106,7 @@ def slow_reader_costs_no_worker(stage):
         for s in sockets:
             s.close()
         check(grown < 32 << 20, f"400 MB of output that nobody reads took {grown >> 20} MB of the server's memory")
-        check_whole(server, 3)
+        check_whole(server)
 
 
 def resident(pid):
@@ -118,7 +118,7 @@ def resident(pid):
 def slowloris(stage):
     """500 clients with half a head each: others are served as fast as ever, and the 500 are gone after the time-out."""
     with stage.serve({"http.head_timeout": "2s"}) as server:
-        check_whole(server, 5)
+        check_whole(server)
         before = descriptors(server)
         wires = [raw.Wire(("127.0.0.1", server.port)) for _ in range(500)]
         for wire in wires:
@@ -146,14 +146,14 @@ def slow_bodies(stage):
         check(wires[0].answer().body == b"2000000", "the upload that was finished")
         for wire in wires:
             wire.close()
-        check_whole(server, 3)
+        check_whole(server)
 
 
 def half_requests(stage):
     """1,000 connections that break off anywhere leave nothing behind."""
     whole = b"POST /body.php HTTP/1.1\r\nHost: a.test\r\nContent-Length: 50\r\n\r\n" + b"x" * 50
     with stage.serve() as server:
-        check_whole(server, 5)  # descriptors of workers that start late are no leak
+        check_whole(server)  # descriptors of workers that start late are no leak
         get(server.port, "/body.php"), get(server.port, "/plain.txt")
         before = descriptors(server)
         for i in range(1000):
