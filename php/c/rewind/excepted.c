@@ -269,13 +269,15 @@ static const struct { const char *name, *file, *calls; } of_core[] = {
 	{ "get_filesystem_method", "wp-admin/includes/file.php", "unlink" },
 };
 
-/* Whether this is that file of WordPress: a plugin may have folders with such names. */
+/* Whether this is that file of WordPress: a plugin may have folders with such names. Where sites share a WordPress by links, it is elsewhere. */
 static bool is_in_core(const zend_string *file, const char *name)
 {
 	const zval *root = zend_get_constant_str(ZEND_STRL("ABSPATH"));
-	size_t length = strlen(name);
-	return root && Z_TYPE_P(root) == IS_STRING && ZSTR_LEN(file) == Z_STRLEN_P(root) + length
-		&& memcmp(ZSTR_VAL(file), Z_STRVAL_P(root), Z_STRLEN_P(root)) == 0 && strcmp(ZSTR_VAL(file) + Z_STRLEN_P(root), name) == 0;
+	char path[MAXPATHLEN], real[MAXPATHLEN];
+	if (!root || Z_TYPE_P(root) != IS_STRING || (size_t)snprintf(path, sizeof path, "%s%s", Z_STRVAL_P(root), name) >= sizeof path) {
+		return false;
+	}
+	return strcmp(path, ZSTR_VAL(file)) == 0 || (tsrm_realpath(path, real) && strcmp(real, ZSTR_VAL(file)) == 0);
 }
 
 static bool is_of_core(const zend_function *by, const char *name, const char *called)
