@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 # So many programs at a time in any case: fewer than two would leave the machine idle while one waits.
 PROCESSORS = max(2, os.cpu_count() or 2)
-# One more while so many processors of two were idle in the last seconds, up to twice as many.
+# One more while so many processors of two were idle in the last seconds.
 IDLE, LATELY = 0.6, 3
 # What stands in no table is short.
 SECONDS = 10
@@ -47,7 +47,7 @@ def play_all(programs, limit, costs, alone=(), idle=(), names=None):
     one = lambda name: play(name, programs[name], limit)  # noqa: E731
     results += Together([name for name in idle if name in chosen], one, 3, 3).play()
     others = sorted((name for name in chosen if name not in [*alone, *idle]), key=lambda name: -costs.get(name, SECONDS))
-    results += Together(others, one, PROCESSORS, 2 * PROCESSORS).play()
+    results += Together(others, one, PROCESSORS, PROCESSORS + 1).play()
     good, bad, skipped = (sum(getattr(one, kind) for one in results) for kind in ("good", "bad", "skipped"))
     print(f"# {good} ok, {bad} not ok, {skipped} skipped; {sum(one.processor for one in results):.0f} s of processors")
     return 0 if good + skipped and not bad else 1
