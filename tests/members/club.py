@@ -94,7 +94,7 @@ class Club(contextlib.ExitStack):
     def hooks(self, what):
         """Hooks for PHP outside of Millrace; the server reads what they report."""
         told = lambda word: shop.run([rig.program("millrace"), "hooks", word, self.root])  # noqa: E731
-        rig.new_code(self.server.parent / "millrace.log", lambda: told(what))
+        rig.new_code(self.server.parent / "millrace.log", self.root / "wp-content/mu-plugins/club.php", lambda: shop.Client(self.port).ask("/"), lambda: told(what))
         check(what != "enable" or rig.wait_for(lambda: "a server reads" in told("status"), 10, 0.05), "no server reads what hooks report")
 
     def explained(self, path, cookies):
