@@ -168,7 +168,7 @@ pub(super) const START: u8 = b'<';
 pub(super) const EMPTY: u8 = b'-';
 pub(super) const END: u8 = b'/';
 
-/// A token as bytes, of which different tokens have different ones: attributes contain no zero.
+/// A token as bytes. Different tokens have different bytes, because attributes contain no zero byte.
 fn piece(token: &Token) -> Vec<u8> {
     match token {
         Token::Start(tag) => {

@@ -283,15 +283,15 @@ async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut
 
 fn ended(mut walk: Walk<'_>, step: &WalkStep) -> ExplainedWalk {
     let page = walk.preview.take().filter(|_| walk.error.is_none()).map(Box::new);
-    let result = match step {
-        _ if walk.error.is_some() => error_page(walk.error.unwrap_or_default()),
-        Step::Make(Make { maker: Maker::Permission(rule), .. }) => asks(walk.site, *rule),
-        Step::Make(Make { maker: Maker::Application(number), .. }) => application(walk.site, *number),
-        Step::Make(Make { maker: Maker::Script(_), .. }) if page.is_some() => ("page", String::new()),
+    let result = match (walk.error, step) {
+        (Some(status), _) => error_page(status),
+        (_, Step::Make(Make { maker: Maker::Permission(rule), .. })) => asks(walk.site, *rule),
+        (_, Step::Make(Make { maker: Maker::Application(number), .. })) => application(walk.site, *number),
+        (_, Step::Make(Make { maker: Maker::Script(_), .. })) if page.is_some() => ("page", String::new()),
         _ if walk.class == ResponseClass::File => {
             ("file", "a file: PHP and the page cache have no part in it".to_owned())
         }
-        Step::Answer(reply) => of_reply(reply),
+        (_, Step::Answer(reply)) => of_reply(reply),
         // PHP is off for the site.
         _ => refused(503),
     };

@@ -249,22 +249,18 @@ impl ShieldThread {
     /// The response to a request from an address that an administrator or a list has banned; of others, to a request that may try
     /// passwords. A proven visitor shares the address, and is served.
     pub fn banned(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
-        self.ban(context, site, request)?;
+        let is_whole = self.ban(context, site, request)?;
         if context.plan().shield.mode == ShieldMode::Watch {
             context.stats.add(Counter::ShieldWatched, 1);
             return None;
         }
-        self.would_ban(context, site, request)
+        refuses(request, is_whole).then(|| forbidden(context))
     }
 
-    /// The same, and nothing is counted.
-    pub fn would_ban(&self, context: &Context, site: &Site, request: &Request) -> Option<Reply> {
-        if context.plan().shield.mode == ShieldMode::Watch {
-            return None;
-        }
-        let is_whole = self.ban(context, site, request)?;
-        let reads = matches!(request.head.method(), "GET" | "HEAD") && !tries_password(request);
-        (is_whole || !reads).then(|| forbidden(context))
+    /// Whether there would be one. Nothing is counted.
+    pub fn would_ban(&self, context: &Context, site: &Site, request: &Request) -> bool {
+        context.plan().shield.mode != ShieldMode::Watch
+            && self.ban(context, site, request).is_some_and(|is_whole| refuses(request, is_whole))
     }
 
     /// The response to a request from a banned address for more than a file or a cached page: many may share the address, and those
@@ -578,6 +574,11 @@ pub fn forbidden(context: &Context) -> Reply {
     let mut reply = Reply { close: true, ..plain(403) }.with("Cache-Control", "no-store");
     reply.aside.get_or_insert_default().turned_away = true;
     reply
+}
+
+/// Whether a ban refuses a request: each one, or only those that may try passwords.
+fn refuses(request: &Request, is_whole: bool) -> bool {
+    is_whole || !matches!(request.head.method(), "GET" | "HEAD") || tries_password(request)
 }
 
 /// 429 (RFC 6585 section 4). `wait`: microseconds until the client may try again. The page cache sends a stale page instead, if it

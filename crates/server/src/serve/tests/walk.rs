@@ -15,7 +15,7 @@ use crate::cache::PageCache;
 use crate::context::Process;
 use crate::context::log::Log;
 use crate::context::log::tests::Dir;
-use crate::context::stats::Registry;
+use crate::context::stats::{Counter, Registry};
 use crate::message::Request;
 use crate::message::request::{AuthState, Ends, Scheme};
 use crate::serve::walk::Maker;
@@ -222,6 +222,8 @@ fn a_banned_address_gets_nothing() {
             let found = stage.walked(&mut request("GET", "/a.txt", ""), purpose).await;
             assert_eq!(found, ("ban", "403".to_owned()), "{purpose:?}");
         }
+        let counted = stage.thread.process.stats.value(Counter::ShieldBanned);
+        assert_eq!(counted, 1, "an explanation counts nothing");
     });
 }
 

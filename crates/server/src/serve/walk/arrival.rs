@@ -21,11 +21,10 @@ pub(super) fn challenge(walk: &mut Walk<'_>) -> WalkStep {
 pub(super) fn ban(walk: &mut Walk<'_>) -> WalkStep {
     let explains = walk.explains();
     let Walk { thread, site, request, .. } = walk;
-    let banned = match explains {
-        true => thread.shield.would_ban(thread, site, request),
-        false => thread.shield.banned(thread, site, request),
-    };
-    banned.map_or(Step::Next, Step::Answer)
+    if explains {
+        return if thread.shield.would_ban(thread, site, request) { Walk::plain(403) } else { Step::Next };
+    }
+    thread.shield.banned(thread, site, request).map_or(Step::Next, Step::Answer)
 }
 
 /// The site wants a certificate of its clients.

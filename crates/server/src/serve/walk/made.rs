@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Make, Maker, Walk, WalkPurpose, WalkStep};
+use super::{Make, Maker, Walk, WalkStep};
 use crate::cache::{self, CacheStatus, Decision, PageMaker, PageRun};
 use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::htaccess::Origin;
@@ -21,12 +21,11 @@ pub(super) fn consult(walk: &mut Walk<'_>) -> WalkStep {
         Maker::Application(_) => ResponseClass::Proxy,
         Maker::Script(_) | Maker::Permission(_) => ResponseClass::Php,
     };
-    let step = match walk.purpose {
-        WalkPurpose::Serve => consulted(walk, &maker),
-        WalkPurpose::Explain => {
-            walk.preview = preview(walk, &maker);
-            Step::Next
-        }
+    let step = if walk.explains() {
+        walk.preview = preview(walk, &maker);
+        Step::Next
+    } else {
+        consulted(walk, &maker)
     };
     walk.maker = Some(maker);
     step

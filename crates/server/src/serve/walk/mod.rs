@@ -223,8 +223,12 @@ impl<'a> Walk<'a> {
 
     /// The same, where rules may have led to another path.
     pub(super) fn note_path(&mut self) {
-        let Some(ruling) = self.request.found.ruling.clone().filter(|_| self.explains()) else { return };
-        if ruling.verdict.path != self.path {
+        if !self.explains() {
+            return;
+        }
+        if let Some(ruling) =
+            self.request.found.ruling.as_ref().filter(|ruling| ruling.verdict.path != self.path)
+        {
             self.note = format!("leads to {}", String::from_utf8_lossy(&ruling.verdict.path));
         }
     }

@@ -31,15 +31,7 @@ pub(super) fn application(walk: &mut Walk<'_>) -> WalkStep {
 /// The `.htaccess` files on the way to the path, or to what the site's rules have made of it.
 pub(super) fn htaccess(walk: &mut Walk<'_>) -> WalkStep {
     let own = if walk.site.rules.is_some() { walk.request.found.ruling.take() } else { None };
-    let step = match &own {
-        Some(own) => ruled(walk, &own.verdict.path, Some(own)),
-        None => {
-            let Walk { thread, site, request, path, .. } = walk;
-            let step = files::rule(&thread.htaccess, thread, site, request, path, None).widen();
-            walk.note_path();
-            step
-        }
-    };
+    let step = ruled(walk, own.as_ref().map(|own| &*own.verdict.path), own.as_ref());
     if !matches!(step, Step::Next) || !walk.site.plan.htaccess {
         return step;
     }
@@ -47,7 +39,7 @@ pub(super) fn htaccess(walk: &mut Walk<'_>) -> WalkStep {
     let Walk { thread, site, request, path, .. } = walk;
     let target = request.found.ruling.as_ref().map_or(&*path, |ruling| &ruling.verdict.path);
     match route::inner_path(thread, &thread.files, site, target) {
-        Some(inner) => ruled(walk, &inner, own.as_ref()),
+        Some(inner) => ruled(walk, Some(&inner), own.as_ref()),
         None => Step::Next,
     }
 }
@@ -62,8 +54,7 @@ pub(super) fn of_application(walk: &mut Walk<'_>) -> WalkStep {
         Rewritten::Path(path, query) => {
             // The rules of the folder count in which the file is, too.
             let ruling = application_rules::ruling(walk.request, path, query);
-            let path = ruling.verdict.path.clone();
-            ruled(walk, &path, Some(&ruling))
+            ruled(walk, Some(&ruling.verdict.path), Some(&ruling))
         }
         Rewritten::Redirect(status, to) => {
             let location = route::elsewhere(walk.request, to.as_bytes());
@@ -73,8 +64,10 @@ pub(super) fn of_application(walk: &mut Walk<'_>) -> WalkStep {
     }
 }
 
-fn ruled(walk: &mut Walk<'_>, path: &[u8], before: Option<&Arc<Ruling>>) -> WalkStep {
-    let Walk { thread, site, request, .. } = walk;
+/// The files on the way to `path`; `None`: to that of the request.
+fn ruled(walk: &mut Walk<'_>, path: Option<&[u8]>, before: Option<&Arc<Ruling>>) -> WalkStep {
+    let Walk { thread, site, request, path: own, .. } = walk;
+    let path = path.unwrap_or(own);
     let step = files::rule(&thread.htaccess, thread, site, request, path, before).widen();
     walk.note_path();
     step
