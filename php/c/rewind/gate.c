@@ -148,11 +148,21 @@ static bool is_read_by_core(void)
 	return true;
 }
 
-/* The boot reads the time, in whole seconds. */
+/*
+ * The second that it is by both of the kernel's clocks; 0 while they differ. time() may ask either of them, and the one that only
+ * goes on with the kernel's ticks is some milliseconds late.
+ */
+time_t gate_now(void)
+{
+	time_t second = (time_t)(clock_ms(CLOCK_REALTIME) / 1000);
+	return second == time(NULL) ? second : 0;
+}
+
+/* The boot reads the time, in whole seconds; 0: nobody can say in which. */
 void gate_clock(time_t second)
 {
 	if (gate == GATE_BOOT && !is_read_by_core()) {
-		boot.torn |= boot.second && boot.second != second;
+		boot.torn |= !second || (boot.second && boot.second != second);
 		boot.second = second;
 	}
 }
@@ -258,7 +268,7 @@ static void look(zend_execute_data *execute_data, const struct gated *one)
 			return;
 		case KIND_CLOCK:
 			if (reads_clock(execute_data, one)) {
-				gate_clock(time(NULL));
+				gate_clock(gate_now());
 			}
 			return;
 		case KIND_SCOPE:
@@ -305,7 +315,7 @@ static void on_moment(INTERNAL_FUNCTION_PARAMETERS)
 	if (is_read && has_fraction) {
 		refuse(READS, NULL, EX(func));
 	} else if (is_read) {
-		gate_clock(time(NULL));
+		gate_clock(gate_now());
 	}
 	zval *object = Z_TYPE(EX(This)) == IS_OBJECT ? &EX(This) : return_value;
 	one->original(INTERNAL_FUNCTION_PARAM_PASSTHRU);

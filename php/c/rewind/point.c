@@ -297,7 +297,7 @@ static uint64_t lifetime_ms(void)
 static bool is_fresh(void)
 {
 	return state->images && now_ms() - state->made_ms < lifetime_ms() && (state->compares || !has_changes())
-		&& (!state->second || state->second == time(NULL));
+		&& (!state->second || state->second == gate_now());
 }
 
 static void wait_longer(void)
@@ -742,7 +742,7 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 		figures_say((unsigned)why);
 		leave();
 	}
-	renew_request();
+	renew_request(0);
 	if (state->second && state->second != (time_t)sapi_get_request_time()) {
 		figures_say(MR_REASON_OLD);
 		leave();
@@ -767,7 +767,8 @@ static void begin(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 /* The request that the boot has run for goes on in the same way. A key that is too long fits no other. */
 static void begin_first(void)
 {
-	renew_request();
+	/* The second may have ended since the boot asked the clock: the request must not seem to have come after that. */
+	renew_request(state->second);
 	state->first = false;
 	state->own = true;
 	state->shown = figures_made();
@@ -860,7 +861,7 @@ PHP_FUNCTION(millrace_rewind_point)
 		gate_end();
 		RETURN_FALSE;
 	}
-	if (gate_second() && gate_second() != time(NULL)) {
+	if (gate_second() && gate_second() != gate_now()) {
 		/* The second is over that the boot has read the clock in: the next request may have more time. */
 		state->waited = state->wait;
 		gate_end();

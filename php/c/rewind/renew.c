@@ -113,8 +113,11 @@ const char *renew_changed_superglobal(void)
 	return why;
 }
 
-/* The request at hand takes the place of the one that the boot has run for: the parts of php_request_startup that concern it. */
-void renew_request(void)
+/*
+ * The request at hand takes the place of the one that the boot has run for: the parts of php_request_startup that concern it.
+ * `latest`: the second that its time may not be behind; 0: any.
+ */
+void renew_request(time_t latest)
 {
 	int status = SG(sapi_headers).http_response_code;
 	int exit_status = EG(exit_status);
@@ -125,6 +128,9 @@ void renew_request(void)
 	SG(post_read) = 0;
 	SG(request_info).request_body = NULL;
 	SG(global_request_time) = 0;
+	if (latest && sapi_get_request_time() >= (double)latest + 1) {
+		SG(global_request_time) = (double)latest + 0.999999;
+	}
 	SG(request_info).cookie_data = sapi_module.read_cookies();
 	worker->request.head = strcmp(SG(request_info).request_method, "HEAD") == 0;
 	PG(connection_status) = PHP_CONNECTION_NORMAL;

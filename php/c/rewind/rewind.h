@@ -136,7 +136,7 @@ ZEND_NORETURN void room_go_back(void);
 void renew_openssl(void);
 void renew_superglobals(void);
 const char *renew_changed_superglobal(void);
-void renew_request(void);
+void renew_request(time_t latest);
 
 /* ---- gate.c ---- */
 
@@ -166,6 +166,7 @@ void gate_end(void);
 void gate_refuse(const char *what);
 void gate_refuse_call(const zend_function *called);
 void gate_acts(const char *what);
+time_t gate_now(void);
 void gate_clock(time_t second);
 time_t gate_second(void);
 const char *gate_refusal(void);
