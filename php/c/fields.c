@@ -3,7 +3,8 @@
  * have a say in is noted, with the place that reads it; what that means for the page the server decides (crates/pages/src/read_fields.rs).
  *
  * observe.c sees the reads. What WordPress and a few others read for each page, and what is known to leave no trace in it, is left out:
- * by file, function and variable, never by one of them alone. Where WordPress keeps what it has read, the next look at it counts.
+ * by file, function and variable, never by one of them alone; a Referer only by the text of the function as well (referer.c). Where WordPress keeps
+ * what it has read, the next look at it counts.
  *
  * There is a note for each variable: `HTTP_USER_AGENT FILE:LINE`; `*` stands for all, `:mobile` for what wp_is_mobile() reads, `:browser` for
  * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:rest` for what its REST server hands on. Where reads can't be seen, there is none.
@@ -87,7 +88,7 @@ static const char *counts_as(const char *name, const zend_execute_data *frame)
 	if (strstr(ZSTR_VAL(frame->func->op_array.filename), "/wp-content/plugins/litespeed-cache/")) {
 		return NULL;
 	}
-	return is_known_of_shop(frame, caller) ? NULL : name;
+	return is_known_of_shop(frame, caller) || referer_is_left_out(name, frame) ? NULL : name;
 }
 
 /* As which name a look at all counts. */

@@ -3,6 +3,7 @@
  * environment as under php-fpm, the name included: before PHP 8.5, opcache works only for names on its list.
  */
 #include "worker.h"
+#include "rewind/rewind.h"
 
 #include <string.h>
 #include <syslog.h>
@@ -293,6 +294,7 @@ static int startup(sapi_module_struct *module)
 	functions_hide();
 	taint_watch();
 	sandbox_watch();
+	excepted_watch();
 	gate_watch();
 	return SUCCESS;
 }

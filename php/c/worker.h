@@ -318,6 +318,9 @@ void fields_read_browser_at(const char *variable, const char *file, uint32_t lin
 void fields_end(void);
 void fields_list(zval *array);
 
+/* referer.c: a look at the Referer that leaves no trace in the page */
+bool referer_is_left_out(const char *name, const zend_execute_data *frame);
+
 /* identity.c: what may tell who the visitor is */
 PHP_FUNCTION(millrace_identity_reads);
 bool identity_concerns(void);

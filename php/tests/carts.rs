@@ -127,6 +127,7 @@ function WC() { return WooCommerce::instance(); }
 function wc_price($price) { return "$price EUR"; }
 function wc_notice_count() { return count(WC()->session->get('wc_notices', [])); }
 function wc_get_cart_total() { return WC()->cart->get_total(); }
+function get_woocommerce_currency() { return apply_filters('woocommerce_currency', 'EUR'); }
 // As WooCommerce's private methods, which hooks call by __call().
 final class WC_Gateways {
     public function __construct() { add_action('woocommerce_cart_loaded_from_session', [$this, 'loaded']); }
@@ -237,6 +238,24 @@ fn who_has_read_is_said() {
     ] {
         assert_eq!(shop.check(code, false), said, "{code}");
     }
+}
+
+/// A function of WooCommerce's that reads the cart gives it to whoever calls the hook for which a plugin has registered it.
+#[test]
+fn functions_of_the_shop_count_where_a_plugin_hooks_them() {
+    let mut shop = Shop::start(INI);
+    let shows = "add_action('wp_footer', fn () => print(get_woocommerce_currency()));";
+    for hooked in [
+        "'wc_get_cart_total'",
+        "[WC()->customer, 'get_billing_postcode']",
+        "WC()->cart->get_total(...)",
+        "['WC_Tax', 'get_location']",
+    ] {
+        let code = format!("add_action('wp_loaded', fn () => add_filter('woocommerce_currency', {hooked}), 20); {shows}");
+        let note = shop.check(&code, true);
+        assert!(note.contains(" by {closure}() in "), "{note}: {code}");
+    }
+    assert_eq!(shop.check(shows, false), "-");
 }
 
 /// Where nobody can see what is read, nothing is said.

@@ -76,6 +76,37 @@ fn what_is_read_is_said() {
     }
 }
 
+/// WooCommerce's look at the Referer is left out for the sake of its text, not of its name.
+#[test]
+fn a_look_at_the_referer_counts_whatever_it_is_called() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    host.script(
+        "wp-includes/functions.php",
+        "<?php
+        function wp_get_raw_referer() { return $_SERVER['HTTP_REFERER'] ?? ''; }
+        function wp_get_referer() { return wp_validate_redirect(wp_get_raw_referer()); }
+        function wp_validate_redirect($url) { return wp_sanitize_redirect($url); }
+        function wp_sanitize_redirect($url) { return $url; }
+        $wp_filter = [];",
+    );
+    host.script(
+        "wp-content/plugins/woocommerce/task.php",
+        r"<?php
+        namespace Automattic\WooCommerce\Admin\Features\OnboardingTasks\Tasks;
+        class LaunchYourStore {
+            public function possibly_hide_wp_admin_bar($show) { return wp_get_referer() . $show; }
+        }",
+    );
+    let script = host.script(
+        "referer.php",
+        r"<?php require 'wp-includes/functions.php'; require 'wp-content/plugins/woocommerce/task.php';
+        echo (new Automattic\WooCommerce\Admin\Features\OnboardingTasks\Tasks\LaunchYourStore)->possibly_hide_wp_admin_bar('no');",
+    );
+    let ask = asked(&script, "S3CRET").set("HTTP_REFERER", "http://x.test/");
+    assert_eq!(run(&mut worker, &ask), ("HTTP_REFERER".into(), "http://x.test/no".into()));
+}
+
 #[test]
 fn the_place_is_said() {
     let mut host = Host::start(INI, &[]);

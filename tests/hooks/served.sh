@@ -8,7 +8,7 @@ get() {
 }
 
 # hit PATH, made PATH: it comes from the cache; it does not.
-hit() { get "$1" && case $state in *'; hit'*) ;; *) echo "$1 is no hit: $state"; return 1 ;; esac; }
+hit() { get "$1" && case $state in *'; hit'*) ;; *) echo "$1 is no hit: $state; the log: $(tail -3 "$scratch/served.log")"; return 1 ;; esac; }
 shows() { get "$1" && has "$body" "$2"; }
 lacks() { get "$1" && case $body in *"$2"*) echo "$1 still has $2 ($state)"; return 1 ;; esac; }
 

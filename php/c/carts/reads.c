@@ -131,6 +131,13 @@ static bool is_own_method(const zend_op_array *code)
 	return code->scope && !(code->fn_flags & ZEND_ACC_CLOSURE) && instrument_is_traced(code) && place_of(code) != OF_CORE;
 }
 
+/* WordPress calls what is registered for a hook. */
+static bool is_of_hooks(const zend_execute_data *frame)
+{
+	const zend_string *class = frame ? class_of(&frame->func->op_array) : NULL;
+	return class && zend_string_equals_literal(class, "WP_Hook") && place_of(&frame->func->op_array) == OF_CORE;
+}
+
 /* ---- reads ---- */
 
 static void describe(char text[TEXT_MOST], const char *what, const zend_op_array *by)
@@ -191,12 +198,17 @@ static void add_caller(struct read *found, const zend_op_array *code, const char
 	}
 }
 
-/* Something is read; who reads it is on the stack, from this frame outwards. */
-static void judge(const zend_execute_data *frame, const char *what)
+/*
+ * Something is read; who reads it is on the stack, from this frame outwards. A plugin may register any function of WooCommerce's for a hook: what such a
+ * `hooked` one does with what it has read is not known from the keeper that calls the hook.
+ */
+static void judge(const zend_execute_data *frame, const char *what, bool hooked)
 {
 	struct read found = { .count = 0 };
 	const zend_op_array *shop = NULL;
-	for (frame = watch_frame(frame); frame; frame = watch_frame(frame->prev_execute_data)) {
+	const zend_execute_data *caller;
+	for (frame = watch_frame(frame); frame; frame = caller) {
+		caller = watch_frame(frame->prev_execute_data);
 		const zend_op_array *code = &frame->func->op_array;
 		enum place place = place_of(code);
 		if (place == OF_HOOKS && (carts.learning || found.count == 0)) {
@@ -208,9 +220,10 @@ static void judge(const zend_execute_data *frame, const char *what)
 		shop = shop || place != OF_SHOP ? shop : code;
 		if (place == OF_OTHERS && !is_own_method(code)) {
 			add_caller(&found, code, what);
-		} else if (found.count == 0 && (is_own_method(code) || (place == OF_SHOP && known_is_keeper(class_of(code), code->function_name)))) {
+		} else if (found.count == 0 && !hooked && (is_own_method(code) || (place == OF_SHOP && known_is_keeper(class_of(code), code->function_name)))) {
 			return;
 		}
+		hooked = hooked || (place == OF_SHOP && is_of_hooks(caller));
 	}
 	if (found.count == 0) {
 		describe(found.text, what, shop);
@@ -234,7 +247,7 @@ void reads_of_object(const zend_object *object, const zend_string *property)
 		if (!frame || !is_own_method(&frame->func->op_array)) {
 			char what[100];
 			snprintf(what, sizeof what, "%.60s->%.30s", ZSTR_VAL(object->ce->name), property ? ZSTR_VAL(property) : "*");
-			judge(frame, what);
+			judge(frame, what, false);
 		}
 	}
 }
@@ -243,7 +256,7 @@ void reads_of_object(const zend_object *object, const zend_string *property)
 void reads_of_state(const char *what)
 {
 	if (is_noting()) {
-		judge(EG(current_execute_data), what);
+		judge(EG(current_execute_data), what, false);
 	}
 }
 
@@ -256,12 +269,6 @@ void carts_cookie(const char *name)
 }
 
 /* ---- calls ---- */
-
-static bool is_of_hooks(const zend_execute_data *frame)
-{
-	const zend_string *class = frame ? class_of(&frame->func->op_array) : NULL;
-	return class && zend_string_equals_literal(class, "WP_Hook") && place_of(&frame->func->op_array) == OF_CORE;
-}
 
 /* A method of such an object was called. */
 static void on_method(zend_execute_data *method)
@@ -282,7 +289,7 @@ static void on_method(zend_execute_data *method)
 	if (!is_maintenance || !is_of_hooks(caller)) {
 		char what[100];
 		snprintf(what, sizeof what, "%.60s::%.30s()", code->scope ? ZSTR_VAL(code->scope->name) : "", code->function_name ? ZSTR_VAL(code->function_name) : "");
-		judge(caller, what);
+		judge(caller, what, is_of_hooks(caller));
 	}
 }
 

@@ -315,6 +315,14 @@ static bool is_known(const zend_function *by, const char *name, const char *call
 	return false;
 }
 
+/* The same, for others who have to know what a function does with what it reads. */
+bool excepted_is_known(const zend_function *by, const char *called)
+{
+	char name[300];
+	excepted_name(by, name, sizeof name);
+	return is_known(by, name, called);
+}
+
 /* The digits of `name@digits`, of this length as a whole; NULL: it has none. */
 static const char *digits_of(const char *one, size_t length)
 {

@@ -379,7 +379,6 @@ void gate_watch(void)
 		return;
 	}
 	streams_watch();
-	excepted_watch();
 	ZEND_HASH_FOREACH_STR_KEY_PTR(CG(function_table), name, function) {
 		close_function(function, ZSTR_VAL(name));
 	} ZEND_HASH_FOREACH_END();
