@@ -7,9 +7,10 @@
  * what it has read, the next look at it counts.
  *
  * There is a note for each variable: `HTTP_USER_AGENT FILE:LINE`; `*` stands for all, `:mobile` for what wp_is_mobile() reads, `:browser` for
- * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:rest` for what its REST server hands on. Where reads can't be seen, there is none.
+ * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:app` for whether WordPress's app asks, `:rest` for
+ * what its REST server hands on. Where reads can't be seen, there is none.
  */
-#include "worker.h"
+#include "rewind/rewind.h"
 
 #include <string.h>
 
@@ -88,7 +89,11 @@ static const char *counts_as(const char *name, const zend_execute_data *frame)
 	if (strstr(ZSTR_VAL(frame->func->op_array.filename), "/wp-content/plugins/litespeed-cache/")) {
 		return NULL;
 	}
-	return is_known_of_shop(frame, caller) || referer_is_left_out(name, frame) ? NULL : name;
+	if (is_known_of_shop(frame, caller) || referer_is_left_out(name, frame)) {
+		return NULL;
+	}
+	const char *known = of_agent ? excepted_read(frame->func, name) : NULL;
+	return known && *known ? known : name;
 }
 
 /* As which name a look at all counts. */

@@ -109,11 +109,13 @@ static void look_at_whole(const zend_execute_data *frame, enum observed variable
 	}
 }
 
-/* Whether the opcode behind a fetch only asks whether the element is there. */
+/* Whether the opcode behind a fetch only asks whether the element is there; the array is sent only to array_key_exists(). */
 static enum cookie_use use_of(const zend_op *next)
 {
 	bool is_isset = next->opcode == ZEND_ISSET_ISEMPTY_DIM_OBJ && !(next->extended_value & ZEND_ISEMPTY);
-	return is_isset || next->opcode == ZEND_ARRAY_KEY_EXISTS ? EXISTENCE : VALUE;
+	bool is_sent = next->opcode == ZEND_SEND_VAL || next->opcode == ZEND_SEND_VAL_EX || next->opcode == ZEND_SEND_VAR || next->opcode == ZEND_SEND_VAR_EX
+		|| next->opcode == ZEND_SEND_FUNC_ARG;
+	return is_isset || is_sent || next->opcode == ZEND_ARRAY_KEY_EXISTS ? EXISTENCE : VALUE;
 }
 
 static void look_at(zend_execute_data *execute_data, enum observed variable)

@@ -57,5 +57,5 @@ bool referer_is_left_out(const char *name, const zend_execute_data *frame)
 	const struct variable *referer = vars_find(field, sizeof field - 1);
 	return function && zend_string_equals_cstr(function, asks, sizeof asks - 1) && (!referer || !may_be_of_preview(referer))
 		&& is_own("wp_validate_redirect") && is_own("wp_sanitize_redirect") && !is_hooked("allowed_redirect_hosts")
-		&& excepted_is_known(task->func, field);
+		&& excepted_read(task->func, field);
 }

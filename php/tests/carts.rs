@@ -251,7 +251,9 @@ fn functions_of_the_shop_count_where_a_plugin_hooks_them() {
         "WC()->cart->get_total(...)",
         "['WC_Tax', 'get_location']",
     ] {
-        let code = format!("add_action('wp_loaded', fn () => add_filter('woocommerce_currency', {hooked}), 20); {shows}");
+        let code = format!(
+            "add_action('wp_loaded', fn () => add_filter('woocommerce_currency', {hooked}), 20); {shows}"
+        );
         let note = shop.check(&code, true);
         assert!(note.contains(" by {closure}() in "), "{note}: {code}");
     }

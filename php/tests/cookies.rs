@@ -29,6 +29,11 @@ fn what_is_looked_for_is_said() {
         ("echo $_COOKIE['cur'] ?? 'none';", "+ cur", "- cur"),
         ("echo isset($_COOKIE['cur']);", "+ ?cur", "- ?cur"),
         ("echo array_key_exists('cur', $_COOKIE);", "+ ?cur", "- ?cur"),
+        ("namespace A; $name = 'cur'; echo array_key_exists($name, $_COOKIE);", "+ ?cur", "- ?cur"),
+        ("namespace A; echo key_exists('cur', $_COOKIE);", "+ ?cur", "- ?cur"),
+        ("namespace A; function array_key_exists($name, $all) { return count($all); } echo array_key_exists('cur', $_COOKIE);", "+ *", "+ *"),
+        ("namespace A; echo in_array('cur', $_COOKIE);", "+ *", "+ *"),
+        ("namespace A; echo array_key_exists(array: $_COOKIE, key: 'cur');", "+ *", "+ *"),
         ("echo empty($_COOKIE['cur']);", "+ cur", "- cur"),
         ("echo $_COOKIE['cur']['a'] ?? '';", "+ cur", "- cur"),
         ("$_COOKIE['mine'] = 1; unset($_COOKIE['mine']);", "-", "-"),
@@ -186,6 +191,8 @@ const WAYS: &[&str] = &[
     "(string) array_reduce([$_COOKIE], fn ($a, $c) => $a . ($c['cur'] ?? ''))",
     "(function () { array_walk($_COOKIE, function ($v) use (&$w) { $w = $v; }); return $w ?? ''; })()",
     "(array_key_exists('cur', $_COOKIE) ? end($_COOKIE) : '')",
+    "(call_user_func('array_key_exists', 'cur', $_COOKIE) ? end($_COOKIE) : '')",
+    "(function ($exists) { return $exists('cur', $_COOKIE) ? $_COOKIE['cur'] : ''; })('array_key_exists')",
     "(function () { $c = $_COOKIE; return array_pop($c); })()",
 ];
 

@@ -9,6 +9,7 @@
 //!   :mobile ...     what WordPress's wp_is_mobile() reads
 //!   :browser ...    one of WordPress's variables about the browser: $is_iphone
 //!   :ie ...         $is_IE, $is_winIE or $is_macIE
+//!   :app ...        whether WordPress's app for telephones asks: Jetpack
 //!   :rest ...       all fields, which WordPress's REST server hands on to callbacks
 //! ```
 //!
@@ -24,7 +25,7 @@
 use crate::ask::{distinguishes, is_ours_in_request, names_client, withheld_from_fill};
 use crate::notes::Notes;
 use crate::rules::{ReadFields, Rules};
-use crate::vary::{BROWSER, IE, MOBILE};
+use crate::vary::{APP, BROWSER, IE, MOBILE};
 
 /// The name in [`crate::Terms::vary`] of pages that differ by the client's version of HTTP. It is no name of a field.
 pub const PROTOCOL: &str = ":protocol";
@@ -103,7 +104,7 @@ impl<'a> FieldsRead<'a> {
 /// What a variable is called in settings: `user-agent`, `remote-addr`.
 pub fn setting_of(variable: &str) -> String {
     match variable {
-        ":browser" | ":ie" => "user-agent".to_owned(),
+        ":browser" | ":ie" | ":app" => "user-agent".to_owned(),
         other => name_of(other),
     }
 }
@@ -118,6 +119,7 @@ fn part(rules: &Rules, variable: &str) -> Part {
         ":mobile" => Part::Name(MOBILE.into()),
         ":browser" => Part::Name(BROWSER.into()),
         ":ie" => Part::Name(IE.into()),
+        ":app" => Part::Name(APP.into()),
         // What a callback then reads of them, the hooks say (php/inject/wordpress/rest.php).
         ":rest" => Part::Nothing,
         "SERVER_PROTOCOL" | "HTTP2" => Part::Name(PROTOCOL.into()),
@@ -169,6 +171,7 @@ mod tests {
             ("HTTP_ACCEPT /a.php:1\nHTTP_X_FOO /a.php:2\nHTTP_DNT /a.php:2", "accept x-foo dnt"),
             (":mobile /a.php:1\n:browser /a.php:2\nSERVER_PROTOCOL /a.php:3", ":mobile :browser :protocol"),
             (":ie /a.php:1", ":ie"),
+            (":app /a.php:1\nHTTP_DNT /a.php:2", ":app dnt"),
             // In the key, or it bypasses the cache.
             (
                 "HTTP_X_FORWARDED_PROTO a:1\nHTTP_CONTENT_TYPE a:1\nHTTP_X_REQUESTED_WITH a:1\nHTTP_AUTHORIZATION a:1",

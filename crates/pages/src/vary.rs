@@ -25,6 +25,9 @@ pub const BROWSER: &str = ":browser";
 /// The same of pages that depend on nothing but `$is_IE`, `$is_winIE` and `$is_macIE`.
 pub const IE: &str = ":ie";
 
+/// The same of pages that depend on nothing but whether WordPress's app for telephones asks, as Jetpack does.
+pub const APP: &str = ":app";
+
 /// The fields that `wp_is_mobile()` reads.
 pub const MOBILE_FIELDS: [&str; 2] = ["user-agent", "sec-ch-ua-mobile"];
 
@@ -99,6 +102,7 @@ where
         MOBILE => return is_mobile(fields, out),
         BROWSER => return browser(fields, out),
         IE => return ie(fields, out),
+        APP => return app(fields, out),
         _ => {}
     }
     let values = values_of(fields, field);
@@ -171,6 +175,17 @@ fn ie<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut V
         WORDS.iter().any(|word| agent.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word)))
     }) {
         browser(fields, out);
+    }
+}
+
+/// All that decides whether WordPress's app asks: without one of these texts, in upper or lower case, it does not. Jetpack takes backslashes out before it
+/// looks.
+fn app<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    const TEXTS: [&[u8]; 3] = [b"wp-", b"wordpress/", b"\\"];
+    let mut agent = Vec::new();
+    exact(values_of(fields, MOBILE_FIELDS[0]), &mut agent);
+    if TEXTS.iter().any(|text| agent.windows(text.len()).any(|at| at.eq_ignore_ascii_case(text))) {
+        out.extend_from_slice(&agent);
     }
 }
 
@@ -345,6 +360,24 @@ mod tests {
                 && of(eight) != of("Mozilla/4.0 (compatible; MSIE 5.2; Mac_PowerPC)")
         );
         assert!(!of("x ChromeFrame/29 Chrome/29").is_empty());
+    }
+
+    #[test]
+    fn only_apps_differ_where_nothing_else_is_asked() {
+        let of = |agent: &str| value(&Rules::profile(), APP, &[("User-Agent", agent)]);
+        let browsers = ["", "curl/8", "Mozilla/5.0 (iPhone) Mobile Safari/604", "Lynx"];
+        assert!(browsers.iter().all(|agent| of(agent).is_empty()));
+        for app in [
+            "wp-iphone/20",
+            "Mozilla/5.0 WP-Android/9",
+            "WordPress/3.1.4 CFNetwork/609",
+            "wp\\-android",
+            "w\\p-android",
+        ] {
+            assert_eq!(of(app), format!("={app}"));
+        }
+        let joined = value(&Rules::profile(), APP, &[("User-Agent", "a"), ("User-Agent", "wp-nokia")]);
+        assert_eq!(joined, "=a, wp-nokia");
     }
 
     #[test]

@@ -68,8 +68,11 @@ static const char *const printers[] = {
 	"wc_get_page_permalink",
 };
 
-/* Hooks of WooCommerce's that tell plugins nothing of the visitor: how long a session lives, and what its cookie is called. */
-static const char *const stateless[] = { "wc_session_expiring", "wc_session_expiration", "wc_session_use_secure_cookie", "woocommerce_cookie", "woocommerce_session_handler" };
+/*
+ * Hooks of WooCommerce's that tell plugins nothing of the visitor: how long a session lives, what its cookie is called; and those of WooCommerce::init(), which has
+ * no arguments for them and always calls both.
+ */
+static const char *const stateless[] = { "before_woocommerce_init", "woocommerce_init", "wc_session_expiring", "wc_session_expiration", "wc_session_use_secure_cookie", "woocommerce_cookie", "woocommerce_session_handler" };
 
 static bool is(const zend_string *text, const char *known)
 {

@@ -290,8 +290,8 @@ static bool is_of_core(const zend_function *by, const char *name, const char *ca
 	return false;
 }
 
-/* Whether what the function calls, and its text, are known; what it reads of the request by that is noted. */
-static bool is_known(const zend_function *by, const char *name, const char *called)
+/* What is in brackets behind what a function calls, if its text is known; "": nothing is; NULL: the text is not known. */
+static const char *known_as(const zend_function *by, const char *name, const char *called)
 {
 	char digits[2 * DIGEST_BYTES + 1] = "";
 	bool looked = false;
@@ -300,27 +300,37 @@ static bool is_known(const zend_function *by, const char *name, const char *call
 			continue;
 		}
 		if (!looked && !digest(&by->op_array, is_whole_file(by), digits)) {
-			return false;
+			return NULL;
 		}
 		looked = true;
 		if (strcmp(known[i].digest, digits) == 0) {
-			if (known[i].reads && gate == GATE_BOOT) {
-				zend_string *element = zend_string_init(known[i].reads, strlen(known[i].reads), 0);
-				reads_note_input(PARSE_SERVER, element);
-				zend_string_release(element);
-			}
-			return true;
+			return known[i].reads ? known[i].reads : "";
 		}
 	}
-	return false;
+	return NULL;
 }
 
-/* The same, for others who have to know what a function does with what it reads. */
-bool excepted_is_known(const zend_function *by, const char *called)
+/* Whether what the function calls, and its text, are known; what it reads of the request by that is noted. */
+static bool is_known(const zend_function *by, const char *name, const char *called)
+{
+	const char *element = known_as(by, name, called);
+	if (element && *element && gate == GATE_BOOT) {
+		zend_string *noted = zend_string_init(element, strlen(element), 0);
+		reads_note_input(PARSE_SERVER, noted);
+		zend_string_release(noted);
+	}
+	return element;
+}
+
+/*
+ * As what a variable of $_SERVER counts that this function reads, if all that comes of it is known from the function's text; "": as nothing;
+ * NULL: the text is not known.
+ */
+const char *excepted_read(const zend_function *by, const char *variable)
 {
 	char name[300];
 	excepted_name(by, name, sizeof name);
-	return is_known(by, name, called);
+	return known_as(by, name, variable);
 }
 
 /* The digits of `name@digits`, of this length as a whole; NULL: it has none. */

@@ -181,6 +181,26 @@ static zval *operand(zend_execute_data *execute_data, const zend_op *opline, zen
 	return value;
 }
 
+/*
+ * The key for which array_key_exists() is called with what was fetched; NULL: something else is done with that. In a namespace it is a call, because
+ * the namespace might have a function with this name.
+ */
+static zval *key_that_is_sent(zend_execute_data *execute_data, const zend_op *fetch, const zend_op *next)
+{
+	const zend_execute_data *call = EX(call);
+	bool is_sent = (next->op1_type & (IS_VAR | IS_TMP_VAR)) && next->op1.var == fetch->result.var && next->op2_type == IS_UNUSED && next->op2.num == 2;
+	if (!is_sent || !call || !call->func || call->func->type != ZEND_INTERNAL_FUNCTION || call->func->common.scope) {
+		return NULL;
+	}
+	const zend_string *name = call->func->common.function_name;
+	bool looks = zend_string_equals_literal(name, "array_key_exists") || zend_string_equals_literal(name, "key_exists");
+	zval *key = looks ? ZEND_CALL_ARG(call, 1) : NULL;
+	if (key) {
+		ZVAL_DEREF(key);
+	}
+	return key;
+}
+
 /* The element that the opcode behind a fetch looks at; false: it takes the array as a whole (list() may look at more than one), or `writes` it only. */
 bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *writes)
 {
@@ -207,6 +227,13 @@ bool reads_element(zend_execute_data *execute_data, zend_string **name, bool *wr
 			if ((next->op2_type & (IS_VAR | IS_TMP_VAR)) && next->op2.var == fetch->result.var) {
 				key = operand(execute_data, next, next->op1_type, next->op1);
 			}
+			break;
+		case ZEND_SEND_VAL:
+		case ZEND_SEND_VAL_EX:
+		case ZEND_SEND_VAR:
+		case ZEND_SEND_VAR_EX:
+		case ZEND_SEND_FUNC_ARG:
+			key = key_that_is_sent(execute_data, fetch, next);
 			break;
 		default:
 			break;

@@ -177,7 +177,7 @@ void excepted_watch(void);
 void excepted_begin(void);
 bool excepted_later(void);
 bool excepted(const zend_function *by, const zend_function *called, const char *what);
-bool excepted_is_known(const zend_function *by, const char *called);
+const char *excepted_read(const zend_function *by, const char *variable);
 void excepted_name(const zend_function *function, char *text, size_t room);
 void excepted_advice(const zend_function *by, char *text, size_t room);
 
