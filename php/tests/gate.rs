@@ -335,6 +335,21 @@ fn exceptions_hold_for_known_texts() {
     }
 }
 
+/// What WordPress's own function does for a plugin is the plugin's: nobody is told to except the function, by which all others do the same.
+#[test]
+fn who_calls_wordpress_is_named() {
+    let mut host = Host::start(INI, &["--rewind", "--rewind-except", "time_of_boot"]);
+    host.script("wp-includes/class-wpdb.php", "<?php class wpdb { function query() { return uniqid(); } }");
+    host.script("wp-content/plugins/a/a.php", "<?php function a_boots() { return (new wpdb)->query(); }");
+    let script = host.script(
+        "index.php",
+        &site("require 'wp-includes/class-wpdb.php'; require 'wp-content/plugins/a/a.php'; $made = strlen(a_boots());"),
+    );
+    let why = refusal(&mut host.worker(0), &script);
+    assert!(why.contains("calls uniqid() in wpdb::query, ") && !why.contains("rewind_except"), "{why}");
+    assert!(why.contains(" (for a_boots, ") && why.contains("/plugins/a/a.php:1)"), "{why}");
+}
+
 /// Until the files are so old that what PHP has compiled is certainly what they have.
 fn await_old(files: &[PathBuf]) {
     let is_young = |file: &PathBuf| {

@@ -35,7 +35,7 @@ static int handle = -1;
 
 /* Of the boot. */
 static struct {
-	char why[640];   /* it was refused; empty: it was not */
+	char why[800];   /* it was refused; empty: it was not */
 	time_t second;   /* the clock was read for code that is not WordPress's own; 0: it was not */
 	bool torn;       /* in more than one second */
 } boot;
@@ -66,18 +66,35 @@ static bool is_excepted_now(const zend_function *called, const char *what)
 
 enum refused { READS, ACTS };
 
+/* Who calls WordPress's own function: to except that would except all that others do by it. */
+static const zend_execute_data *outside_core(const zend_execute_data *frame)
+{
+	while (frame && observe_is_core(frame->func->op_array.filename)) {
+		frame = watch_frame(frame->prev_execute_data);
+	}
+	return frame;
+}
+
 static void say_why(const char *what, const zend_function *called, const zend_execute_data *frame)
 {
 	const zend_class_entry *class = called ? called->common.scope : NULL;
-	char by[256] = "?", advice[100] = "php.rewind_except may name it", text[200];
+	const zend_execute_data *behind = outside_core(frame);
+	char by[256] = "?", advice[300] = "", text[200];
 	if (frame) {
 		excepted_name(frame->func, by, sizeof by);
+	}
+	if (behind == frame && frame) {
 		excepted_advice(frame->func, advice, sizeof advice);
+	} else if (behind) {
+		char name[256];
+		excepted_name(behind->func, name, sizeof name);
+		snprintf(advice, sizeof advice, "for %.120s, %.150s:%u", name, ZSTR_VAL(behind->func->op_array.filename), behind->opline ? behind->opline->lineno : 0);
 	}
 	snprintf(text, sizeof text, "%s%s%s%s%s", called ? "calls " : what, class ? ZSTR_VAL(class->name) : "", class ? "::" : "",
 		called ? ZSTR_VAL(called->common.function_name) : "", called ? "()" : "");
-	snprintf(boot.why, sizeof boot.why, "the boot %.120s in %.120s, %.150s:%u (%s)", text, by,
-		frame ? ZSTR_VAL(frame->func->op_array.filename) : "?", frame && frame->opline ? frame->opline->lineno : 0, advice);
+	snprintf(boot.why, sizeof boot.why, "the boot %.120s in %.120s, %.150s:%u%s%.290s%s", text, by,
+		frame ? ZSTR_VAL(frame->func->op_array.filename) : "?", frame && frame->opline ? frame->opline->lineno : 0, *advice ? " (" : "", advice,
+		*advice ? ")" : "");
 }
 
 static void refuse(enum refused how, const char *what, const zend_function *called)
