@@ -314,7 +314,7 @@ impl FillJob {
             return Verdict::Refuse { why: Refusal::TooLarge, remember: self.rules.remember_refusal };
         }
         // PHP saw which codings the first client accepts, and chose one.
-        let is_coded = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+        let is_coded = || reply.fields.has("content-encoding");
         if self.rules.faithful && is_coded() {
             return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
         }

@@ -116,7 +116,7 @@ fn turned_away(
 }
 
 async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> WalkStep {
-    let is_located = || reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("location"));
+    let is_located = || reply.fields.has("location");
     match reply.status {
         200..=299 => {
             let fields = copied(auth, &reply);
@@ -174,7 +174,7 @@ fn pass(request: &mut Request, auth: &ScriptAuth, fields: &[CopiedField]) -> Wal
 /// The script's response for the client. No cache may have it: the next request may pass.
 fn refusal(mut reply: Reply) -> Reply {
     reply.aside = None;
-    if !reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
+    if !reply.fields.has("cache-control") {
         reply.fields.push("Cache-Control", b"no-store");
     }
     reply

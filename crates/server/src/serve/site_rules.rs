@@ -373,7 +373,9 @@ pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Orig
 
 fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
     // A script that says something about its lifetime has the last word; of rules, the last one that matches.
-    let has_own = origin == Origin::Script && reply.fields.iter().any(|(name, _)| is_lifetime(name));
+    let has_own = effects(site, request).any(|effects| effects.expires.is_some())
+        && origin == Origin::Script
+        && reply.fields.iter().any(|(name, _)| is_lifetime(name));
     for effects in effects(site, request) {
         if !is_for(effects, reply) {
             continue;

@@ -58,12 +58,20 @@ impl Fields {
     /// Removes the fields of a name.
     pub fn remove(&mut self, name: &str) {
         let is_it = |known: &str| known.eq_ignore_ascii_case(name);
-        if !self.iter().any(|(known, _)| is_it(known)) {
+        if !self.has(name) {
             return;
         }
         let mut rest = Fields::default();
         self.iter().filter(|(known, _)| !is_it(known)).for_each(|(known, value)| rest.push(known, value));
         *self = rest;
+    }
+
+    /// Whether there is a field of this name.
+    pub fn has(&self, name: &str) -> bool {
+        let is_it = |line: &[u8]| {
+            line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
+        };
+        self.blocks().into_iter().flat_map(pieces).any(is_it)
     }
 
     /// Whether there is none.
@@ -87,10 +95,18 @@ pub fn is_value(text: &[u8]) -> bool {
     !text.iter().any(|b| (*b < b' ' && *b != b'\t') || *b == 0x7f)
 }
 
+/// The lines of a block, without CR LF.
+fn pieces(block: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    let mut from = 0;
+    memchr::memchr_iter(b'\n', block).filter_map(move |end| {
+        let line = &block[std::mem::replace(&mut from, end + 1)..end];
+        line.strip_suffix(b"\r")
+    })
+}
+
 /// Name and value of each line of a block.
 pub fn lines(block: &[u8]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
-    block.split(|b| *b == b'\n').filter_map(|line| {
-        let line = line.strip_suffix(b"\r")?;
+    pieces(block).filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
         Some((std::str::from_utf8(&line[..colon]).ok()?, line[colon + 1..].trim_ascii()))
     })
@@ -106,6 +122,17 @@ mod tests {
         fields.push("b", b"2");
         fields.push_block(b"C: 3\r\n");
         assert_eq!(fields.blocks(), [&b"A: 1\r\n"[..], b"b: 2\r\nC: 3\r\n"]);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let mut fields = Fields::from_shared(b"X-A: 1\r\nX-Ab: 2\r\n"[..].into());
+        fields.push("x-abc", b"X-B: 3");
+        let has = |name: &str| fields.has(name);
+        assert!(has("x-a") && has("X-AB") && has("X-Abc"));
+        assert!(!has("X") && !has("X-B") && !has("X-A: 1") && !has("") && !has("X-Abcd"));
+        fields.remove("X-AB");
+        assert_eq!(fields.blocks().concat(), b"X-A: 1\r\nx-abc: X-B: 3\r\n");
     }
 
     #[test]

@@ -186,9 +186,9 @@ impl<'a> Walk<'a> {
 
     /// Walks to the row that ends it.
     pub fn run(&mut self) -> WalkStep {
-        let ended = ROWS.iter().find_map(|row| {
+        for row in &ROWS {
             if self.maker.is_some() && !row.is_for_made {
-                return None;
+                continue;
             }
             self.row = row.name;
             let step = (row.step)(self);
@@ -196,17 +196,15 @@ impl<'a> Walk<'a> {
                 self.trace(&step);
             }
             match step {
-                Step::Next => None,
-                step => Some(step),
+                // It holds nothing; to drop it would be a call for each row.
+                Step::Next => std::mem::forget(step),
+                Step::Refuse(status) => return self.refuse(status),
+                Step::Answer(reply) => return Step::Answer(self.changed(reply)),
+                step => return step,
             }
-        });
-        match ended {
-            Some(Step::Refuse(status)) => self.refuse(status),
-            Some(Step::Answer(reply)) => Step::Answer(self.changed(reply)),
-            Some(step) => step,
-            // The last row always ends it.
-            None => Step::Answer(reply::plain(500)),
         }
+        // The last row always ends it.
+        Step::Answer(reply::plain(500))
     }
 
     /// Whether it is for an explanation.

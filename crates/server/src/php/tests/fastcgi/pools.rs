@@ -84,7 +84,7 @@ fn there_is_a_waiting_room() {
         let reply = run(&scene.thread, &scene.site, &mut request, &script()).await;
         assert!(reply.status == 503 && reply.is_turned_away());
         let page = crate::php::seat(&scene.thread, &scene.site, &request, &script(), reply);
-        assert!(page.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("set-cookie")));
+        assert!(page.fields.has("set-cookie"));
         assert_eq!(scene.status().pools[0].waiting_room, 1);
         for task in tasks {
             assert_eq!(task.await.unwrap(), 200);
