@@ -52,7 +52,9 @@ pub fn refusal(status: u16) -> ExchangeTrouble {
 /// A site's response when there is no room. In a few seconds there may be some: slow connections have been closed by
 /// then.
 pub fn no_room(site: &Site) -> Reply {
-    leave(site, Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5"))
+    let mut reply = Reply { close: true, ..reply::plain(503) }.with("Retry-After", "5");
+    leave(site, &mut reply);
+    reply
 }
 
 /// Counts a response that is sent at once, and logs it in the access log.
@@ -178,9 +180,13 @@ impl Exchange {
                 if reply.is_tunnel() {
                     self._open = None;
                 }
-                Ok(leave(&self.site, reply))
+                leave(&self.site, &mut reply);
+                Ok(reply)
             }
-            Err(ExchangeTrouble::Answer(reply)) => Err(ExchangeTrouble::Answer(leave(&self.site, reply))),
+            Err(ExchangeTrouble::Answer(mut reply)) => {
+                leave(&self.site, &mut reply);
+                Err(ExchangeTrouble::Answer(reply))
+            }
             Err(ExchangeTrouble::Gone) => Err(ExchangeTrouble::Gone),
         }
     }

@@ -47,9 +47,8 @@ use crate::message::Reply;
 use crate::site::Site;
 
 /// The only place where a site's own header fields are added: where a reply leaves the pipeline.
-pub fn leave(site: &Site, mut reply: Reply) -> Reply {
+pub fn leave(site: &Site, reply: &mut Reply) {
     if !std::mem::replace(&mut reply.has_site_fields, true) {
         reply.fields.push_block(&site.header_lines);
     }
-    reply
 }

@@ -302,7 +302,8 @@ impl Driver {
         let site = setup.workers_of(&thread.process.log, &mut request).clone();
         if !self.is_ours(&request) {
             thread.stats.add(Counter::H2Misdirected, 1);
-            let reply = serve::leave(&site, reply::plain(421));
+            let mut reply = reply::plain(421);
+            serve::leave(&site, &mut reply);
             record_at_once(&thread, &site, &request, ResponseClass::Other, &reply);
             return self.send(respond, &request, reply, said, has_content);
         }

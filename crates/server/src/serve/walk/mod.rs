@@ -146,12 +146,11 @@ pub fn respond(
     thread.pulse.note_site(site.index);
     let mut walk = Walk::new(thread, site, request, WalkPurpose::Serve);
     walk.path = thread.path.take();
-    let step = walk.run();
-    let step = walk.guarded(step);
-    let step = match step {
-        Step::Answer(reply) => Step::Answer(leave(site, reply)),
-        step => step,
-    };
+    let mut step = walk.run();
+    walk.guard(&mut step);
+    if let Step::Answer(reply) = &mut step {
+        leave(site, reply);
+    }
     let class = walk.class;
     thread.path.replace(walk.path);
     (class, step)
@@ -191,16 +190,19 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.row = row.name;
-            let step = (row.step)(self);
+            let mut step = (row.step)(self);
             if self.explains() {
                 self.trace(&step);
             }
-            match step {
+            match &mut step {
                 // It holds nothing; to drop it would be a call for each row.
                 Step::Next => std::mem::forget(step),
-                Step::Refuse(status) => return self.refuse(status),
-                Step::Answer(reply) => return Step::Answer(self.changed(reply)),
-                step => return step,
+                Step::Refuse(status) => return self.refuse(*status),
+                Step::Answer(reply) => {
+                    self.change(reply);
+                    return step;
+                }
+                _ => return step,
             }
         }
         // The last row always ends it.
@@ -246,9 +248,13 @@ impl<'a> Walk<'a> {
         self.trail.push((self.row, parts.join("; ")));
     }
 
-    /// A response, changed by the rules of the site and of `.htaccess` files.
+    /// The rules of the site and of `.htaccess` files change a response.
+    fn change(&self, reply: &mut Reply) {
+        site_rules::change(self.thread, self.site, self.request, self.origin, reply);
+    }
+
     fn changed(&self, mut reply: Reply) -> Reply {
-        site_rules::change(self.thread, self.site, self.request, self.origin, &mut reply);
+        self.change(&mut reply);
         reply
     }
 
@@ -290,11 +296,11 @@ impl<'a> Walk<'a> {
     }
 
     /// What the shield makes of the end of a walk.
-    fn guarded(&mut self, step: WalkStep) -> WalkStep {
+    fn guard(&mut self, step: &mut WalkStep) {
         let Walk { thread, site, .. } = *self;
         let (shield, request) = (&thread.shield, &*self.request);
         let has_password = || request.head.field("authorization").is_some();
-        let refusal = match &step {
+        let refusal = match &*step {
             Step::Answer(reply) if reply.status == 404 => {
                 let is_made = self.class == ResponseClass::Page;
                 let missing = if is_made { Missing::by_script(reply) } else { Missing::File };
@@ -312,14 +318,11 @@ impl<'a> Walk<'a> {
             Step::Make(Make { page: None, .. }) => shield.held_back(thread, site, request),
             _ => None,
         };
-        match refusal {
-            Some(refusal) => {
-                if !matches!(&step, Step::Answer(_)) {
-                    self.class = ResponseClass::Other;
-                }
-                Step::Answer(refusal)
+        if let Some(refusal) = refusal {
+            if !matches!(step, Step::Answer(_)) {
+                self.class = ResponseClass::Other;
             }
-            None => step,
+            *step = Step::Answer(refusal);
         }
     }
 

@@ -32,6 +32,11 @@ impl Scene {
         };
         backends.shared().lock().idle.iter().filter(|connection| connection.is_free()).count()
     }
+
+    /// Waits until the one process waits for a request: a process that is not yet so far gets none, a new connection does.
+    async fn until_free(&self) {
+        self.until(20.0, "the process waits", |_| self.idle_processes() == 1).await;
+    }
 }
 
 impl FakeFpm {

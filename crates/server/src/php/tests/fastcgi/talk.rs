@@ -11,6 +11,7 @@ fn a_short_answer_comes_at_once_over_one_connection() {
             assert_eq!((answer.status, &answer.text[..]), (200, "hello"));
             assert_eq!(answer.fields, ["Content-type: text/html"]);
             assert!(answer.end.is_none(), "not a stream");
+            scene.until_free().await;
         }
         let status = scene.status();
         assert_eq!((status.idle, status.running, status.most), (1, 0, 1));
@@ -30,6 +31,7 @@ fn torn_records_are_put_together() {
         let answer = scene.get(&text.replace("404+Not+Found", "404")).await;
         assert_eq!((answer.status, &answer.text[..]), (404, "helloworld"));
         assert_eq!(answer.fields, ["X-A: b"]);
+        scene.until_free().await;
         assert_eq!(scene.get(HELLO).await.text, "hello");
         assert_eq!(scene.count(Counter::FastCgiConnections), 1);
     });
@@ -40,21 +42,28 @@ fn head_status_location_and_words_for_the_server() {
     let (rig, _fpms) = rig(1, 0, |_| ());
     rig.play(async |scene| {
         assert_eq!(scene.get("head:Location=/x;end").await.status, 302);
+        scene.until_free().await;
         assert_eq!(scene.get("head:Status=100,A=b;body:x;end").await.status, 500, "no interim answers");
+        scene.until_free().await;
         assert_eq!(scene.get("head:Status=999;body:x;end").await.status, 999);
+        scene.until_free().await;
         let reply = scene
             .ask("GET", "head:X-Accel-Redirect=/secret,Millrace-Tag=a,B=c;body:x;end", Content::Empty)
             .await;
         assert_eq!(reply.fields.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["B"]);
         assert!(reply.aside.is_some_and(|aside| aside.fields.iter().count() == 2));
+        scene.until_free().await;
         let reply = scene.ask("HEAD", "head:Content-Length=5;body:hello;end", Content::Empty).await;
         assert!(matches!(reply.body, Body::Omitted(Some(5))), "{reply:?}");
+        scene.until_free().await;
         let reply = scene.ask("HEAD", "head:A=b;sleep:50;body:hello;end", Content::Empty).await;
         assert!(matches!(reply.body, Body::Omitted(None)), "{reply:?}");
+        scene.until_free().await;
         for status in [204, 304] {
             let script = format!("head:Status={status};sleep:20;body:nonsense;end");
             let reply = scene.ask("GET", &script, Content::Empty).await;
             assert!(matches!(reply.body, Body::Empty) && reply.status == status, "{reply:?}");
+            scene.until_free().await;
         }
         assert_eq!(scene.get(HELLO).await.text, "hello", "what was still said is nobody's answer");
         assert_eq!(scene.count(Counter::PhpLost), 0);
