@@ -20,7 +20,8 @@ change() {
   [ "${said##*$'\n'}" = done ] || { echo "$1: $said" | head -c 600; return 1; }
 }
 
-seed() {
+# Before the server starts: new code beneath a running site makes its pages stale, some seconds later.
+plugin() {
   mkdir -p "$site/wp-content/mu-plugins" && cat >"$site/wp-content/mu-plugins/test.php" <<'PHP'
 <?php
 add_action('wp_loaded', function () {
@@ -80,6 +81,9 @@ add_filter('template_include', function ($template) {
 });
 PHP
   sed -i "1a define( 'WP_HTTP_BLOCK_EXTERNAL', true ); define( 'WP_ACCESSIBLE_HOSTS', '127.0.0.1' );" "$site/wp-config.php"
+}
+
+seed() {
   until_answers "$base/" || return
   change 'foreach ([["a", "2026-01-10", 1], ["b", "2026-02-10", 2], ["c", "2026-03-10", 3]] as [$name, $date, $n])
     wp_insert_post(["post_name" => $name, "post_title" => "Title $name", "post_content" => "Text $name", "post_status" => "publish",
@@ -314,6 +318,7 @@ served() {
   cp -r "$scratch/site" "$site"
   port=$(free_port)
   base=http://127.0.0.1:$port
+  plugin || { not_ok 'a served site' 'its plugin could not be written'; return; }
   pages=(/ /a/ /b/ /c/ /about-us/ /category/cat-a/ /category/cat-b/ /category/cat-c/ /author/editor/ /2026/01/ /feed/)
   serve "$scratch/served.log" "$site" --listen "127.0.0.1:$port" --profile wordpress --set "admin.listen=unix:$scratch/admin.sock" --set cache.dir=off --set php.workers=3
   check 'a served site' seed || { tail "$scratch/served.log"; return; }

@@ -44,8 +44,9 @@ class Stage:
         self.ini = rig.php_ini(self.folder / "php.ini", ["display_errors=0"])
 
     def serve(self, settings=None, **options):
-        """Millrace with a pool of four workers, all started, unless the settings say otherwise."""
-        chosen = {"php.workers": WORKERS, "php.workers_start": WORKERS, "php.workers_spare": WORKERS, "server.threads": 2, **(settings or {})}
+        """Millrace with a pool of four workers, all started, unless the settings say otherwise. On a busy machine fewer requests may run at once: not here,
+        where all have to be seen at work."""
+        chosen = {"php.adaptive": "false", "php.workers": WORKERS, "php.workers_start": WORKERS, "php.workers_spare": WORKERS, "server.threads": 2, **(settings or {})}
         server = rig.Millrace(self.folder, self.site, profile="generic", ini=self.ini, settings=chosen, **options)
         server.stage = self
         return server

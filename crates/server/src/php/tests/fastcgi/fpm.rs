@@ -11,7 +11,7 @@ use millrace_settings::plan::Backend;
 use millrace_wire::fastcgi::{
     ParsedRequest, RequestEnd, answer, asks_for_values, end, stderr, stdin_header, stdout, values_result,
 };
-use rustix::net::RecvFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// Listens in the background until it is dropped.
 pub struct FakeFpm {
@@ -100,13 +100,11 @@ fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }
 
-/// Whether neither end has closed the connection.
+/// Whether neither end has closed the connection, whatever is still to be read from it.
 fn is_open(socket: &UnixStream) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match rustix::net::recv(socket, &mut [0; 1][..], flags) {
-        Ok((read, _)) => read > 0,
-        Err(error) => error == rustix::io::Errno::AGAIN,
-    }
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|_| asked[0].revents().is_empty())
 }
 
 fn fill(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> bool {
