@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static const char field[] = "HTTP_REFERER", asks[] = "possibly_hide_wp_admin_bar";
+static const char field[] = "HTTP_REFERER";
 
 /* A function of WordPress that plugins may replace: whether it is its own. */
 static bool is_own(const char *name)
@@ -53,9 +53,7 @@ bool referer_is_left_out(const char *name, const zend_execute_data *frame)
 		return false;
 	}
 	const zend_execute_data *task = watch_frame(caller->prev_execute_data);
-	const zend_string *function = task ? task->func->op_array.function_name : NULL;
 	const struct variable *referer = vars_find(field, sizeof field - 1);
-	return function && zend_string_equals_cstr(function, asks, sizeof asks - 1) && (!referer || !may_be_of_preview(referer))
-		&& is_own("wp_validate_redirect") && is_own("wp_sanitize_redirect") && !is_hooked("allowed_redirect_hosts")
-		&& excepted_read(task->func, field);
+	return task && (!referer || !may_be_of_preview(referer)) && is_own("wp_validate_redirect") && is_own("wp_sanitize_redirect")
+		&& !is_hooked("allowed_redirect_hosts") && excepted_read(task->func, field);
 }

@@ -240,7 +240,7 @@ fn who_has_read_is_said() {
     }
 }
 
-/// A function of WooCommerce's that reads the cart gives it to whoever calls the hook for which a plugin has registered it.
+/// A plugin registers one of WooCommerce's functions for a filter: the filter's caller gets what that function has read of the cart.
 #[test]
 fn functions_of_the_shop_count_where_a_plugin_hooks_them() {
     let mut shop = Shop::start(INI);

@@ -335,7 +335,7 @@ fn exceptions_hold_for_known_texts() {
     }
 }
 
-/// What WordPress's own function does for a plugin is the plugin's: nobody is told to except the function, by which all others do the same.
+/// If WordPress's own function acts for a plugin, the refusal names the plugin, and advises no exception: that would hold for all callers.
 #[test]
 fn who_calls_wordpress_is_named() {
     let mut host = Host::start(INI, &["--rewind", "--rewind-except", "time_of_boot"]);

@@ -106,7 +106,7 @@ def settles(admin, condition, rounds=8):
 def new_code(log, file, ask, change):
     """Makes a change of a site's code, and waits until the server has made its pages stale by it, a few seconds later: a test that shows what
     is purged by something else must not meet that. `file`: one of its scripts, which is touched until the server notices: it may not have looked
-    at the files before the change. `ask` asks the site: the files of one that nobody asks are not looked at."""
+    at the files before the change. `ask` sends the site a request: the server looks only at files of sites that get some."""
     def purges():
         return log.read_text(errors="replace").count("purge by a change of code")
     before = purges()

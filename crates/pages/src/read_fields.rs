@@ -9,7 +9,7 @@
 //!   :mobile ...     what WordPress's wp_is_mobile() reads
 //!   :browser ...    one of WordPress's variables about the browser: $is_iphone
 //!   :ie ...         $is_IE, $is_winIE or $is_macIE
-//!   :app ...        whether WordPress's app for telephones asks: Jetpack
+//!   :app ...        whether the client is WordPress's mobile app: Jetpack
 //!   :rest ...       all fields, which WordPress's REST server hands on to callbacks
 //! ```
 //!

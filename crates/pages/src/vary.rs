@@ -25,7 +25,7 @@ pub const BROWSER: &str = ":browser";
 /// The same of pages that depend on nothing but `$is_IE`, `$is_winIE` and `$is_macIE`.
 pub const IE: &str = ":ie";
 
-/// The same of pages that depend on nothing but whether WordPress's app for telephones asks, as Jetpack does.
+/// The same of pages that depend on nothing but whether the client is WordPress's mobile app, which Jetpack checks.
 pub const APP: &str = ":app";
 
 /// The fields that `wp_is_mobile()` reads.
@@ -171,20 +171,22 @@ fn browser<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &
 fn ie<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
     const WORDS: [&[u8]; 3] = [b"msie", b"trident", b"chromeframe"];
     let mut agents = values_of(fields.clone(), MOBILE_FIELDS[0]);
-    if agents.any(|agent| {
-        WORDS.iter().any(|word| agent.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word)))
-    }) {
+    if agents.any(|agent| has_one_of(agent, &WORDS)) {
         browser(fields, out);
     }
 }
 
-/// All that decides whether WordPress's app asks: without one of these texts, in upper or lower case, it does not. Jetpack takes backslashes out before it
-/// looks.
+/// Whether a text contains one of these words, in upper or lower case.
+fn has_one_of(text: &[u8], words: &[&[u8]]) -> bool {
+    words.iter().any(|word| text.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word)))
+}
+
+/// All that decides whether the client is WordPress's mobile app: without one of these texts it is not. Jetpack removes backslashes before it looks.
 fn app<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
     const TEXTS: [&[u8]; 3] = [b"wp-", b"wordpress/", b"\\"];
     let mut agent = Vec::new();
     exact(values_of(fields, MOBILE_FIELDS[0]), &mut agent);
-    if TEXTS.iter().any(|text| agent.windows(text.len()).any(|at| at.eq_ignore_ascii_case(text))) {
+    if has_one_of(&agent, &TEXTS) {
         out.extend_from_slice(&agent);
     }
 }

@@ -199,8 +199,8 @@ static void add_caller(struct read *found, const zend_op_array *code, const char
 }
 
 /*
- * Something is read; who reads it is on the stack, from this frame outwards. A plugin may register any function of WooCommerce's for a hook: what such a
- * `hooked` one does with what it has read is not known from the keeper that calls the hook.
+ * Something is read. The stack says who reads it, from this frame outwards. A keeper vouches only for the functions that it calls itself, not for one that
+ * a hook calls (`hooked`): a plugin may have registered any function of WooCommerce's there.
  */
 static void judge(const zend_execute_data *frame, const char *what, bool hooked)
 {

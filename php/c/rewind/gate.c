@@ -66,7 +66,7 @@ static bool is_excepted_now(const zend_function *called, const char *what)
 
 enum refused { READS, ACTS };
 
-/* Who calls WordPress's own function: to except that would except all that others do by it. */
+/* Who calls WordPress's function. An exception for that function would hold for all its callers. */
 static const zend_execute_data *outside_core(const zend_execute_data *frame)
 {
 	while (frame && observe_is_core(frame->func->op_array.filename)) {

@@ -18,7 +18,7 @@ use super::html::{StartTag, Text, Token, end_of};
 /// How WooCommerce's namespaces begin.
 const NAMESPACE: &str = "woocommerce";
 
-/// The namespaces whose state holds the cart that the browser fetches: that of WooCommerce 10.5 and later, and that of 11 and later.
+/// The browser fetches the cart into the state of these namespaces: the first since WooCommerce 10.5, the second since 11.
 const CARTS: [&str; 2] = ["woocommerce", "woocommerce/cart"];
 
 /// What sets the quantity of a product's button to that of the state.

@@ -314,8 +314,7 @@ impl FillJob {
             return Verdict::Refuse { why: Refusal::TooLarge, remember: self.rules.remember_refusal };
         }
         // PHP saw which codings the first client accepts, and chose one.
-        let is_coded = || reply.fields.has("content-encoding");
-        if self.rules.faithful && is_coded() {
+        if self.rules.faithful && reply.fields.has("content-encoding") {
             return Verdict::Refuse { why: Refusal::Vary, remember: self.rules.remember_refusal };
         }
         let answer = answer(reply, aside, content, self.country());

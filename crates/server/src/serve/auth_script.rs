@@ -116,7 +116,6 @@ fn turned_away(
 }
 
 async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, mut reply: Reply) -> WalkStep {
-    let is_located = || reply.fields.has("location");
     match reply.status {
         200..=299 => {
             let fields = copied(auth, &reply);
@@ -126,7 +125,7 @@ async fn judge(thread: &ServeThread, request: &mut Request, auth: &ScriptAuth, m
             }
         }
         401 | 403 => Step::Answer(refusal(reply)),
-        301..=303 | 307 | 308 if is_located() => Step::Answer(refusal(reply)),
+        301..=303 | 307 | 308 if reply.fields.has("location") => Step::Answer(refusal(reply)),
         // PHP's own failures: no worker, a crash, a time limit.
         502..=504 => fail(thread, request, &auth.script, 503, "it did not respond"),
         status => {
