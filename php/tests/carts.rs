@@ -360,6 +360,9 @@ fn fragments_may_be_printed() {
 
 /// Ways to what is in the cart, as text.
 const WAYS: &[&str] = &[
+    "(add_filter('woocommerce_currency', 'wc_get_cart_total') ?: get_woocommerce_currency())",
+    "(add_filter('woocommerce_currency', [WC()->customer, 'get_billing_postcode']) ?: get_woocommerce_currency())",
+    "(add_filter('woocommerce_currency', (new ReflectionMethod('WC_Tax', 'get_location'))->getClosure()) ?: get_woocommerce_currency())",
     "WC()->cart->get_total()",
     "wc_get_cart_total()",
     "WC_Tax::get_location()",
