@@ -136,7 +136,7 @@ static void note_at(const char *name, const zend_execute_data *frame)
 	note(name, ZSTR_VAL(frame->func->op_array.filename), frame->opline ? frame->opline->lineno : frame->func->op_array.line_start);
 }
 
-/* Whether a client could be the cause of such a variable: names of others are never sent (crates/server/src/php/variables.rs). */
+/* Whether a client could be the cause of such a variable: names of others are never sent (crates/pools/src/variables.rs). */
 static bool is_possible(const char *name, size_t length)
 {
 	static const char field[] = "HTTP_";

@@ -8,7 +8,7 @@
  *
  * Without its server - stopped, restarted, stuck - each lookup is a miss, and nothing else changes. No change is lost: see
  * Millrace_Objects::report(). What two processes change at the same time is read from the database again: the server compares the
- * tick as of which a process knows a key with that of its last change (crates/server/src/objects/store). Of the objects that have
+ * tick as of which a process knows a key with that of its last change (crates/objects/src/store). Of the objects that have
  * all options the server gets the options that this process has changed (Millrace_Options).
  */
 

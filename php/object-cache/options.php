@@ -3,7 +3,7 @@
  * WordPress has all options that are loaded on every page in one object, `alloptions`, and the names of options that don't exist in
  * another one, `notoptions`. It reads such an object, changes it, and writes it back: two processes that do so at the same time
  * would undo each other's changes (core trac 31245). So the server gets the fields that this process has changed, each with a
- * tick from before the change of its row; crates/server/src/objects/store/fields.rs has the rules.
+ * tick from before the change of its row; crates/objects/src/store/fields.rs has the rules.
  *
  * An option is in one of three places: in `alloptions`, under its own name, or in `notoptions`. WordPress corrects the place in which it
  * has found it. Another process may be about to put it into one of the others, from what it has read before; so all three are

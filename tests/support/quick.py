@@ -19,7 +19,9 @@ PROFILE = ["--profile", "tested", "--config", "profile.tested.incremental=true"]
 BUDGET, MOST = 40, 30
 LIMIT = 120
 # Modules of the server with slow tests: only if they have changed themselves.
-SLOW = ["objects::memcached", "objects::store::model", "php::pool::simulation", "serve::tests::day"]
+SLOW = {"millrace-objects": ["memcached", "store::model"], "millrace-pools": ["pool::simulation"], "millrace-server": ["serve::tests::day"]}
+# Of its tests of the whole repository, those that a change of the code concerns.
+OF_SERVER = ["--test", "rooms", "--test", "quick"]
 
 
 def main():
@@ -57,7 +59,7 @@ def changed(since):
 def place_of(path):
     """The room, crate or folder of scenarios/rooms that a file belongs to."""
     parts = path.split("/")
-    if parts[:3] == ["crates", "server", "src"] and len(parts) > 4:
+    if parts[0] == "crates" and parts[1] in ("server", "base") and parts[2] == "src" and len(parts) > 4:
         return parts[3]
     if parts[0] == "crates" and len(parts) > 2:
         return "/".join(parts[:2])
@@ -83,10 +85,11 @@ def step(name, command):
 def units(crate, paths):
     """The unit tests of a crate; of the server's slow ones only those that have changed."""
     command = ["cargo", "test", *PROFILE, "-p", crate]
-    if crate == "millrace-server":
-        modules = {path.removeprefix("crates/server/src/").removesuffix(".rs").removesuffix("/mod").replace("/", "::") for path in paths}
-        slow = [module for module in SLOW if not any(name.startswith(module) or module.startswith(f"{name}::") for name in modules)]
-        command += ["--lib", "--test", "rooms", "--test", "quick", "--", *(word for module in slow for word in ("--skip", module))]
+    if crate in SLOW:
+        source = f"crates/{crate.removeprefix('millrace-')}/src/"
+        modules = {path.removeprefix(source).removesuffix(".rs").removesuffix("/mod").replace("/", "::") for path in paths}
+        slow = [module for module in SLOW[crate] if not any(name.startswith(module) or module.startswith(f"{name}::") for name in modules)]
+        command += ["--lib", *OF_SERVER * (crate == "millrace-server"), "--", *(word for module in slow for word in ("--skip", module))]
     return step(f"unit tests of {crate}", command)
 
 

@@ -33,7 +33,7 @@ const PARTS: [&str; 5] = [
 /// In every version of our drop-in, and in no other.
 const MARK: &str = "Millrace object cache drop-in.";
 const NAME: &str = "object-cache.php";
-/// A frame with the operation HELLO, and the length of its answer (crates/server/src/objects/protocol.rs).
+/// A frame with the operation HELLO, and the length of its answer (crates/objects/src/protocol.rs).
 const HELLO: &[u8] = &[2, 0, 0, 0, 1, 3];
 const HELLO_ANSWER: usize = 17;
 /// Time for that answer.

@@ -33,16 +33,9 @@ mod warm;
 mod cache;
 mod files;
 mod htaccess;
-mod objects;
-mod php;
 mod route;
-
-mod message;
-mod site;
-
-mod context;
 
 pub use admin::Doctor;
 pub use engine::{Reload, ReloadError, StartError, run};
-pub use php::rehearse;
+pub use millrace_pools::rehearse;
 pub use tls::{CertificateFiles, system_certificates};

@@ -14,9 +14,11 @@ struct Row {
 #[test]
 fn each_room_and_crate_has_scenarios() {
     let listed: BTreeSet<String> = rows().into_iter().map(|row| row.place).collect();
-    let rooms = names(&repository().join("crates/server/src"), |path| path.is_dir());
+    let rooms = ["crates/server/src", "crates/base/src"]
+        .map(|source| names(&repository().join(source), |path| path.is_dir()));
+    let rooms = rooms.into_iter().flatten();
     let crates = names(&repository().join("crates"), |path| path.is_dir());
-    let wanted = rooms.into_iter().chain(crates.into_iter().map(|name| format!("crates/{name}")));
+    let wanted = rooms.chain(crates.into_iter().map(|name| format!("crates/{name}")));
     let wanted: BTreeSet<String> = wanted.chain(["php/".to_owned()]).collect();
     assert_eq!(listed, wanted);
 }

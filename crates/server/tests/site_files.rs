@@ -31,17 +31,17 @@ const SAFE: &[(&str, usize, &str)] = &[
     ("server/src/cache/disk/purges.rs", 1, OWN_FOLDER),
     ("server/src/cache/purge/left.rs", 2, "no links, no waiting, and only a regular file, as it says"),
     ("server/src/connection/memory.rs", 1, KERNEL),
-    ("server/src/context/memory.rs", 1, KERNEL),
-    ("server/src/context/spool.rs", 2, "new files, with O_TMPFILE or O_EXCL"),
+    ("base/src/context/memory.rs", 1, KERNEL),
+    ("base/src/context/spool.rs", 2, "new files, with O_TMPFILE or O_EXCL"),
     ("server/src/files/lookup.rs", 5, "without waiting; what is no regular file on storage is not read"),
-    ("server/src/objects/place.rs", 4, OWN_FOLDER),
-    ("server/src/objects/remote.rs", 1, KERNEL),
-    ("server/src/php/inject.rs", 2, OWN_FOLDER),
-    ("server/src/php/loopback.rs", 1, KERNEL),
-    ("server/src/php/fastcgi/processes.rs", 2, KERNEL),
-    ("server/src/php/supervisor/memory.rs", 2, KERNEL),
-    ("server/src/php/supervisor/observe.rs", 1, KERNEL),
-    ("server/src/php/supervisor/workers.rs", 1, KERNEL),
+    ("objects/src/place.rs", 4, OWN_FOLDER),
+    ("objects/src/remote.rs", 1, KERNEL),
+    ("pools/src/inject.rs", 2, OWN_FOLDER),
+    ("pools/src/loopback.rs", 1, KERNEL),
+    ("pools/src/fastcgi/processes.rs", 2, KERNEL),
+    ("pools/src/supervisor/memory.rs", 2, KERNEL),
+    ("pools/src/supervisor/observe.rs", 1, KERNEL),
+    ("pools/src/supervisor/workers.rs", 1, KERNEL),
     ("server/src/shield/attend.rs", 1, OWN_FOLDER),
     ("server/src/tls/inspect.rs", 2, "certificates, named by the configuration; not while the server serves"),
     ("server/src/tls/kernel.rs", 1, KERNEL),
@@ -62,7 +62,15 @@ const SAFE: &[(&str, usize, &str)] = &[
 #[test]
 fn every_place_that_opens_files_is_known() {
     let mut found = BTreeMap::new();
-    for folder in ["server/src", "settings/src", "htaccess/src", "care/src/look"] {
+    for folder in [
+        "server/src",
+        "base/src",
+        "pools/src",
+        "objects/src",
+        "settings/src",
+        "htaccess/src",
+        "care/src/look",
+    ] {
         for file in files(&crates().join(folder)) {
             let places = places(&fs::read_to_string(&file).expect("source"));
             if places > 0 {

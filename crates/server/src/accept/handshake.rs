@@ -20,12 +20,12 @@ use tokio::task::yield_now;
 
 use super::AcceptThread;
 use crate::connection::{Accepted, ClientStream, ConnectionPermit, Newcomer, SHED_TIME};
-use crate::context::budget::TLS_BYTES;
-use crate::context::stats::Counter;
-use crate::message::request::{Ends, Scheme};
 use crate::protocol;
 use crate::tls::hello::{self, Chosen, Hello};
 use crate::tls::{Ability, CHALLENGE_PROTOCOL, Terms, TlsStream, refusal};
+use millrace_base::context::budget::TLS_BYTES;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::request::{Ends, Scheme};
 
 /// Interval between log entries about refused clients, milliseconds.
 const REFUSALS_MS: u64 = 60_000;

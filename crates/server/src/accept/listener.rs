@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::{AcceptThread, tcp_ends};
 use crate::connection::{ClientStream, ConnectionLimits, Supply};
-use crate::context::stats::Counter;
-use crate::message::request::{Ends, Scheme};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::request::{Ends, Scheme};
 
 /// How much of a response the kernel takes before the client has room for it: otherwise slow readers would occupy
 /// megabytes there. As much as can be sent while the event loop is busy elsewhere.

@@ -21,13 +21,13 @@ pub use take_in::take_in;
 use tokio::sync::watch;
 
 use crate::connection::{Accepted, ClientStream, Exit};
-use crate::context::Swapped;
-use crate::context::stats::Counter;
-use crate::message::request::{Ends, Scheme};
 use crate::protocol::{self, ProtocolThread};
 use crate::serve::{ServeThread, Service};
 use crate::tls::Terms;
 use handshake::Handshakes;
+use millrace_base::context::Swapped;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::request::{Ends, Scheme};
 use room::Lack;
 
 /// An event loop's part for accepting connections.
@@ -192,12 +192,12 @@ mod tests {
 
     use super::*;
     use crate::connection::{ConnectionLimits, Most};
-    use crate::context::Process;
-    use crate::context::budget::PLAIN_BYTES;
-    use crate::context::log::Log;
-    use crate::context::stats::Registry;
     use crate::serve::{Setup, SiteWorkers};
-    use crate::site::Site;
+    use millrace_base::context::Process;
+    use millrace_base::context::budget::PLAIN_BYTES;
+    use millrace_base::context::log::Log;
+    use millrace_base::context::stats::Registry;
+    use millrace_base::site::Site;
 
     struct Stage {
         thread: Rc<AcceptThread>,

@@ -11,7 +11,7 @@ use std::io;
 
 use super::AcceptThread;
 use crate::connection::Need;
-use crate::context::stats::Counter;
+use millrace_base::context::stats::Counter;
 
 /// Connections closed at once when descriptors are short: files and PHP will soon need more, too.
 const DESCRIPTORS_FREED: usize = 32;

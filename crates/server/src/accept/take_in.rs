@@ -6,8 +6,8 @@ use tokio::net::TcpStream;
 
 use super::{AcceptThread, room};
 use crate::connection::{Accepted, ClientStream, Passed, PassingEntry};
-use crate::context::stats::Counter;
 use crate::protocol;
+use millrace_base::context::stats::Counter;
 
 /// Accepts passed-on connections until no more can come.
 pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {

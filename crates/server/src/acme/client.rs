@@ -16,8 +16,8 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use millrace_wire::response::{Collector, fields};
 
 use super::failure::{AcmeFailure, Cause};
-use crate::context::Clock;
 use crate::tls::Trust;
+use millrace_base::context::Clock;
 
 /// Maximum time to connect to one address of the authority.
 const CONNECT: Duration = Duration::from_secs(10);

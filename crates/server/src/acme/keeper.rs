@@ -17,8 +17,8 @@ use super::retry::{self, Retry};
 use super::schedule::RenewalWindow;
 use super::store::Store;
 use super::{Concern, WantedCertificate, account, certificates};
-use crate::context::{Clock, ProcessStage};
 use crate::tls::Trust;
+use millrace_base::context::{Clock, ProcessStage};
 
 /// Maximum time for one certificate.
 const ORDER: Duration = Duration::from_secs(600);

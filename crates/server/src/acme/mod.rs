@@ -37,9 +37,9 @@ use std::time::SystemTime;
 use millrace_settings::Plan;
 use tokio::sync::Notify;
 
-use crate::context::log::Log;
-use crate::context::{Process, Swapped};
 use crate::tls::Terms;
+use millrace_base::context::log::Log;
+use millrace_base::context::{Process, Swapped};
 
 pub use board::Standing;
 

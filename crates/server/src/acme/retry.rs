@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn it_is_kept_and_counts_for_what_was_wanted() {
-        let dir = crate::context::log::tests::Dir::new("acme-retry");
+        let dir = millrace_base::testing::Dir::new("acme-retry");
         let store = Store::for_tests(dir.path("kept"));
         assert_eq!(Retry::load(&store, "a.example", 7), None);
         assert!(retry(HOUR).save(&store, "a.example", 7).is_err(), "no folder");
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn damage_does_no_harm() {
-        let dir = crate::context::log::tests::Dir::new("acme-retry-damage");
+        let dir = millrace_base::testing::Dir::new("acme-retry-damage");
         let store = Store::for_tests(dir.path("kept"));
         store.prepare().unwrap();
         retry(HOUR).save(&store, "a", 7).unwrap();

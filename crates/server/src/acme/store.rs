@@ -147,7 +147,7 @@ fn folder_name(directory: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::log::tests::Dir;
+    use millrace_base::testing::Dir;
 
     #[test]
     fn files_are_for_us_alone_and_replaced_whole() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::php;
 use super::status::grouped;
-use crate::context::stats::{BackendStatus, PhpStatus};
+use millrace_base::context::stats::{BackendStatus, PhpStatus};
 
 /// Status text: a line for the pool, and one for each backend.
 pub fn write(text: &mut String, pool: &PhpStatus) -> std::fmt::Result {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::status::duration;
 use crate::acme::Standing;
-use crate::context::stats::{Exposition, Row, table};
+use millrace_base::context::stats::{Exposition, Row, table};
 
 /// The member `certificates` of the status in JSON.
 pub fn json(all: &[Standing]) -> Value {

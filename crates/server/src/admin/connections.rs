@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::machine::Machine;
 use super::status::{bytes, grouped};
-use crate::context::budget::Budget;
-use crate::context::stats::Counter;
+use millrace_base::context::budget::Budget;
+use millrace_base::context::stats::Counter;
 
 /// States of connections, with their counters. Every connection is in exactly one of them.
 const STATES: [(&str, Counter); 5] = [

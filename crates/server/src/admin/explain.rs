@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::pages::{cause_in_words, causes_json};
 use super::status::{bytes, duration, grouped};
 use crate::cache::{Decision, NotedResponse, Preview};
-use crate::context::stats::{CAUSES_PERIOD, Causes};
 use crate::serve::explain::Explanation;
+use millrace_base::context::stats::{CAUSES_PERIOD, Causes};
 use words::{Prediction, bypass, part_of_key, prediction, refusal};
 
 /// Tags that the text shows.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::AdminState;
 use super::caller::Caller;
 use super::http::{AdminRequest, AdminResponse};
-use crate::context::stats::PhpStatus;
-use crate::context::{HungLoop, ProcessStage};
+use millrace_base::context::stats::PhpStatus;
+use millrace_base::context::{HungLoop, ProcessStage};
 
 /// Longest time for which an event loop is made to hang, seconds.
 const LONGEST_HANG: u64 = 600;
@@ -78,7 +78,7 @@ fn why_not(php: &PhpStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::stats::BackendStatus;
+    use millrace_base::context::stats::BackendStatus;
 
     #[test]
     fn why_it_is_not_ready() {

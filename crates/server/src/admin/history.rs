@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::{AdminState, NOTE_EVERY};
-use crate::context::stats::{Counter, SiteCounter, SiteFigures, Summary};
+use millrace_base::context::stats::{Counter, SiteCounter, SiteFigures, Summary};
 
 /// Notes per point, and points, of the last hour and of the last day.
 const TOTAL: [(u32, usize); 2] = [(1, 720), (24, 720)];
@@ -332,7 +332,7 @@ fn rounded(value: f32) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::stats::Registry;
+    use millrace_base::context::stats::Registry;
 
     fn totals(requests: u64) -> Totals {
         Totals { requests, hits: requests / 2, asked: requests, busy: requests, ..Totals::default() }

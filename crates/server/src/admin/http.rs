@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::caller::{self, Caller, Door};
 use super::room::AdminStep;
-use crate::message::reply::reason_phrase;
+use millrace_base::message::reply::reason_phrase;
 
 const LIMITS: Limits = Limits { bytes: 8_192, fields: 64, target: 1_024 };
 

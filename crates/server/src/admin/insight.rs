@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::AdminState;
-use crate::context::stats::{Insight, RunningScript};
+use millrace_base::context::stats::{Insight, RunningScript};
 
 /// How long the reports may take; what has not arrived by then is left out.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use super::http::AdminResponse;
 use super::machine::Machine;
 use super::pages::CacheFigures;
 use super::{AdminState, VERSION, certificates, objects, rewind, sites};
-use crate::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
+use millrace_base::context::stats::{Exposition, PhpStatus, PoolStatus, Row, table};
 
 /// Everything as Prometheus text.
 pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {

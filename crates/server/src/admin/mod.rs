@@ -63,9 +63,6 @@ use tokio::time::MissedTickBehavior;
 
 use crate::acme::Standing;
 use crate::cache::purge;
-use crate::context::WorkCount;
-use crate::context::stats::PhpStatus;
-use crate::objects::ObjectBoard;
 use crate::serve::explain::{ExplainRequest, Explanation};
 use crate::serve::{Service, ShieldOrder};
 use crate::warm::{Fetched, WarmRequest};
@@ -74,6 +71,9 @@ use dashboard::{EVENTS_EVERY, Events};
 use doctor::{DoctorQuestion, DoctorReports};
 use history::{History, Totals};
 use http::{AdminRequest, AdminResponse};
+use millrace_base::context::WorkCount;
+use millrace_base::context::stats::PhpStatus;
+use millrace_objects::ObjectBoard;
 use room::{AdminStep, Room, SharedStep};
 use status::{Rates, Status};
 use token::{AdminUsers, TokenGuard, TokenRefusal};
@@ -439,11 +439,11 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::context::Process;
-    use crate::context::log::Log;
-    use crate::context::log::tests::Dir;
-    use crate::context::stats::{Counter, PoolStatus, Registry, ResponseClass};
     use crate::serve::{Service, Setup, SiteWorkers};
+    use millrace_base::context::Process;
+    use millrace_base::context::log::Log;
+    use millrace_base::context::stats::{Counter, PoolStatus, Registry, ResponseClass};
+    use millrace_base::testing::Dir;
 
     fn state() -> AdminState {
         let source = millrace_settings::Source { site_dir: Some("/srv".into()), ..Default::default() };
@@ -452,7 +452,7 @@ mod tests {
         stats.slot(0).add(Counter::Requests, 1_234);
         stats.slot(0).add(Counter::ConnectionsIdle, 7);
         stats.slot(0).took(ResponseClass::Php, Duration::from_millis(2), Duration::from_millis(40));
-        let site = crate::site::Site::new(0, plan.sites[0].clone());
+        let site = millrace_base::site::Site::new(0, plan.sites[0].clone());
         let setup = Setup::new(plan.into(), vec![SiteWorkers { site, service: None, persistent: None }]);
         let process = Process::new(stats, Log::quiet(), 0);
         let pool = PhpStatus {
@@ -588,7 +588,9 @@ mod tests {
     #[test]
     fn metrics_show_every_row() {
         let text = format!("{:?}", metrics::answer(&state(), Instant::now()));
-        for row in crate::context::stats::TABLE.iter().chain(crate::context::stats::table::MEASURED) {
+        for row in
+            millrace_base::context::stats::TABLE.iter().chain(millrace_base::context::stats::table::MEASURED)
+        {
             assert!(
                 text.contains(&format!("# TYPE millrace_{} {}", row.name, row.kind.name())),
                 "{}",

@@ -7,8 +7,8 @@ use millrace_settings::{Plan, plan};
 use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
-use crate::context::stats::{Exposition, Row, table};
-use crate::objects::{ObjectBoard, ObjectFigures, ServerFigures, used_by};
+use millrace_base::context::stats::{Exposition, Row, table};
+use millrace_objects::{ObjectBoard, ObjectFigures, ServerFigures, used_by};
 
 /// The object cache of a site.
 pub(super) struct SiteObjects {
@@ -195,7 +195,7 @@ pub(super) fn expose(out: &mut Exposition, all: &[SiteObjects]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::MemcachedFigures;
+    use millrace_objects::MemcachedFigures;
 
     fn site(figures: Option<ObjectFigures>) -> SiteObjects {
         let text = |text: &str| text.to_owned();

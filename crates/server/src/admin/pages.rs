@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, share};
 use crate::cache::{Disk, DiskUsage};
-use crate::context::stats::{
+use crate::serve::Service;
+use millrace_base::context::stats::{
     CAUSES_PERIOD, Cause, Causes, Counter, Exposition, PurgeCounts, Row, SiteCauses, UNCACHEABLE, table,
 };
-use crate::serve::Service;
 
 /// Cookies, paths and arguments behind bypassed requests that the text shows.
 const NAMES_SHOWN: usize = 8;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::status::{bytes, grouped, short};
 use super::{backends, rewind};
-use crate::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
+use millrace_base::context::stats::{BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 
 /// Workers of a pool whose memory the text names.
 const SIZES_SHOWN: usize = 16;

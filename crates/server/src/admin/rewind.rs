@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::http::{AdminRequest, AdminResponse};
 use super::status::{grouped, share, short};
-use crate::context::stats::{
+use millrace_base::context::stats::{
     ComparedStatus, Exposition, ORDINARY, PhpStatus, RewindDifference, RewindKey, RewindStatus, Row, table,
 };
 

@@ -6,8 +6,8 @@ use millrace_settings::plan::{self, ShieldMode};
 use serde_json::{Value, json};
 
 use super::status::{duration, grouped};
-use crate::context::stats::Counter;
 use crate::serve::{BanStatus, CrawlerStatus, ShieldReport, ShieldStatus};
+use millrace_base::context::stats::Counter;
 
 /// Refusals by class, with the names of their settings.
 const CLASSES: [(&str, Counter); 8] = [

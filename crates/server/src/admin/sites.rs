@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::history::{History, SiteRates};
-use crate::context::stats::{Exposition, Registry, Row, SiteCounter, SiteFigures, table};
 use crate::serve::Setup;
+use millrace_base::context::stats::{Exposition, Registry, Row, SiteCounter, SiteFigures, table};
 
 /// The traffic of a site.
 #[derive(Clone, Copy, Debug)]

@@ -18,12 +18,12 @@ use super::sites::{self, SiteTraffic};
 use super::{AdminState, VERSION, certificates, shield, uploads};
 use super::{applications, backends};
 use crate::acme::Standing;
-use crate::context::log::FatalError;
-use crate::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
-use crate::context::{HungLoop, ProcessStage};
 use crate::htaccess::UnappliedLines;
-use crate::message::request::Upload;
 use crate::serve::{ApplicationStatus, Setup, ShieldStatus};
+use millrace_base::context::log::FatalError;
+use millrace_base::context::stats::{ALL, Counter, PhpStatus, Registry, ResponseClass, Summary, TABLE};
+use millrace_base::context::{HungLoop, ProcessStage};
+use millrace_base::message::request::Upload;
 
 /// Lines of `.htaccess` files that the status names.
 const HTACCESS_LINES: usize = 10;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::status::bytes;
-use crate::message::request::Upload;
+use millrace_base::message::request::Upload;
 
 /// Uploads that the text lists: the oldest ones.
 const SHOWN: usize = 10;

@@ -5,7 +5,7 @@ use millrace_pages::status::{self, Forward, Status};
 use millrace_pages::{Bypass, Hit, Refusal, StoreOutcome};
 
 use super::fill::Brought;
-use crate::message::reply::Reply;
+use millrace_base::message::reply::Reply;
 
 /// Why a response comes from PHP.
 #[derive(Clone, Copy, Debug)]

@@ -24,10 +24,10 @@ use super::recheck::{self, CartDifference};
 use super::serve::{self, PageRequest};
 use super::watch::WatchedPage;
 use super::{CacheThread, cache_status, settle};
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::Reply;
-use crate::site::Site;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::Reply;
+use millrace_base::site::Site;
 
 /// The public page for a visitor with a pass. `request` is without the visitor's own cookies.
 pub fn look<'a>(

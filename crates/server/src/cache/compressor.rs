@@ -12,7 +12,7 @@ use millrace_wire::encoding::Coding;
 use tokio::sync::oneshot;
 
 use super::make;
-use crate::message::reply::codec;
+use millrace_base::message::reply::codec;
 
 /// Maximum number of pages for which requests wait. Further ones are compressed when the machine is idle, too.
 const SOON: usize = 256;

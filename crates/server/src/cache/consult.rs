@@ -17,12 +17,12 @@ use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
 use super::{CacheThread, PageMaker, cart, member, redirected, settle};
-use crate::context::WorkKind;
-use crate::context::stats::{Counter, UNCACHEABLE};
-use crate::message::reply::{Reply, plain};
-use crate::message::{Request, Step};
-use crate::site::Site;
-use crate::site::visitors::CachePermit;
+use millrace_base::context::WorkKind;
+use millrace_base::context::stats::{Counter, UNCACHEABLE};
+use millrace_base::message::reply::{Reply, plain};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::Site;
+use millrace_base::site::visitors::CachePermit;
 
 thread_local! {
     /// The key that is being built. Never borrowed over an await.

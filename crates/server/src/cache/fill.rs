@@ -29,11 +29,11 @@ use super::growing::Growing;
 use super::lately::NotedResponse;
 use super::passed::{self, StoreMoment};
 use super::{CacheThread, PageCache, PageMaker, make, settle};
-use crate::context::OpenWork;
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::{Aside, Body, ContentSource, Fields, Reply, plain};
-use crate::site::Site;
+use millrace_base::context::OpenWork;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Aside, Body, ContentSource, Fields, Reply, plain};
+use millrace_base::site::Site;
 
 /// How long a script may take to finish a page that it writes in pieces, from the first piece on. A complete page can
 /// be sent compressed, and with its length.

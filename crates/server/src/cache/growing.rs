@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use millrace_wire::encoding::Coding;
 
-use crate::message::reply::{Aside, Coder, ContentSource};
+use millrace_base::message::reply::{Aside, Coder, ContentSource};
 
 /// Bytes that are held for the slowest reader when the page is too large for the cache.
 const KEEP_BYTES: usize = 256 << 10;
@@ -296,7 +296,7 @@ impl Drop for GrowingReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::reply::readable;
+    use millrace_base::testing::readable;
 
     async fn read(source: &mut dyn ContentSource) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();

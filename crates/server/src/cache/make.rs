@@ -8,7 +8,7 @@ use millrace_pages::{Form, Millis, Page};
 use millrace_wire::encoding::{CODINGS, Coding};
 use twox_hash::XxHash3_128;
 
-use crate::message::reply::{codec, lines};
+use millrace_base::message::reply::{codec, lines};
 
 /// Content below this size is not coded: it fits into one packet as it is. Bytes.
 const LEAST: usize = 1100;

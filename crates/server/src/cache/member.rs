@@ -26,11 +26,11 @@ use super::make::{self, uncoded};
 use super::serve::{self, PageRequest, is_public_field};
 use super::watch::WatchedPage;
 use super::{CacheThread, cache_status, cart, settle};
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::passing::{self, CodingRequest};
-use crate::message::reply::{Aside, Fields, Reply};
-use crate::site::Site;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::passing::{self, CodingRequest};
+use millrace_base::message::reply::{Aside, Fields, Reply};
+use millrace_base::site::Site;
 
 /// The page for a member with a pass. `request` is without the visitor's own cookies.
 pub fn look<'a>(

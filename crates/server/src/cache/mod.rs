@@ -78,10 +78,10 @@ use recheck::KnownNoise;
 use wished::Wished;
 use written::Written;
 
-use crate::context::Context;
-use crate::message::{Reply, Request};
-use crate::site::Site;
-use crate::site::visitors::MemberRows;
+use millrace_base::context::Context;
+use millrace_base::message::{Reply, Request};
+use millrace_base::site::Site;
+use millrace_base::site::visitors::MemberRows;
 
 /// Runs PHP for a request.
 pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;

@@ -7,7 +7,7 @@ use millrace_pages::{Hardness, Hold, Kept, Key, Millis, Page, Purge};
 use super::PageCache;
 use super::disk::{Disk, Loaded, MemoryStore};
 use super::make;
-use crate::site::Site;
+use millrace_base::site::Site;
 
 /// Percentage of the memory that is filled with pages of earlier processes: new pages need room too.
 const FILLED: usize = 90;

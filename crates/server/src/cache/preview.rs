@@ -12,9 +12,9 @@ use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
 
 use super::lately::PageHistory;
 use super::{CacheThread, cart, member, settle};
-use crate::message::Request;
-use crate::site::Site;
-use crate::site::visitors::CachePermit;
+use millrace_base::message::Request;
+use millrace_base::site::Site;
+use millrace_base::site::visitors::CachePermit;
 
 /// What the page cache would do with a request.
 #[derive(Debug)]

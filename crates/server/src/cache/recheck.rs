@@ -32,10 +32,10 @@ use super::CacheThread;
 use super::cart;
 use super::make::uncoded;
 use super::watch::WatchedPage;
-use crate::context::WorkKind;
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::site::Site;
+use millrace_base::context::WorkKind;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::site::Site;
 
 /// So many public pages must be alike before a difference counts. With fewer, something that is one of two by chance would often look
 /// like no chance at all.

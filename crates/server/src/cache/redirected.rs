@@ -6,8 +6,8 @@ use millrace_pages::Rules;
 use millrace_pages::redirect::with_arguments;
 
 use super::{CacheStatus, PageRun, Waited, settle};
-use crate::message::{Reply, Request, Step};
-use crate::site::Site;
+use millrace_base::message::{Reply, Request, Step};
+use millrace_base::site::Site;
 
 /// What is needed of the request while its page is made.
 pub struct LeftOut {

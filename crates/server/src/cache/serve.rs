@@ -9,7 +9,7 @@ use millrace_wire::head::Head;
 use millrace_wire::ranges::{self, ByteSpan, Wanted};
 
 use super::make::{etag_of, uncoded};
-use crate::message::reply::{Body, Fields, Reply, byteranges, lines, plain};
+use millrace_base::message::reply::{Body, Fields, Reply, byteranges, lines, plain};
 
 /// Fields of a 304 (RFC 9110 section 15.4.5); Date is added by the protocol.
 const OF_NOT_MODIFIED: [&str; 6] =

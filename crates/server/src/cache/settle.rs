@@ -21,10 +21,10 @@ use super::cache_status::{self, CacheStatus};
 use super::fill::answer;
 use super::purge::note;
 use super::watch::watch;
-use crate::message::Request;
-use crate::message::host_of;
-use crate::message::reply::{Aside, Reply};
-use crate::site::Site;
+use millrace_base::message::Request;
+use millrace_base::message::host_of;
+use millrace_base::message::reply::{Aside, Reply};
+use millrace_base::site::Site;
 
 /// A response for one visitor is on its way.
 pub fn settle(

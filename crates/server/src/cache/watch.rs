@@ -13,10 +13,10 @@ use millrace_wire::path;
 
 use super::cache_status::CacheStatus;
 use super::{CacheThread, cart, member, settle};
-use crate::message::Request;
-use crate::message::reply::{Aside, Body, Coder, ContentSource, Fields, Reply};
-use crate::message::request::{Visit, VisitorPage};
-use crate::site::Site;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Aside, Body, Coder, ContentSource, Fields, Reply};
+use millrace_base::message::request::{Visit, VisitorPage};
+use millrace_base::site::Site;
 
 /// Watches a response on its way.
 pub fn watch(

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use crate::context::budget::PLAIN_BYTES;
+use millrace_base::context::budget::PLAIN_BYTES;
 
 /// Interval of the sweep, milliseconds: how late a timeout may come.
 pub const SWEEP_MS: u64 = 250;
@@ -22,7 +22,7 @@ pub trait Expire {
     fn expire(&self);
 }
 
-/// The deadline of its owner, in [`crate::context::Clock::ticks`]. 0: none.
+/// The deadline of its owner, in [`millrace_base::context::Clock::ticks`]. 0: none.
 #[derive(Debug, Default)]
 pub struct Deadline(Cell<u64>);
 
@@ -81,7 +81,7 @@ pub trait HasDeadline: Expire {
 /// How an owner is at rest. The smallest value is the idlest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rest {
-    /// When its client was last active, in [`crate::context::Clock::ticks`].
+    /// When its client was last active, in [`millrace_base::context::Clock::ticks`].
     pub since: u64,
     /// It is in the middle of a request.
     pub stalled: bool,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::context::budget::{Budget, Holding, PLAIN_BYTES};
+use millrace_base::context::budget::{Budget, Holding, PLAIN_BYTES};
 
 /// Maximum number of connections being shed at once: they end in a moment, unless they are slow on purpose.
 const MOST_SHED: usize = 256;

@@ -19,7 +19,7 @@ pub use newcomer::Newcomer;
 pub use passing::{Exit, Passed, PassingEntry, Supply, passage};
 pub use stream::ClientStream;
 
-use crate::message::request::Ends;
+use millrace_base::message::request::Ends;
 
 /// Time limit for the request of a shed connection, and before that for its handshake.
 pub const SHED_TIME: Duration = Duration::from_secs(2);

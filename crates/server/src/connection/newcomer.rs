@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use super::ConnectionPermit;
 use super::{Deadline, Deadlines, Expire, HasDeadline, Rest};
-use crate::context::Context;
-use crate::context::stats::Counter;
+use millrace_base::context::Context;
+use millrace_base::context::stats::Counter;
 
 /// A connection without a protocol yet.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{ConnectionLimits, ConnectionPermit};
-use crate::message::request::Ends;
+use millrace_base::message::request::Ends;
 
 /// The data that belong to a descriptor.
 #[derive(Debug)]

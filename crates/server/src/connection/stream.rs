@@ -13,8 +13,8 @@ use tokio::net::{TcpStream, UnixStream};
 
 #[cfg(test)]
 use super::memory::MemorySocket;
-use crate::context::poll_receive;
 use crate::tls::TlsStream;
+use millrace_base::context::poll_receive;
 
 /// A client's socket.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use tokio::task::spawn_local;
 use super::crowd::{self, Ways};
 use crate::accept::{self, AcceptThread, Supplied, Unstarted};
 use crate::connection::{ConnectionLimits, PassingEntry, SWEEP_MS, Supply};
-use crate::context::{Swapped, WorkCount};
 use crate::serve::{self, Service, code, explain, sql};
 use crate::tls::Terms;
 use crate::warm;
+use millrace_base::context::{Swapped, WorkCount};
 
 /// An order of the control thread.
 pub enum LoopOrder {

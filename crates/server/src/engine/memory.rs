@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use millrace_settings::plan::Server;
 
-use crate::context::available_memory;
-use crate::context::budget::PLAIN_BYTES;
-use crate::context::log::Log;
 use crate::serve::Service;
+use millrace_base::context::available_memory;
+use millrace_base::context::budget::PLAIN_BYTES;
+use millrace_base::context::log::Log;
 
 /// Interval between checks.
 pub const LOOK: Duration = Duration::from_secs(1);

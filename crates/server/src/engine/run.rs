@@ -24,14 +24,14 @@ use crate::accept;
 use crate::acme;
 use crate::admin;
 use crate::connection::{ConnectionLimits, Most};
-use crate::context::log::Log;
-use crate::context::stats::Registry;
-use crate::context::{Process, ProcessStage, Swapped, WorkCount};
-use crate::objects::Objects;
 use crate::serve::explain::Question;
 use crate::serve::{Service, Setup};
 use crate::tls::{self, Terms};
 use crate::warm::Errand;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::Registry;
+use millrace_base::context::{Process, ProcessStage, Swapped, WorkCount};
+use millrace_objects::Objects;
 
 /// Reads the configuration again: the new plan with its warnings, or the problems.
 pub type Reload = Box<dyn Fn() -> Result<(Plan, Vec<String>), Problems> + Send + Sync>;

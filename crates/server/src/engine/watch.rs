@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use millrace_sys::{ThreadTimes, thread_report, thread_times};
 
-use crate::context::{HungLoop, Pulse};
 use crate::serve::Service;
+use millrace_base::context::{HungLoop, Pulse};
 
 /// Interval between looks.
 pub const LOOK: Duration = Duration::from_secs(1);

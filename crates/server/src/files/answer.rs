@@ -10,9 +10,9 @@ use millrace_wire::ranges;
 use super::entry::{CodingOffer, FileEntry, Representation, Shape};
 use super::expiry::UrlVersion;
 use super::{FileMoment, partial};
-use crate::context::Context;
-use crate::message::Request;
-use crate::message::reply::{Fields, Reply, plain};
+use millrace_base::context::Context;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Fields, Reply, plain};
 
 /// A response, ready or after some work on another thread.
 pub enum FileResponse {

@@ -19,9 +19,9 @@ use super::lookup::{FileStamp, LookupFailure, PathKind, Root};
 use super::refused;
 use super::table::{Cost, FileTable, Key};
 use super::{FileMoment, Node, Purpose};
-use crate::context::Context;
-use crate::context::stats::{Counter, CounterSlot};
-use crate::site::{Reach, Site};
+use millrace_base::context::Context;
+use millrace_base::context::stats::{Counter, CounterSlot};
+use millrace_base::site::{Reach, Site};
 
 /// A thread's cache of open files.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use tokio::sync::watch;
 
 use super::entry::read_unchanged;
 use super::lookup::{FileStamp, PathKind, Root};
-use crate::message::reply::codec;
-use crate::site::Reach;
+use millrace_base::message::reply::codec;
+use millrace_base::site::Reach;
 
 /// A file to compress.
 #[derive(Debug)]

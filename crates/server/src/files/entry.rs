@@ -17,8 +17,8 @@ use super::expiry::{self, UrlVersion};
 use super::kinds::{MediaKind, kind_of};
 use super::lookup::{self, FileStamp, FoundPath, LinkTarget, LookupFailure, Root};
 use super::table::Cost;
-use crate::message::reply::Body;
-use crate::site::Reach;
+use millrace_base::message::reply::Body;
+use millrace_base::site::Reach;
 
 /// Settings for all files of a thread.
 #[derive(Debug)]

@@ -91,7 +91,7 @@ mod tests {
 
     use super::super::tests::{Folder, settle};
     use super::*;
-    use crate::site::Reach;
+    use millrace_base::site::Reach;
 
     fn at(tick: u64) -> FileMoment {
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

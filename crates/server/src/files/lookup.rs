@@ -18,7 +18,7 @@ use millrace_sys::links::{self, RefusedLink, Walked};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::site::Reach;
+use millrace_base::site::Reach;
 
 /// What identifies one state of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -33,7 +33,7 @@ pub use answer::{FileResponse, answer, hand_out};
 pub use cache::OpenFileCache;
 pub use entry::FileEntry;
 
-use crate::context::Context;
+use millrace_base::context::Context;
 
 /// The result of looking up a site's path.
 #[derive(Clone, Debug)]

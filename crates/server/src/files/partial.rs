@@ -3,7 +3,7 @@
 use millrace_wire::ranges::{ByteSpan, Wanted};
 
 use super::entry::{FileEntry, Shape};
-use crate::message::reply::{Fields, Reply, byteranges, plain};
+use millrace_base::message::reply::{Fields, Reply, byteranges, plain};
 
 /// The response to a request for parts of the uncoded content. `media_type`: the type in each part of a multipart
 /// response.

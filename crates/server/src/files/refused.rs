@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::context::Context;
-use crate::context::stats::Counter;
-use crate::site::Site;
 use hashbrown::HashMap;
+use millrace_base::context::Context;
+use millrace_base::context::stats::Counter;
+use millrace_base::site::Site;
 use millrace_sys::links::{CURE, RefusedLink};
 
 /// A link is reported again after this time, milliseconds.

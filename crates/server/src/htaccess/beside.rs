@@ -22,11 +22,11 @@ use super::budget::EvaluationPlace;
 use super::folders::SharedFolders;
 use super::view::Subject;
 use super::world;
-use crate::context::Context;
-use crate::context::log::Log;
-use crate::message::Request;
-use crate::message::request::{Evaluation, EvaluationResult};
-use crate::site::{Reach, Site};
+use millrace_base::context::Context;
+use millrace_base::context::log::Log;
+use millrace_base::message::Request;
+use millrace_base::message::request::{Evaluation, EvaluationResult};
+use millrace_base::site::{Reach, Site};
 
 /// The niceness of the threads: beside busy event loops they get a tenth of a processor.
 const NICE: i32 = 10;

@@ -17,10 +17,10 @@ use tokio::sync::Semaphore;
 use twox_hash::XxHash3_64;
 
 use super::remembered::Verdicts;
-use crate::context::Context;
-use crate::context::log::Log;
-use crate::message::request::Ruling;
-use crate::site::{Reach, Site};
+use millrace_base::context::Context;
+use millrace_base::context::log::Log;
+use millrace_base::message::request::Ruling;
+use millrace_base::site::{Reach, Site};
 
 /// The name of the files.
 const NAME: &str = ".htaccess";

@@ -4,10 +4,10 @@ use millrace_htaccess::verdict::Leaving;
 use millrace_wire::conditional::http_date;
 
 use super::{HtaccessThread, view, world};
-use crate::context::Context;
-use crate::message::Request;
-use crate::message::reply::{Fields, Reply};
-use crate::site::Site;
+use millrace_base::context::Context;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Fields, Reply};
+use millrace_base::site::Site;
 
 /// What has made a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn change(
     });
     if changed.is_err() {
         // The rule that takes so long may protect the response.
-        *reply = crate::message::reply::plain(500);
+        *reply = millrace_base::message::reply::plain(500);
         return;
     }
     let mut fields = Fields::default();

@@ -38,12 +38,12 @@ pub use folders::{SharedFolders, UnappliedLines};
 pub use leaving::{Origin, change};
 pub use passwords::PasswordWaiter;
 
-use crate::context::Context;
-use crate::context::stats::Counter;
-use crate::message::reply::{Body, Reply, plain};
-use crate::message::request::{EvaluationResult, Ruling};
-use crate::message::{Request, Step};
-use crate::site::Site;
+use millrace_base::context::Context;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::{Body, Reply, plain};
+use millrace_base::message::request::{EvaluationResult, Ruling};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::Site;
 
 /// An event loop's part.
 #[derive(Debug, Default)]
@@ -242,7 +242,7 @@ fn ruled(world: world::SiteDisk<'_>, request: &Request, outcome: &Outcome) -> St
     match outcome {
         Outcome::Serve => Step::Next,
         Outcome::Redirect(status, location) => {
-            Step::Answer(crate::message::reply::redirect(*status, location))
+            Step::Answer(millrace_base::message::reply::redirect(*status, location))
         }
         Outcome::Refuse(status) => Step::Refuse(*status),
         Outcome::Unauthorized(_) => Step::Refuse(401),
@@ -274,7 +274,7 @@ pub fn error_page(
                 Reply { status, ..Reply::new(status) }.with("Content-Type", "text/html; charset=iso-8859-1");
             Step::Answer(reply.body(Body::Bytes(text.clone().into_bytes())))
         }
-        Document::Url(url) => Step::Answer(crate::message::reply::redirect(302, url)),
+        Document::Url(url) => Step::Answer(millrace_base::message::reply::redirect(302, url)),
         Document::Path(path) => {
             let world = world::SiteDisk::new(thread, context, site);
             let (path_before, query) = (&ruling.verdict.path, request.query());

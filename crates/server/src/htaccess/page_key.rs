@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use millrace_htaccess::{Node, Outcome, Verdict, World};
 
-use crate::message::Request;
-use crate::site::Site;
+use millrace_base::message::Request;
+use millrace_base::site::Site;
 
 /// The part of the key; empty if the rules do nothing but what Millrace does without them. `index` has the server's names of
 /// index files.

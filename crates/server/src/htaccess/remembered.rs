@@ -14,7 +14,7 @@ use std::cell::RefCell;
 
 use hashbrown::HashMap;
 
-use crate::message::Request;
+use millrace_base::message::Request;
 
 /// Maximum number of names of verdicts of a site.
 const MOST_NAMES: usize = 2000;
@@ -136,7 +136,7 @@ mod tests {
     use millrace_wire::head::{Framing, Head, Limits};
 
     use super::*;
-    use crate::message::request::{Ends, Scheme};
+    use millrace_base::message::request::{Ends, Scheme};
 
     /// Rules for one folder, and the files that are there.
     struct Disk(Arc<Folder>, Vec<&'static str>);

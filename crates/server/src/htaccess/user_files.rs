@@ -12,7 +12,7 @@ use millrace_sys::{LARGEST_CONFIGURATION, read_regular_text};
 use tokio::sync::Semaphore;
 
 use super::folders::REVALIDATE;
-use crate::site::{Reach, Site};
+use millrace_base::site::{Reach, Site};
 
 /// Maximum number of files whose text an event loop has at a time.
 const MOST_FILES: usize = 16;

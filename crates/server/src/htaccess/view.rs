@@ -8,10 +8,10 @@ use millrace_htaccess::request::{RequestFields, Watched};
 use millrace_settings::{Plan, plan};
 use millrace_wire::head::{Framing, Head, Version};
 
-use crate::context::Context;
-use crate::message::host_of;
-use crate::message::request::{Ends, Request, Scheme};
-use crate::site::Site;
+use millrace_base::context::Context;
+use millrace_base::message::host_of;
+use millrace_base::message::request::{Ends, Request, Scheme};
+use millrace_base::site::Site;
 
 /// Calls `use_it` with the view of a request for `path` and `query`.
 pub fn with<T>(

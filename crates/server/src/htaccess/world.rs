@@ -13,10 +13,10 @@ use millrace_htaccess::{Checked, Folder, Node, World};
 use super::HtaccessThread;
 use super::folders::{REVALIDATE, Uncompiled};
 use super::passwords::{Check, PasswordWaiter};
-use crate::context::Context;
-use crate::message::Request;
-use crate::message::request::Ruling;
-use crate::site::{Reach, Site};
+use millrace_base::context::Context;
+use millrace_base::message::Request;
+use millrace_base::message::request::Ruling;
+use millrace_base::site::{Reach, Site};
 
 /// The disk of a site during one evaluation.
 pub struct SiteDisk<'a> {

@@ -1,8 +1,8 @@
 //! What every protocol adds to a response, and which responses have no content.
 
-use crate::message::reply::Reply;
-use crate::message::request::{Request, Scheme};
 use crate::protocol::ProtocolThread;
+use millrace_base::message::reply::Reply;
+use millrace_base::message::request::{Request, Scheme};
 
 /// The value of the field `Server`.
 pub(super) const SERVER: &str = "Millrace";

@@ -11,9 +11,9 @@ use millrace_settings::Plan;
 use millrace_wire::head::Framing;
 use tokio::time::Sleep;
 
-use crate::context::stats::Counter;
-use crate::message::request::{Collector, Listed, Request};
 use crate::serve::{ExchangeTrouble, ServeThread, refusal};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::request::{Collector, Listed, Request};
 
 /// Maximum content in memory while the memory for connections is used up, bytes.
 const SHORT_MEMORY: usize = 64 << 10;

@@ -1,5 +1,5 @@
-//! Protocols: from the bytes of a connection to [`crate::message::Request`]s, and from
-//! [`crate::message::reply::Reply`]s to bytes. The rooms behind this one don't know a request's protocol.
+//! Protocols: from the bytes of a connection to [`millrace_base::message::Request`]s, and from
+//! [`millrace_base::message::reply::Reply`]s to bytes. The rooms behind this one don't know a request's protocol.
 //!
 //! [`h1`] and [`h2`] share a few modules: [`intake`], its content; [`framing`], what is added to a response;
 //! [`linger`], the end of a connection; [`weight`], what it holds of the memory for connections.
@@ -26,8 +26,8 @@ use buffers::Buffers;
 use h2::Flooders;
 
 use crate::connection::{Accepted, ClientStream, Deadlines, Exit, Newcomer};
-use crate::context::stats::Counter;
 use crate::serve::ServeThread;
+use millrace_base::context::stats::Counter;
 
 /// An event loop's part for its connections.
 pub struct ProtocolThread {

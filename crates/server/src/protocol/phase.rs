@@ -1,6 +1,6 @@
 //! The phase of a connection, for counters and time limits.
 
-use crate::context::stats::Counter;
+use millrace_base::context::stats::Counter;
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

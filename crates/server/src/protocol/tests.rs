@@ -10,13 +10,13 @@ use tokio::task::LocalSet;
 
 use super::{ProtocolThread, start};
 use crate::connection::{Accepted, ClientStream, ConnectionLimits, MemoryClient, MemorySocket, Most};
-use crate::context::log::Log;
-use crate::context::log::tests::Dir;
-use crate::context::stats::{Counter, Registry};
-use crate::context::{Process, ProcessStage};
-use crate::message::request::{Ends, Scheme};
 use crate::serve::{ServeThread, Service, Setup, SiteWorkers};
-use crate::site::Site;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::{Counter, Registry};
+use millrace_base::context::{Process, ProcessStage};
+use millrace_base::message::request::{Ends, Scheme};
+use millrace_base::site::Site;
+use millrace_base::testing::Dir;
 
 /// Content of `/a.txt`.
 pub const SMALL: &str = "content of a";

@@ -1,7 +1,7 @@
 //! The header section of an application's response: what of it is for the client.
 
 use super::head::members;
-use crate::message::reply::{Fields, Handed};
+use millrace_base::message::reply::{Fields, Handed};
 
 /// Fields of the connection, and those that the protocol adds for the client.
 const OURS: [&str; 10] = [

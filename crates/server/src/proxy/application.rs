@@ -9,9 +9,9 @@ use std::time::Instant;
 use millrace_settings::Plan;
 use millrace_settings::plan::{AppUrl, Proxy};
 
-use crate::context::Clock;
-use crate::context::log::Log;
 use crate::tls::Trust;
+use millrace_base::context::Clock;
+use millrace_base::context::log::Log;
 
 /// Failures in a row, on established connections, after which an application rests.
 const STRIKES: u32 = 3;

@@ -16,8 +16,8 @@ use tokio::net::{TcpStream, UnixStream};
 use super::application::{Application, Applications};
 use super::h2::LinkPool;
 use super::stream::AppStream;
-use crate::context::Context;
-use crate::context::stats::Counter;
+use millrace_base::context::Context;
+use millrace_base::context::stats::Counter;
 
 /// Idle connections that have ended at the other end are noticed this often.
 const SWEEP: Duration = Duration::from_secs(5);

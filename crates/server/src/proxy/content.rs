@@ -9,8 +9,8 @@ use super::application::InProgress;
 use super::connect::{KnownApplication, ProxyThread};
 use super::exchange::{ExchangeError, PauseLimit};
 use super::transfer::AppTransfer;
-use crate::context::stats::Counter;
-use crate::message::reply::{Aside, ContentSource, Fields};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::{Aside, ContentSource, Fields};
 
 /// The rest of a response. Dropping it before its end closes the connection: the application notices.
 #[derive(Debug)]

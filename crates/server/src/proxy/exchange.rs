@@ -16,8 +16,8 @@ use super::answer::{self, AppHead};
 use super::connect::AppConnection;
 use super::switch::Switch;
 use super::upload::{AppUpload, UploadState};
-use crate::message::reply::{Fields, lines};
-use crate::message::request::Hints;
+use millrace_base::message::reply::{Fields, lines};
+use millrace_base::message::request::Hints;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;

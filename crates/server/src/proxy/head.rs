@@ -9,8 +9,8 @@ use millrace_wire::decimal;
 
 use super::switch::Switch;
 use super::target;
-use crate::message::Request;
-use crate::message::request::is_same_variable;
+use millrace_base::message::Request;
+use millrace_base::message::request::is_same_variable;
 
 /// The name of this server in `Via` (RFC 9110 section 7.6.3).
 const VIA: &str = "1.1 millrace";
@@ -174,7 +174,7 @@ pub(in crate::proxy) mod tests {
 
     use millrace_wire::head::{Head, Limits};
 
-    use crate::message::request::{Content, Ends, Scheme};
+    use millrace_base::message::request::{Content, Ends, Scheme};
 
     /// A proxy with these lines, and usual ones for what is missing.
     pub fn proxy(lines: &str) -> Proxy {

@@ -15,9 +15,9 @@ use super::switch::Switch;
 use super::transfer::AppTransfer;
 use super::tunnel::AppTunnel;
 use super::upload::{AppUpload, UploadContent, keep_buffer, spare_buffer};
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::{Body, Reply, plain};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Body, Reply, plain};
 
 /// Passes a request, whose content has been read, to the application of a proxy; returns the response as soon as its
 /// fields are known, and 502, 504 or 508 if there is none. Dropping the future ends the request at the application.

@@ -8,8 +8,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::context::poll_receive;
 use crate::tls::OutgoingTls;
+use millrace_base::context::poll_receive;
 
 /// A socket.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use millrace_wire::head::{Framing, Version};
 use millrace_wire::response;
 
 use super::head::{line, members};
-use crate::message::Request;
-use crate::message::reply::Fields;
+use millrace_base::message::Request;
+use millrace_base::message::reply::Fields;
 
 /// Protocols that are never switched to: requests in them would reach the application unseen.
 const NEVER: [&str; 3] = ["h2c", "http", "tls"];

@@ -6,7 +6,7 @@
 
 use millrace_settings::plan::{AppUrl, Proxy};
 
-use crate::message::Request;
+use millrace_base::message::Request;
 
 /// The position of the proxy for `path`, which is normalised: an exact path, else the longest prefix.
 pub fn find(proxies: &[Proxy], path: &[u8]) -> Option<usize> {

@@ -7,7 +7,7 @@ use super::connect::{KnownApplication, ProxyThread};
 use super::exchange::{AppExchange, ExchangeError};
 use super::h2::StreamExchange;
 use super::upload::keep_buffer;
-use crate::message::reply::Fields;
+use millrace_base::message::reply::Fields;
 
 /// A response that has begun.
 #[derive(Debug)]

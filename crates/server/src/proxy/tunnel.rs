@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::application::InProgress;
 use super::connect::{AppConnection, ProxyThread};
-use crate::context::stats::Counter;
-use crate::message::reply::Tunnel;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::Tunnel;
 
 /// The application's end. Counted while it exists.
 #[derive(Debug)]

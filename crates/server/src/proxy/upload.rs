@@ -9,8 +9,8 @@ use millrace_wire::chunked;
 
 use super::exchange::ExchangeError;
 use super::stream::AppStream;
-use crate::message::Request;
-use crate::message::request::{Content, ContentStream};
+use millrace_base::message::Request;
+use millrace_base::message::request::{Content, ContentStream};
 
 /// Content of this length is copied behind the header section: one system call sends both.
 const SHORT: usize = 16 << 10;

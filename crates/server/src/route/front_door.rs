@@ -6,9 +6,9 @@ use std::fmt::Write;
 use millrace_settings::plan::Www;
 
 use super::redirect_status;
-use crate::message::host_of;
-use crate::message::request::{Request, Scheme};
-use crate::site::Site;
+use millrace_base::message::host_of;
+use millrace_base::message::request::{Request, Scheme};
+use millrace_base::site::Site;
 
 /// The path of authorities' requests that check a name before they issue a certificate (RFC 8555 section 8.3).
 const ACME: &[u8] = b"/.well-known/acme-challenge/";

@@ -10,10 +10,10 @@ use millrace_wire::path;
 
 pub use front_door::{elsewhere, stranger};
 
-use crate::context::Context;
 use crate::files::{self, Node, Purpose};
-use crate::message::Request;
-use crate::site::{AtPath, Closing, Script, Site, WorkerKind};
+use millrace_base::context::Context;
+use millrace_base::message::Request;
+use millrace_base::site::{AtPath, Closing, Script, Site, WorkerKind};
 
 /// How a request is answered.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use millrace_htaccess::Verdict;
 
 use super::ServeThread;
-use crate::message::request::{Request, Ruling};
 use crate::route;
-use crate::site::{AtPath, Rewritten, Site};
+use millrace_base::message::request::{Request, Ruling};
+use millrace_base::site::{AtPath, Rewritten, Site};
 
 /// What the rules make of a request with this normalised path.
 pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) -> Rewritten {

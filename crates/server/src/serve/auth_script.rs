@@ -17,12 +17,12 @@ use millrace_settings::plan::{RuleAction, ScriptAuth};
 
 use super::walk::WalkStep;
 use super::{ExchangeTrouble, ServeThread};
-use crate::message::reply::{Aside, Body, Reply};
-use crate::message::request::{AuthState, is_same_variable};
-use crate::message::{Request, Step};
-use crate::php::{self, SiteWorkers};
 use crate::route;
-use crate::site::Script;
+use millrace_base::message::reply::{Aside, Body, Reply};
+use millrace_base::message::request::{AuthState, is_same_variable};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::Script;
+use millrace_pools::{self as php, SiteWorkers};
 
 /// A copied field of a response.
 type CopiedField = (String, Vec<u8>);
@@ -196,7 +196,7 @@ mod tests {
     use millrace_wire::head::{Head, Limits};
 
     use super::*;
-    use crate::message::request::{Ends, Scheme};
+    use millrace_base::message::request::{Ends, Scheme};
 
     #[test]
     fn a_client_takes_away_nothing_that_the_script_has_added() {

@@ -15,17 +15,17 @@ use super::site_rules;
 use super::walk::{Make, Maker, WalkStep};
 use super::{ServeThread, SharedSetup, hand_over, leave, respond};
 use crate::cache::{self, CacheStatus, Waited};
-use crate::context::log::{AccessEntry, LoggedRequest};
-use crate::context::stats::{Counter, ResponseClass};
-use crate::context::{OpenWork, WorkKind};
 use crate::htaccess::Origin;
-use crate::message::reply::{self, Reply, passing};
-use crate::message::{Request, Step};
-use crate::php;
-use crate::php::{PhpService, SiteWorkers};
 use crate::proxy;
 use crate::shield::Missing;
-use crate::site::{Script, Site};
+use millrace_base::context::log::{AccessEntry, LoggedRequest};
+use millrace_base::context::stats::{Counter, ResponseClass};
+use millrace_base::context::{OpenWork, WorkKind};
+use millrace_base::message::reply::{self, Reply, passing};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::{Script, Site};
+use millrace_pools as php;
+use millrace_pools::{PhpService, SiteWorkers};
 
 /// The status in the access log for a request whose client left before its response was ready, as in nginx.
 pub const CLIENT_GONE: u16 = 499;

@@ -16,11 +16,11 @@ use super::page_url::PageUrl;
 use super::walk::{Make, Maker, Trail, Walk, WalkPurpose, WalkStep};
 use super::{ServeThread, Setup, SiteWorkers};
 use crate::cache::{Preview, purge::OrderError};
-use crate::context::stats::{ResponseClass, SiteCauses};
-use crate::message::Step;
-use crate::message::reply::Reply;
-use crate::message::request::{Ends, Request};
-use crate::site::Profile;
+use millrace_base::context::stats::{ResponseClass, SiteCauses};
+use millrace_base::message::Step;
+use millrace_base::message::reply::Reply;
+use millrace_base::message::request::{Ends, Request};
+use millrace_base::site::Profile;
 
 /// What a browser sends, unless the request has a field of its own by this name.
 const USUAL: [(&str, &str); 2] =
@@ -372,7 +372,7 @@ fn in_words(state: Option<CookieState>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::Site;
+    use millrace_base::site::Site;
     use std::sync::Arc;
 
     fn setup() -> Arc<Setup> {

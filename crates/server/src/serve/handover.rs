@@ -25,11 +25,11 @@ use millrace_wire::path;
 
 use super::ServeThread;
 use crate::files::{self, FileResponse, Node};
-use crate::message::Request;
-use crate::message::reply::{Fields, Handed, Reply, plain};
 use crate::proxy;
 use crate::route::segment_ends;
-use crate::site::{Script, Site};
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Fields, Handed, Reply, plain};
+use millrace_base::site::{Script, Site};
 
 /// Fields of a script's response that describe its own content.
 const OF_THE_CONTENT: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! The pipeline: from a [`Request`](crate::message::Request) to a [`Reply`](crate::message::Reply), the same for all
+//! The pipeline: from a [`Request`](millrace_base::message::Request) to a [`Reply`](millrace_base::message::Reply), the same for all
 //! protocols.
 //!
 //! ```text
@@ -29,13 +29,13 @@ mod tests;
 mod walk;
 
 pub use crate::cache::Waited;
-pub use crate::message::Step;
-pub use crate::php::{PhpStartError, SiteWorkers};
 pub use crate::proxy::{ApplicationStatus, watch as watch_applications};
 pub use crate::shield::{BanStatus, CrawlerStatus, ShieldOrder, ShieldReport, ShieldStatus};
 pub use exchange::{
     CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, no_room, record_at_once, refusal,
 };
+pub use millrace_base::message::Step;
+pub use millrace_pools::{PhpStartError, SiteWorkers};
 pub use page_url::PageUrl;
 pub use service::{ServeThread, Service, Setup, SharedSetup};
 pub use setup::{Built, build};
@@ -43,8 +43,8 @@ pub use walk::{Make, respond};
 
 use handover::hand_over;
 
-use crate::message::Reply;
-use crate::site::Site;
+use millrace_base::message::Reply;
+use millrace_base::site::Site;
 
 /// The only place where a site's own header fields are added: where a reply leaves the pipeline.
 pub fn leave(site: &Site, reply: &mut Reply) {

@@ -4,7 +4,7 @@ use millrace_settings::plan::Address;
 
 use super::{Setup, SiteWorkers};
 use crate::cache::purge::{OrderError, key_host, site_and_target};
-use crate::message::request::Scheme;
+use millrace_base::message::request::Scheme;
 
 /// A page's URL, in the parts of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

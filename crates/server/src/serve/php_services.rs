@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millrace_settings::plan::{self, Php};
 
 use super::Setup;
-use crate::context::log::Log;
-use crate::php::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
+use millrace_base::context::log::Log;
+use millrace_pools::{OnPurge, PhpService, PhpStartError, Renewal, SiteWorkers};
 
 /// Collects the PHP services of a plan's sites: one for all sites with equal settings. A service of the setup in force
 /// is reused if its settings are unchanged, but with a new PHP: the files that the old PHP was started with may have

@@ -14,17 +14,17 @@ use super::setup::{PolicyOf, build};
 use crate::acme::Acme;
 use crate::cache::purge::{LeftLooks, LeftOrders};
 use crate::cache::{CacheThread, Disk, DiskLimits, PageCache};
-use crate::context::log::Log;
-use crate::context::stats::{Insight, PhpStatus};
-use crate::context::{Context, Process, Swapped};
 use crate::files;
 use crate::htaccess::{HtaccessThread, SharedFolders, UnappliedLines};
-use crate::message::Request;
-use crate::message::request::Uploads;
-use crate::php::{PhpRun, PhpService, PhpStartError, PhpThread, SiteWorkers};
 use crate::proxy::{Applications, ProxyThread};
 use crate::shield::{self, Shield, ShieldThread};
-use crate::site;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::{Insight, PhpStatus};
+use millrace_base::context::{Context, Process, Swapped};
+use millrace_base::message::Request;
+use millrace_base::message::request::Uploads;
+use millrace_base::site;
+use millrace_pools::{PhpRun, PhpService, PhpStartError, PhpThread, SiteWorkers};
 
 /// The sites of a configuration, with the services that run their scripts.
 #[derive(Debug)]

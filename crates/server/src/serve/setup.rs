@@ -7,9 +7,9 @@ use millrace_settings::{Plan, plan};
 use super::Setup;
 use super::php_services::PhpServices;
 use crate::cache::{PageCache, purge};
-use crate::context::Process;
-use crate::php::{OnPurge, PhpStartError, Renewal, SiteWorkers};
-use crate::site::Site;
+use millrace_base::context::Process;
+use millrace_base::site::Site;
+use millrace_pools::{OnPurge, PhpStartError, Renewal, SiteWorkers};
 
 /// A setup that is not in force yet.
 pub struct Built {

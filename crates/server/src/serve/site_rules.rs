@@ -19,11 +19,11 @@ use super::walk::{Make, Maker, Walk, WalkStep, other_file};
 use crate::cache::CacheStatus;
 use crate::htaccess::page_key::{cookie, item};
 use crate::htaccess::{self, Origin, Password, PasswordWaiter};
-use crate::message::Step;
-use crate::message::reply::{self, Body, Reply};
-use crate::message::request::{AuthState, Request, Ruling};
-use crate::site::Site;
-use crate::site::rules::{CompiledRule, SiteRules};
+use millrace_base::message::Step;
+use millrace_base::message::reply::{self, Body, Reply};
+use millrace_base::message::request::{AuthState, Request, Ruling};
+use millrace_base::site::Site;
+use millrace_base::site::rules::{CompiledRule, SiteRules};
 
 /// Applies the rules to a request. Leaves its ruling, and the numbers of the rules with effects, with it.
 pub fn apply(walk: &mut Walk<'_>) -> WalkStep {

@@ -17,7 +17,7 @@ use millrace_shield::list::{self, List};
 use millrace_shield::{Bans, Networks};
 
 use super::{Shield, ShieldView};
-use crate::context::{ProcessStage, Swapped};
+use millrace_base::context::{ProcessStage, Swapped};
 
 /// How often bans are written, if they have changed.
 const LOOK: Duration = Duration::from_millis(200);

@@ -19,11 +19,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::request::Standpoint;
 use super::{Shield, ShieldRequest};
-use crate::context::Context;
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::Reply;
-use crate::site::Site;
+use millrace_base::context::Context;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::Reply;
+use millrace_base::site::Site;
 
 /// One in so many workers runs requests beyond their class's share; at least one does.
 const PART: usize = 8;

@@ -41,11 +41,11 @@ use lanes::Lanes;
 use names::HostNames;
 use request::{Standpoint, decoded_path, is_for_programs, tries_password};
 
-use crate::context::stats::Counter;
-use crate::context::{Context, Process, Swapped};
-use crate::message::Request;
-use crate::message::reply::{Reply, plain};
-use crate::site::{Script, Site};
+use millrace_base::context::stats::Counter;
+use millrace_base::context::{Context, Process, Swapped};
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Reply, plain};
+use millrace_base::site::{Script, Site};
 
 /// How many times the limit of an address its network has: it contains many clients.
 const NETWORK: u64 = 8;

@@ -9,10 +9,10 @@ use millrace_wire::path;
 
 use super::attend::CrawlerList;
 use super::names::HostNames;
-use crate::context::Context;
-use crate::message::Request;
-use crate::message::request::Content;
-use crate::site::{Script, Site};
+use millrace_base::context::Context;
+use millrace_base::message::Request;
+use millrace_base::message::request::Content;
+use millrace_base::site::{Script, Site};
 
 /// A form that is too long for memory is read again up to this length, bytes: what is longer may hide anything.
 const FORM_BYTES: u64 = 16 << 20;
@@ -249,7 +249,7 @@ mod tests {
     use millrace_wire::head::{Head, Limits};
 
     use super::*;
-    use crate::message::request::{Ends, Scheme};
+    use millrace_base::message::request::{Ends, Scheme};
 
     #[test]
     fn links_of_the_site_itself() {

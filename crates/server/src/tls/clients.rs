@@ -22,7 +22,7 @@ use x509_parser::time::ASN1Time;
 use super::certificates::read_pem;
 use super::error::{ClientsError, TlsError};
 use super::terms::{self, ResumptionState};
-use crate::message::request::Certificate;
+use millrace_base::message::request::Certificate;
 
 /// The check of some sites' clients.
 pub struct Policy {

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     /// A folder with an authority, a certificate by it, and their files in several orders.
-    fn files(test: &str) -> (crate::context::log::tests::Dir, impl Fn(&str) -> std::path::PathBuf) {
+    fn files(test: &str) -> (millrace_base::testing::Dir, impl Fn(&str) -> std::path::PathBuf) {
         let mut of_authority = CertificateParams::default();
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         of_authority.distinguished_name.push(DnType::CommonName, "Authority");
@@ -184,7 +184,7 @@ mod tests {
         parameters.not_after = rcgen::date_time_ymd(2027, 1, 31);
         parameters.custom_extensions = vec![issuer_at("http://a.test/ca")];
         let own = parameters.signed_by(&key, &authority).unwrap().pem();
-        let (other, folder) = (KeyPair::generate().unwrap(), crate::context::log::tests::Dir::new(test));
+        let (other, folder) = (KeyPair::generate().unwrap(), millrace_base::testing::Dir::new(test));
         let path = folder.path("");
         let at = move |name: &str| path.join(name);
         for (name, text) in [

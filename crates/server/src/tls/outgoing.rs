@@ -11,7 +11,7 @@ use rustls::ClientConnection;
 use tokio::net::TcpStream;
 
 use super::client::HTTP2;
-use crate::context::poll_receive;
+use millrace_base::context::poll_receive;
 
 /// Bytes of a record with its overhead: the library takes one at a time.
 const RECORD_BYTES: usize = 17 << 10;

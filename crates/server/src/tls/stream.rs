@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 use super::certificates::take_asked;
 use super::clients;
 use super::kernel::{Ability, Kernel, Received};
-use crate::context::poll_receive;
-use crate::message::request::{CertifiedClient, Tls};
+use millrace_base::context::poll_receive;
+use millrace_base::message::request::{CertifiedClient, Tls};
 
 /// Ciphertext read at once, after the start of an incomplete record. At least the largest record (RFC 8446 section
 /// 5.2: 16,384 + 256 + 5 bytes).

@@ -16,7 +16,7 @@ use super::clients::{self, Policy};
 use super::error::TlsError;
 use super::issued::{CHALLENGE_PROTOCOL, Issued};
 use super::kernel::{Ability, ability};
-use crate::context::log::Log;
+use millrace_base::context::log::Log;
 
 /// Maximum number of stored sessions, for clients without tickets, and for all if early data is accepted.
 const SESSIONS: usize = 16_384;

@@ -17,10 +17,10 @@ use millrace_wire::head::{Head, Limits};
 use tokio::sync::oneshot;
 
 use crate::cache::purge::OrderError;
-use crate::context::WorkKind;
-use crate::message::reply::{Body, Reply};
-use crate::message::request::{Ends, Request, Scheme};
 use crate::serve::{self, Make, PageUrl, ServeThread, Setup, SiteWorkers, Step, Waited};
+use millrace_base::context::WorkKind;
+use millrace_base::message::reply::{Body, Reply};
+use millrace_base::message::request::{Ends, Request, Scheme};
 
 /// Maximum time for a page.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -238,7 +238,7 @@ mod tests {
 
     fn setup(named: bool) -> Arc<Setup> {
         let sites = crate::cache::purge::tests::setup(named);
-        let workers = |site: &Arc<crate::site::Site>| SiteWorkers {
+        let workers = |site: &Arc<millrace_base::site::Site>| SiteWorkers {
             site: site.clone(),
             service: None,
             persistent: None,

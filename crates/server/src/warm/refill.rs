@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::{PATIENCE, WarmRequest, ask};
-use crate::context::stats::Counter;
-use crate::context::{ProcessStage, WorkKind};
 use crate::serve::ServeThread;
+use millrace_base::context::stats::Counter;
+use millrace_base::context::{ProcessStage, WorkKind};
 
 /// Maximum number of pages that a thread remembers; the others are made on request.
 const MOST: usize = 256;

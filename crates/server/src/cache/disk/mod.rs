@@ -59,10 +59,10 @@ use std::time::Duration;
 use millrace_pages::{Hardness, Kept, Millis, Purge};
 use tokio::sync::oneshot;
 
-use crate::context::log::Log;
 use error::DiskError;
 use files::Files;
 use folder::DiskFolder;
+use millrace_base::context::log::Log;
 use purges::DiskPurges;
 
 /// Entries that may wait for the writer.

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 
 use super::note;
 use crate::cache::PageCache;
-use crate::context::{Process, ProcessStage, Swapped};
+use millrace_base::context::{Process, ProcessStage, Swapped};
 
 /// The folder below a site's root.
 const FOLDER: &str = "wp-content/.millrace";
@@ -262,8 +262,8 @@ fn number(path: &Path) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::log::Log;
-    use crate::context::stats::Registry;
+    use millrace_base::context::log::Log;
+    use millrace_base::context::stats::Registry;
     use millrace_settings::Source;
     use std::fs;
     use std::os::unix::fs::symlink;

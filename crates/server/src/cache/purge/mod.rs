@@ -20,11 +20,11 @@ pub use order::{OrderError, PurgeOrder, key_host, site_and_target};
 pub use request::{bearer, is_order};
 
 use super::{CacheThread, PageCache};
-use crate::context::Process;
-use crate::context::log::Log;
-use crate::context::stats::Registry;
-use crate::message::{Reply, Request};
-use crate::site::{Site, SiteSetup};
+use millrace_base::context::Process;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::Registry;
+use millrace_base::message::{Reply, Request};
+use millrace_base::site::{Site, SiteSetup};
 
 /// The response to a request with the method `PURGE` or `BAN`.
 pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Request) -> Reply {

@@ -6,8 +6,8 @@ use millrace_pages::{Hardness, Place, Purge, Tag};
 use millrace_settings::plan::Address;
 use millrace_wire::path;
 
-use crate::message::host_of;
-use crate::site::{Site, SiteSetup};
+use millrace_base::message::host_of;
+use millrace_base::site::{Site, SiteSetup};
 
 /// Maximum number of tags in one request.
 pub(super) const MOST_TAGS: usize = 256;
@@ -387,7 +387,7 @@ pub mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::context::log::tests::Dir;
+    use millrace_base::testing::Dir;
 
     /// Sites a.example (with www and *.cdn) and b.example, the default; or one without a name.
     pub fn setup(named: bool) -> SiteSetup {

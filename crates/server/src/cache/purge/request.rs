@@ -20,9 +20,9 @@ use millrace_pages::Hardness;
 use millrace_settings::plan::{Cache, Network, Secret};
 
 use super::order::{self, MOST_TAGS, OrderError, PurgeOrder, What};
-use crate::message::Request;
-use crate::message::reply::{self, Body, Reply};
-use crate::site::Site;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{self, Body, Reply};
+use millrace_base::site::Site;
 
 /// Fields that name tags, and their separators.
 const TAG_FIELDS: &[(&str, &[char])] = &[
@@ -208,7 +208,7 @@ mod tests {
 
     use super::order::tests::setup;
     use super::*;
-    use crate::message::request::{Ends, Scheme};
+    use millrace_base::message::request::{Ends, Scheme};
     use millrace_settings::plan::NetworkSet;
 
     /// What `text` (method, target, one field per line) orders when it comes from `client`.

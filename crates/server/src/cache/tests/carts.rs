@@ -9,7 +9,7 @@ use millrace_wire::encoding::Coding;
 
 use super::super::{CacheStatus, preview, recheck};
 use super::*;
-use crate::message::reply::ContentSource;
+use millrace_base::message::reply::ContentSource;
 
 const COOKIE: &str = "Cookie: wp_woocommerce_session_5f=t1; woocommerce_items_in_cart=1";
 const PUBLIC: &[(&str, &str)] =

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use millrace_settings::plan::Profile;
 
 use super::*;
-use crate::message::reply::{ContentSource, plain};
-use crate::message::request::PLACE_COOKIE;
+use millrace_base::message::reply::{ContentSource, plain};
+use millrace_base::message::request::PLACE_COOKIE;
 use millrace_pages::Tag;
 
 const MINUTE: (&str, &str) = ("Cache-Control", "public, max-age=60");

@@ -22,13 +22,13 @@ use millrace_wire::head::{Head, Limits};
 use tokio::task::LocalSet;
 
 use super::{CacheThread, Disk, DiskLimits, PageCache, PageMaker, PageRun, Waited, consult, settle};
-use crate::context::log::Log;
-use crate::context::stats::{Counter, Registry};
-use crate::context::{Context, Process};
-use crate::message::Step;
-use crate::message::reply::{Aside, Body, Fields, Reply};
-use crate::message::request::{Ends, Request, Scheme};
-use crate::site::Site;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::{Counter, Registry};
+use millrace_base::context::{Context, Process};
+use millrace_base::message::Step;
+use millrace_base::message::reply::{Aside, Body, Fields, Reply};
+use millrace_base::message::request::{Ends, Request, Scheme};
+use millrace_base::site::Site;
 
 /// What the maker does at its next call.
 type Play = Box<dyn FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;

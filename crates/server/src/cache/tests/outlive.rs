@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use millrace_settings::plan::{Plan, Profile};
 
 use super::*;
-use crate::context::log::tests::Dir;
+use millrace_base::testing::Dir;
 
 const DAY: (&str, &str) = ("Cache-Control", "public, max-age=86400, stale-while-revalidate=60");
 

@@ -20,12 +20,12 @@ use millrace_settings::plan::Address;
 use tokio::sync::oneshot;
 
 use super::{BoundListener, Reload, ReloadAsked, Server, addresses, policies, port, terms};
-use crate::context::Swapped;
 use crate::engine::crowd;
 use crate::engine::error::{ReloadError, StartError};
-use crate::objects::{Objects, Prepared};
 use crate::serve::{self, Built, Service};
 use crate::tls::Terms;
+use millrace_base::context::Swapped;
+use millrace_objects::{Objects, Prepared};
 
 /// A reload whose thread runs.
 pub(super) struct RunningReload {

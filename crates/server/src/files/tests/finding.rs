@@ -10,7 +10,7 @@ use super::super::entry::{FormContent, read_unchanged};
 use super::super::lookup::Root;
 use super::super::table::Cost;
 use super::*;
-use crate::context::stats::{Counter, Registry};
+use millrace_base::context::stats::{Counter, Registry};
 
 #[test]
 fn files_directories_and_nothing() {

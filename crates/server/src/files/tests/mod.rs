@@ -20,8 +20,8 @@ use millrace_wire::head::Head;
 use super::answer::{FileRequest, respond};
 use super::cache::SitePlace;
 use super::{FileEntry, FileMoment, FileResponse, Node, OpenFileCache, Purpose};
-use crate::message::reply::{Body, Reply};
-use crate::site::Reach;
+use millrace_base::message::reply::{Body, Reply};
+use millrace_base::site::Reach;
 
 /// A folder that is deleted with the test.
 pub struct Folder(PathBuf);

@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::connection::{
     Accepted, ClientStream, ConnectionPermit, Deadline, Expire, HasDeadline, Rest, SHED_TIME,
 };
-use crate::context::ProcessStage;
-use crate::context::log::{AccessEntry, LoggedRequest};
-use crate::context::stats::Counter;
-use crate::message::reply::{self, Reply};
-use crate::message::request::{Ends, Hints, Request, TakesHints};
 use crate::protocol::ProtocolThread;
+use millrace_base::context::ProcessStage;
+use millrace_base::context::log::{AccessEntry, LoggedRequest};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::{self, Reply};
+use millrace_base::message::request::{Ends, Hints, Request, TakesHints};
 use millrace_wire::head::Version;
 
 use super::ConnectionPhase;

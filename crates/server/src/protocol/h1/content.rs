@@ -12,12 +12,12 @@ use millrace_wire::head::Framing;
 
 use super::{Connection, ConnectionPhase, write_all};
 use crate::connection::Expire;
-use crate::context::budget::REQUEST_BYTES;
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::request::ContentStream;
 use crate::protocol::intake::{Intake, StreamLimits};
 use crate::serve::ExchangeTrouble;
+use millrace_base::context::budget::REQUEST_BYTES;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::request::ContentStream;
 
 /// Reads the content of `request`: first from `rest`, which keeps the bytes behind it, then from the socket.
 pub(super) async fn read(

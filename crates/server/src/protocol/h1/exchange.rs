@@ -9,9 +9,9 @@ use millrace_wire::head::Framing;
 
 use super::content::{H1Content, SharedContent};
 use super::{Connection, ConnectionPhase, NextStep, content, send, tunnel};
-use crate::context::budget::REQUEST_BYTES;
-use crate::message::Request;
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread};
+use millrace_base::context::budget::REQUEST_BYTES;
+use millrace_base::message::Request;
 
 /// The client of a connection. `rest` holds the bytes behind the request's head, and afterwards the bytes behind its
 /// content.

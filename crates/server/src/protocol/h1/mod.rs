@@ -34,13 +34,13 @@ use super::linger;
 use super::phase::ConnectionPhase;
 
 use crate::connection::Exit;
-use crate::context::ProcessStage;
-use crate::context::log::{AccessEntry, LoggedRequest};
-use crate::context::stats::{Counter, ResponseClass};
-use crate::message::reply::{self, Body, Reply};
-use crate::message::request::{Request, Scheme};
 use crate::protocol::ProtocolThread;
 use crate::serve::{self, Exchange, Setup, SharedSetup, SiteWorkers, Step, no_room, record_at_once};
+use millrace_base::context::ProcessStage;
+use millrace_base::context::log::{AccessEntry, LoggedRequest};
+use millrace_base::context::stats::{Counter, ResponseClass};
+use millrace_base::message::reply::{self, Body, Reply};
+use millrace_base::message::request::{Request, Scheme};
 
 /// Content up to this size is copied behind its head: a system call with two pieces costs as much. Larger content is
 /// written from where it lies.

@@ -11,11 +11,11 @@ use rustix::net::SendFlags;
 
 use super::connection::knows_chunks;
 use super::{Connection, ConnectionPhase, flush, write_all};
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::reply::{Body, ContentSource, Reply, reason_phrase};
 use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{SERVER, allows_content, has_content, transport_security};
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Body, ContentSource, Reply, reason_phrase};
 
 /// Content up to this size is copied behind its head: this costs less than a system call with two pieces.
 const COPY_BYTES: usize = 4096;

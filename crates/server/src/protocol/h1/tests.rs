@@ -3,11 +3,11 @@
 use millrace_wire::head::{Head, Limits};
 
 use super::{Connection, content};
-use crate::context::stats::Counter;
-use crate::message::Request;
-use crate::message::request::Content;
 use crate::protocol::tests::{HOUR, SMALL, TestLoop, large, play, splits};
 use crate::serve::ExchangeTrouble;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::Request;
+use millrace_base::message::request::Content;
 
 const GET: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 

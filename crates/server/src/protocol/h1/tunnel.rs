@@ -7,9 +7,9 @@ use std::net::Shutdown;
 use std::task::{Context, Poll, ready};
 
 use super::{Connection, ConnectionPhase};
-use crate::context::budget::REQUEST_BYTES;
-use crate::context::stats::Counter;
-use crate::message::reply::Tunnel;
+use millrace_base::context::budget::REQUEST_BYTES;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::Tunnel;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;

@@ -15,14 +15,14 @@ use super::priority::Priority;
 use super::unread::MOST_WAITING;
 use super::watch::Watch;
 use crate::connection::{Accepted, ClientStream, ConnectionPermit, Deadline, Expire, HasDeadline, Rest};
-use crate::context::budget::H2_BYTES;
-use crate::context::stats::Counter;
-use crate::message::reply::Reply;
-use crate::message::request::{Ends, Hints, TakesHints};
 use crate::protocol::ProtocolThread;
 use crate::protocol::phase::ConnectionPhase;
 use crate::protocol::weight::Weight;
 use crate::serve::Exchange;
+use millrace_base::context::budget::H2_BYTES;
+use millrace_base::context::stats::Counter;
+use millrace_base::message::reply::Reply;
+use millrace_base::message::request::{Ends, Hints, TakesHints};
 
 /// A client connection. Its driver and the waiting requests own it.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 
-use crate::message::reply::{Body, ContentSource, Fields};
+use millrace_base::message::reply::{Body, ContentSource, Fields};
 
 /// Bytes that the library sends without copying them.
 #[derive(Debug)]
@@ -291,7 +291,7 @@ mod tests {
             std::mem::take(&mut self.2)
         }
 
-        fn take_aside(&mut self) -> Option<Box<crate::message::reply::Aside>> {
+        fn take_aside(&mut self) -> Option<Box<millrace_base::message::reply::Aside>> {
             None
         }
     }

@@ -20,16 +20,16 @@ use super::priority::Priority;
 use super::unread::end;
 use super::watch::Flood;
 use super::{exchange, head, request};
-use crate::context::budget::REQUEST_BYTES;
-use crate::context::log::{AccessEntry, LoggedRequest};
-use crate::context::stats::{Counter, ResponseClass};
-use crate::message::Request;
-use crate::message::host_of;
-use crate::message::reply::{self, Body, Reply};
 use crate::protocol::framing::has_content;
 use crate::protocol::linger;
 use crate::protocol::phase::ConnectionPhase;
 use crate::serve::{self, CLIENT_GONE, Exchange, SharedSetup, SiteWorkers, Step, no_room, record_at_once};
+use millrace_base::context::budget::REQUEST_BYTES;
+use millrace_base::context::log::{AccessEntry, LoggedRequest};
+use millrace_base::context::stats::{Counter, ResponseClass};
+use millrace_base::message::Request;
+use millrace_base::message::host_of;
+use millrace_base::message::reply::{self, Body, Reply};
 
 /// Rounds per turn: other connections of the thread need their turn.
 const MOST_ROUNDS: u32 = 16;

@@ -11,10 +11,10 @@ use millrace_settings::Plan;
 
 use super::connection::{Connection, FinishedExchange, PendingRequest};
 use super::{head, tunnel};
-use crate::message::Request;
-use crate::message::request::ContentStream;
 use crate::protocol::intake::{Intake, StreamLimits};
 use crate::serve::{CLIENT_GONE, Exchange, ExchangeClient, ExchangeTrouble, ServeThread, refusal};
+use millrace_base::message::Request;
+use millrace_base::message::request::ContentStream;
 
 /// Minimum memory for content before it goes to disk, bytes.
 const LEAST_MEMORY: usize = 16 * 1024;

@@ -4,10 +4,10 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, SERVER, STRICT
 use http::{HeaderMap, Response, StatusCode};
 use millrace_wire::decimal;
 
-use crate::message::Request;
-use crate::message::reply::{Fields, Reply, lines};
 use crate::protocol::ProtocolThread;
 use crate::protocol::framing::{self, allows_content, transport_security};
+use millrace_base::message::Request;
+use millrace_base::message::reply::{Fields, Reply, lines};
 
 /// Status and fields of `reply`.
 pub(super) fn of(thread: &ProtocolThread, request: &Request, reply: &Reply) -> Response<()> {

@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::connection::Connection;
 use super::watch::{Flood, Watch};
 use crate::connection::ClientStream;
-use crate::context::stats::Counter;
 use crate::protocol::ProtocolThread;
 use crate::protocol::buffers::BATCH_BYTES;
+use millrace_base::context::stats::Counter;
 
 /// Bytes read at once from a client that is new, or has just sent useless frames: a few frames.
 const WARY_BYTES: usize = 1024;

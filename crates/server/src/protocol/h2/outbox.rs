@@ -15,9 +15,9 @@ use super::connection::Connection;
 use super::content::{Piece, UnsentContent};
 use super::priority::Priority;
 use super::{head, unread};
-use crate::context::budget::REQUEST_BYTES;
 use crate::protocol::ProtocolThread;
 use crate::serve::Exchange;
+use millrace_base::context::budget::REQUEST_BYTES;
 
 /// Bytes passed to the library at once: a frame size that every client accepts.
 const PIECE_BYTES: u64 = 16 * 1024;

@@ -1,6 +1,6 @@
 //! Priorities (RFC 9218): what a client says about a request, and the default.
 
-use crate::message::reply::Fields;
+use millrace_base::message::reply::Fields;
 
 /// The priority of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

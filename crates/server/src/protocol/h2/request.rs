@@ -7,7 +7,7 @@ use millrace_settings::plan::Plan;
 use millrace_wire::head::{Limits, OUTER_BLANK, Parts, Refusal, has_outer_blank};
 
 use super::connection::Connection;
-use crate::message::Request;
+use millrace_base::message::Request;
 
 /// The request in `parts`. `has_content`: content follows.
 ///

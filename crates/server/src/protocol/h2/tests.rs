@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::watch::PREFACE;
 use crate::connection::MemoryClient;
-use crate::context::stats::Counter;
 use crate::protocol::tests::{HOUR, LARGE, SMALL, TestLoop, large, play, splits};
+use millrace_base::context::stats::Counter;
 
 // Types of frames (RFC 9113 section 6).
 const DATA: u8 = 0;

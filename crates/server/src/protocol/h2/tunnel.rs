@@ -12,8 +12,8 @@ use h2::RecvStream;
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-use crate::message::reply::{Aside, Body, ContentSource, Tunnel};
 use crate::protocol::ProtocolThread;
+use millrace_base::message::reply::{Aside, Body, ContentSource, Tunnel};
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;

@@ -12,11 +12,11 @@ use millrace_wire::response::Outline;
 
 use super::head;
 use super::pool::StreamSeat;
-use crate::message::reply::Fields;
-use crate::message::request::Hints;
 use crate::proxy::answer::AppHead;
 use crate::proxy::exchange::{Begun, ExchangeError, SendLimit, first_content};
 use crate::proxy::upload::{UploadContent, UploadState};
+use millrace_base::message::reply::Fields;
+use millrace_base::message::request::Hints;
 
 /// Bytes of a request that are passed to the library at once: a frame size that every application accepts.
 const PIECE: usize = 16 << 10;

@@ -5,10 +5,10 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 use millrace_settings::plan::{AppUrl, Proxy};
 
-use crate::message::Request;
-use crate::message::reply::Fields;
 use crate::proxy::answer::{self, AppHead};
 use crate::proxy::{head, target};
+use millrace_base::message::Request;
+use millrace_base::message::reply::Fields;
 
 /// The request for an application at `url`; `path` is the normalised one. `None`: HTTP/2 has no way to say it.
 pub fn request(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8]) -> Option<http::Request<()>> {
@@ -87,8 +87,8 @@ fn pairs(fields: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::request::Content;
     use crate::proxy::head::tests::{proxy, request as parsed};
+    use millrace_base::message::request::Content;
 
     fn made(lines: &str, sent: &str, content: &[u8]) -> http::Request<()> {
         let (proxy, mut request) = (proxy(&format!("path = \"/\"\n{lines}")), parsed(sent));

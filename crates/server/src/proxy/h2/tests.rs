@@ -12,15 +12,15 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, LocalSet};
 
 use super::link::STREAM_BYTES;
-use crate::context::log::Log;
-use crate::context::stats::{Counter, Registry};
-use crate::context::{Context, Process};
-use crate::message::reply::{Body, Fields, Reply};
-use crate::message::request::Content;
 use crate::proxy::application::Applications;
 use crate::proxy::connect::ProxyThread;
 use crate::proxy::head::tests::{proxy, request};
 use crate::proxy::run::run;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::{Counter, Registry};
+use millrace_base::context::{Context, Process};
+use millrace_base::message::reply::{Body, Fields, Reply};
+use millrace_base::message::request::Content;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

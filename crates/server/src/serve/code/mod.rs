@@ -21,11 +21,11 @@ use millrace_settings::plan::{CacheMode, Level, Profile};
 
 use self::files::{CodeFiles, CodeMillis};
 use crate::cache::purge;
-use crate::context::stats::Counter;
-use crate::context::{OpenWork, ProcessStage, WorkKind};
-use crate::php::SiteWorkers;
 use crate::serve::rest::{NextLook, rest};
 use crate::serve::{ServeThread, SharedSetup};
+use millrace_base::context::stats::Counter;
+use millrace_base::context::{OpenWork, ProcessStage, WorkKind};
+use millrace_pools::SiteWorkers;
 
 /// A site without requests for so long, in seconds, is not looked at.
 const IDLE: u64 = 60;

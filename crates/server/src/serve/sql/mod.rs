@@ -25,14 +25,14 @@ use millrace_wire::head::{Head, Limits};
 use tokio::time::{sleep, timeout};
 
 use self::rows::{Look, LookProblem, Millis, RowChange, Rows, order};
-use crate::context::stats::Counter;
-use crate::context::{OpenWork, ProcessStage, WorkKind};
-use crate::message::reply::{Body, Reply};
-use crate::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
-use crate::php::{self, SiteWorkers};
 use crate::serve::rest::{NextLook, rest};
 use crate::serve::{ServeThread, SharedSetup};
-use crate::site::{Script, WorkerKind};
+use millrace_base::context::stats::Counter;
+use millrace_base::context::{OpenWork, ProcessStage, WorkKind};
+use millrace_base::message::reply::{Body, Reply};
+use millrace_base::message::request::{AsRun, Ends, Request, RunEnd, Scheme};
+use millrace_base::site::{Script, WorkerKind};
+use millrace_pools::{self as php, SiteWorkers};
 
 /// Longest pause for all sites after a look at one of them, [`SHARE`] times its duration: so looks use a tenth of a core, however many sites there are.
 const LONGEST_FOR_ALL: Millis = 1000;

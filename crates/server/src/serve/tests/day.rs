@@ -14,17 +14,17 @@ use tokio::task::LocalSet;
 
 use super::spellings::Dice;
 use crate::cache::PageCache;
-use crate::context::Process;
-use crate::context::log::Log;
-use crate::context::log::tests::Dir;
-use crate::context::stats::Registry;
-use crate::message::Request;
-use crate::message::reply::Reply;
-use crate::message::request::{Content, Ends, Scheme};
 use crate::serve::walk::Maker;
 use crate::serve::{Make, ServeThread, Service, Setup, SiteWorkers, Step, respond};
 use crate::shield::Missing;
-use crate::site::Site;
+use millrace_base::context::Process;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::Registry;
+use millrace_base::message::Request;
+use millrace_base::message::reply::Reply;
+use millrace_base::message::request::{Content, Ends, Scheme};
+use millrace_base::site::Site;
+use millrace_base::testing::Dir;
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;

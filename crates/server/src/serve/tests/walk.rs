@@ -12,16 +12,16 @@ use tokio::task::LocalSet;
 
 use super::spellings::Dice;
 use crate::cache::PageCache;
-use crate::context::Process;
-use crate::context::log::Log;
-use crate::context::log::tests::Dir;
-use crate::context::stats::{Counter, Registry};
-use crate::message::Request;
-use crate::message::request::{AuthState, Ends, Scheme};
 use crate::serve::walk::Maker;
 use crate::serve::walk::{ROWS, Walk, WalkPurpose};
 use crate::serve::{Make, ServeThread, Service, Setup, ShieldOrder, SiteWorkers, Step};
-use crate::site::Site;
+use millrace_base::context::Process;
+use millrace_base::context::log::Log;
+use millrace_base::context::stats::{Counter, Registry};
+use millrace_base::message::Request;
+use millrace_base::message::request::{AuthState, Ends, Scheme};
+use millrace_base::site::Site;
+use millrace_base::testing::Dir;
 
 const CONFIGURATION: &str = r#"
 [server]
@@ -383,7 +383,8 @@ impl Stage {
             };
             let location = reply.fields.iter().find(|(name, _)| *name == "Location");
             let location = location.map(|(_, to)| format!(" {}", String::from_utf8_lossy(to)));
-            let file = if walk.class == crate::context::stats::ResponseClass::File { "file " } else { "" };
+            let file =
+                if walk.class == millrace_base::context::stats::ResponseClass::File { "file " } else { "" };
             return (walk.row, format!("{file}{}{}", reply.status, location.unwrap_or_default()));
         }
     }

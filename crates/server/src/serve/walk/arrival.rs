@@ -2,9 +2,9 @@
 
 use super::{Walk, WalkStep};
 use crate::cache::purge;
-use crate::message::Step;
-use crate::message::reply::{Body, Reply};
 use crate::route::{self, Route};
+use millrace_base::message::Step;
+use millrace_base::message::reply::{Body, Reply};
 
 /// What an authority reads before it issues a certificate (RFC 8555 section 8.3).
 pub(super) fn challenge(walk: &mut Walk<'_>) -> WalkStep {

@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use super::{Make, Maker, Walk, WalkStep};
 use crate::cache::{self, CacheStatus, Decision, PageMaker, PageRun};
-use crate::context::stats::{ResponseClass, SiteCounter};
 use crate::htaccess::Origin;
-use crate::message::{Request, Step};
-use crate::php::{self, SiteWorkers};
 use crate::proxy;
 use crate::serve::site_rules;
 use crate::shield;
-use crate::site::Script;
+use millrace_base::context::stats::{ResponseClass, SiteCounter};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::Script;
+use millrace_pools::{self as php, SiteWorkers};
 
 /// Looks the request up in the page cache.
 pub(super) fn consult(walk: &mut Walk<'_>) -> WalkStep {

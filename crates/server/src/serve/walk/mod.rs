@@ -25,14 +25,14 @@ use std::sync::Arc;
 
 use super::{ServeThread, leave, site_rules};
 use crate::cache::{CacheStatus, Preview, Waited};
-use crate::context::stats::ResponseClass;
 use crate::htaccess::{self, Origin};
-use crate::message::reply::{self, Reply};
-use crate::message::{Request, Step};
-use crate::php::SiteWorkers;
 use crate::route::Route;
 use crate::shield::Missing;
-use crate::site::Script;
+use millrace_base::context::stats::ResponseClass;
+use millrace_base::message::reply::{self, Reply};
+use millrace_base::message::{Request, Step};
+use millrace_base::site::Script;
+use millrace_pools::SiteWorkers;
 
 /// What a row says.
 pub type WalkStep = Step<Make>;

@@ -7,13 +7,13 @@ use millrace_settings::plan::RuleAction;
 
 use super::{Maker, Walk, WalkStep};
 use crate::cache::purge;
-use crate::context::stats::ResponseClass;
 use crate::files::{self, FileResponse};
 use crate::htaccess::Origin;
-use crate::message::Step;
-use crate::message::reply::{self, Reply};
 use crate::route::{self, FILE_METHODS, OtherFolder, Route};
 use crate::serve::site_rules;
+use millrace_base::context::stats::ResponseClass;
+use millrace_base::message::Step;
+use millrace_base::message::reply::{self, Reply};
 
 /// No part of a site but its applications speaks another protocol (RFC 8441 section 4).
 pub(super) fn protocol(walk: &mut Walk<'_>) -> WalkStep {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::{Maker, Walk, WalkStep};
 use crate::htaccess as files;
-use crate::message::Step;
-use crate::message::request::Ruling;
 use crate::serve::application_rules;
-use crate::site::Rewritten;
 use crate::{proxy, route};
+use millrace_base::message::Step;
+use millrace_base::message::request::Ruling;
+use millrace_base::site::Rewritten;
 
 /// An application behind the server: it gets what the site's rules let pass, without being rewritten; files and `.htaccess` files do not
 /// count there.

@@ -18,7 +18,7 @@ use millrace_pages::{Form, Page, Tag, Terms};
 use millrace_wire::encoding::Coding;
 
 use super::*;
-use crate::context::log::tests::{Dir, plan, texts};
+use millrace_base::testing::{Dir, plan, texts};
 
 /// The shelf's clock.
 const NOW: Millis = 1_000_000_000;
