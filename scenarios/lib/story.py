@@ -177,7 +177,7 @@ def settles(server, condition):
     return rig.settles(server.admin, condition)
 
 
-def statuses(server, data, timeout=5.0):
+def statuses(server, data, timeout=30.0):
     """Sends bytes and reads answers until the connection ends; their status codes, and "open" if it does not end."""
     with Wire(server.address, timeout) as wire:
         wire.send(data)

@@ -224,7 +224,7 @@ class Frames:
                 return True
         return False
 
-    def until_end(self, seconds=10):
+    def until_end(self, seconds=30):
         """Reads until the server ends the connection; whether it did so in time."""
         try:
             while self.next(seconds) is not None:
