@@ -134,7 +134,7 @@ def request(target="/", method="GET", fields=(), body=None, host="a.test", versi
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (body or b"")
 
 
-def ask(server, target="/", method="GET", fields=(), timeout=10.0, **parts):
+def ask(server, target="/", method="GET", fields=(), timeout=30.0, **parts):
     """One request on a connection of its own; None if there was no answer."""
     data = request(target, method, [*fields, "Connection: close"], **parts)
     with Wire(server.address, timeout) as wire:
@@ -152,7 +152,7 @@ def command(server, *words):
 def admin(server, target="/status.json", method="GET", body=None):
     """One request on the admin address, which is there a moment after the port."""
     data = request(target, method, ["Connection: close"], host="localhost", body=body)
-    end = time.monotonic() + 3
+    end = time.monotonic() + 30
     while True:
         try:
             return raw.once(str(server.admin), data, method)
@@ -177,7 +177,7 @@ def settles(server, condition):
     return rig.settles(server.admin, condition)
 
 
-def statuses(server, data, timeout=5.0):
+def statuses(server, data, timeout=30.0):
     """Sends bytes and reads answers until the connection ends; their status codes, and "open" if it does not end."""
     with Wire(server.address, timeout) as wire:
         wire.send(data)

@@ -51,7 +51,7 @@ def context(**options):
 class Client(raw.Wire):
     """A connection with TLS."""
 
-    def __init__(self, server, name="a.test", chosen=None, session=None, timeout=10.0):
+    def __init__(self, server, name="a.test", chosen=None, session=None, timeout=30.0):
         plain = socket.create_connection(server.address, timeout)
         self.socket = (chosen or context()).wrap_socket(plain, server_hostname=name, session=session)
         self.buffer, self.ended, self.timeout = b"", False, timeout

@@ -13,15 +13,16 @@ class Neighbour(threading.Thread):
         super().__init__(daemon=True, name=name)
         self.port, self.make, self.pause, self.whole = port, make, pause, whole
         self.lock, self.found, self.over = threading.Lock(), [], threading.Event()
-        self.wire, self.number = None, 0
+        self.wire, self.number, self.begun = None, 0, None
 
     def run(self):
         while not self.over.is_set():
             self.number += 1
-            begin = time.monotonic()
+            begin = self.begun = time.monotonic()
             problem = self.ask()
             with self.lock:
                 self.found.append((begin, time.monotonic(), problem))
+                self.begun = None
             self.over.wait(self.pause)
 
     def ask(self):
@@ -52,10 +53,11 @@ class Neighbour(threading.Thread):
         self.wire = None
 
     def since(self, moment):
-        """Answers that came after that moment: how many, what was wrong, and the longest wait."""
+        """Answers that came after that moment: how many, what was wrong, and the longest wait, for one that has not come, too."""
         with self.lock:
-            found = [one for one in self.found if one[1] >= moment]
-        return len(found), [one[2] for one in found if one[2]], max((end - begin for begin, end, _ in found), default=0.0)
+            found, now = [one for one in self.found if one[1] >= moment], time.monotonic()
+            waits = [end - begin for begin, end, _ in found] + [now - (self.begun or now)]
+        return len(found), [one[2] for one in found if one[2]], max(waits)
 
 
 def difference(found, expected):

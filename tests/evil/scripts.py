@@ -13,18 +13,15 @@ CUT = "broken"  # the answer ends early, and its framing shows that
 
 @dataclass
 class Evil:
-    """One script. `gets`: what its client may get: a status, or that the answer is cut off. In `within` seconds."""
+    """One script. `gets`: what its client may get: a status, or that the answer is cut off."""
 
     name: str
     code: str
     gets: tuple
-    within: float = 4.0
     # How many at once where there are several workers.
     times: int = 1
     # It ends workers of others, by a signal as the same user. A request that can be repeated is; a POST can't: 502.
     kills: bool = False
-    # It goes on behind the back of its answer: until when, in seconds, the pool must be whole again.
-    whole: float = 3.0
     # What the log has to say.
     log: str = ""
     ini: dict = field(default_factory=dict)
@@ -56,15 +53,15 @@ GREED = [
     Evil("memory beyond memory_limit", "$a = []; while (true) $a[] = str_repeat('x', 1 << 20);", (500, 504), times=3, log="memory-beyond-memory-limit.php"),
     Evil("memory that PHP doesn't count", FFI + "$m = $c->malloc(700 << 20); $c->memset($m, 1, 700 << 20); echo 'had it';", (200, 500, 502, 504)),
     Evil("a huge picture", "$p = imagecreatetruecolor(12000, 12000); imagefilledrectangle($p, 0, 0, 11999, 11999, 255); echo imagesx($p ?: imagecreate(1, 1));", (200, 500, 502, 504)),
-    Evil("all descriptors", "$a = []; while ($f = @fopen('/dev/null', 'r')) $a[] = $f; echo count($a);", (200, 500), within=8),
-    Evil("all descriptors, in C", FFI + "while ($c->dup(0) >= 0); echo 'all'; include 'other.php';", (200, 500, 502), within=8),
+    Evil("all descriptors", "$a = []; while ($f = @fopen('/dev/null', 'r')) $a[] = $f; echo count($a);", (200, 500)),
+    Evil("all descriptors, in C", FFI + "while ($c->dup(0) >= 0); echo 'all'; include 'other.php';", (200, 500, 502)),
     Evil("a recursion of PHP", "function f($a) { return f([$a]) . 'x'; } f(1);", (500, 502, 504), times=2),
     Evil("a recursion of C", "function f() { array_map('f', [1]); } ini_set('memory_limit', -1); f();", (500, 502), log="a-recursion-of-C.php"),
     Evil("many and long fields", "for ($i = 0; $i < 200000; $i++) header(\"X-$i: \" . str_repeat('y', 1000)); echo 'said';", (500, 502, 504)),
-    Evil("a log full of noise", "for ($i = 0; $i < 20000; $i++) error_log(str_repeat('noise ', 100)); echo 'said';", (200, 504), within=8),
+    Evil("a log full of noise", "for ($i = 0; $i < 20000; $i++) error_log(str_repeat('noise ', 100)); echo 'said';", (200, 504)),
     # A worker whose standard error another one of these has closed has none.
-    Evil("standard error full of noise", "$e = @fopen('php://stderr', 'w') or exit('none'); for ($i = 0; $i < 20000; $i++) fwrite($e, str_repeat('noise ', 20)); echo 'said';", (200, 504), within=8),
-    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT, 200), within=8, reads=False, times=3),
+    Evil("standard error full of noise", "$e = @fopen('php://stderr', 'w') or exit('none'); for ($i = 0; $i < 20000; $i++) fwrite($e, str_repeat('noise ', 20)); echo 'said';", (200, 504)),
+    Evil("nobody reads its output", "set_time_limit(0); for ($i = 0; $i < 1 << 20; $i++) echo str_repeat('x', 65536);", (CUT, 200), reads=False, times=3),
     Evil("its client leaves its output", "ignore_user_abort(true); set_time_limit(0); while (true) { echo str_repeat('x', 65536); }", (None,), leaves=True, times=3),
 ]  # fmt: skip
 
@@ -79,7 +76,7 @@ DEATHS = [
     Evil("an output callback that dies", "ob_start(function ($b) { posix_kill(getmypid(), SIGKILL_); return $b; }); echo 'x';", (502, 500)),
     Evil("an output callback that throws", "ob_start(function ($b) { throw new Exception('no'); }); echo 'x';", (500, 200, CUT)),
     Evil("an output callback that starts another", "ob_start(function ($b) { ob_start(); return 'y'; }); echo 'x';", (500, 200, CUT)),
-    Evil("an alarm for the next request", FFI + "$c->alarm(1); echo 'said';", (200,), whole=4, kills=True),
+    Evil("an alarm for the next request", FFI + "$c->alarm(1); echo 'said';", (200,), kills=True),
     Evil("close all descriptors", FFI + "for ($i = 0; $i < 1024; $i++) $c->close($i); echo 'said';", (502, 500)),
     Evil("close all descriptors and go on", FFI + "for ($i = 0; $i < 1024; $i++) $c->close($i); set_time_limit(0); while (true) { }", (502, 500)),
     Evil("close descriptors by name", "foreach (scandir('/proc/self/fd') as $n) { if (($f = @fopen(\"php://fd/$n\", 'r+')) || ($f = @fopen(\"/proc/self/fd/$n\", 'r+'))) fclose($f); } echo 'said';", (200,)),
@@ -104,7 +101,7 @@ LIES = [
     Evil("content before a head", to_all(FRAME % (4, 17, 0, 0) + ". 'evil'") + "sleep(5);", (502,)),
     Evil("an end without an answer", to_all(FRAME % (8, 18, 1, 0) + ". str_repeat(chr(0), 8)") + "sleep(5);", (502,), kills=True),
     Evil("a head in the middle of the answer", "ob_end_flush(); echo str_repeat('x', 100000); flush(); usleep(50000);" + to_all(FRAME % (4, 16, 0, 200) + ". str_repeat(chr(0), 4)") + "sleep(5);", (CUT,)),
-    Evil("a million notes", to_all("str_repeat(" + FRAME % (2, 21, 0, 1) + ". '/x', 4000)", 30) + "echo 'said';", (200, 502, 504), within=8),
+    Evil("a million notes", to_all("str_repeat(" + FRAME % (2, 21, 0, 1) + ". '/x', 4000)", 30) + "echo 'said';", (200, 502, 504)),
     Evil("half a frame", to_all(FRAME % (1000, 17, 0, 0)) + "sleep(3600);", (502, 504)),
 ]  # fmt: skip
 
@@ -123,10 +120,10 @@ SIGNALS = [
 
 # Processes that outlive their script.
 CHILDREN = [
-    Evil("a program in the background", "exec('sleep 20 >/dev/null 2>&1 &'); echo 'said';", (200,), times=3),
-    Evil("a program that keeps its descriptors", "proc_open(['sleep', '20'], [], $pipes); echo 'said'; posix_kill(getmypid(), SIGKILL_);", (502, 500, CUT)),
+    Evil("a program in the background", "exec('sleep 40 >/dev/null 2>&1 &'); echo 'said';", (200,), times=3),
+    Evil("a program that keeps its descriptors", "proc_open(['sleep', '40'], [], $pipes); echo 'said'; posix_kill(getmypid(), SIGKILL_);", (502, 500, CUT)),
     Evil("a fork that goes on", FFI + "if ($c->fork() == 0) { sleep(4); } echo 'said';", (200, 502)),
-    Evil("a fork that outlives its worker", FFI + "if ($c->fork() == 0) { sleep(20); } else { posix_kill(getmypid(), SIGKILL_); }", (502, 500, 504)),
+    Evil("a fork that outlives its worker", FFI + "if ($c->fork() == 0) { sleep(40); } else { posix_kill(getmypid(), SIGKILL_); }", (502, 500, 504)),
     Evil("a fork that talks in the worker's place", FFI + "$c->fork(); $c->fork(); echo str_repeat(getmypid() . ' ', 50000); flush(); usleep(100000); echo 'said';", (200, CUT, 502)),
 ]  # fmt: skip
 

@@ -93,7 +93,7 @@ SITE = {
 
 def together(port, host, target, count):
     """So many requests at the same moment; status and content of each answer."""
-    wires = [raw.Wire(("127.0.0.1", port), 10) for _ in range(count)]
+    wires = [raw.Wire(("127.0.0.1", port)) for _ in range(count)]
     for wire in wires:
         wire.send(head("GET", host, target, "Connection: close"))
     found = []
@@ -160,18 +160,18 @@ class Stage:
         self.server = rig.Process([rig.program("millrace"), "serve", "--config", self.folder / "millrace.toml"], self.folder / "millrace.log")
         self.server.await_up(lambda: (self.folder / "admin.sock").exists() and rig.serves(self.port), 30)
         # The first page of a WordPress takes longest.
-        self.get("/", "wp.test", 30)
+        self.get("/", "wp.test", 60)
         state = self.get("/state.php", "near.test").body
         self.street = Street(self.port, state)
 
-    def get(self, target, host="near.test", timeout=15.0):
+    def get(self, target, host="near.test", timeout=30.0):
         """One request on a connection of its own."""
         return raw.once(("127.0.0.1", self.port), head("GET", host, target, "Connection: close"), timeout=timeout)
 
     def log(self):
         return (self.folder / "millrace.log").read_text(errors="replace")
 
-    def whole(self, seconds):
+    def whole(self, seconds=20):
         """Checks that within that time all workers of the evil pool answer at the same time."""
         end = time.monotonic() + seconds
         while True:
@@ -183,4 +183,4 @@ class Stage:
 
     def stop(self):
         self.street.stop()
-        return self.server.stop(seconds=15)
+        return self.server.stop(seconds=40)

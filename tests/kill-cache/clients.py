@@ -81,7 +81,7 @@ class Client:
     def ask(self, target, fields=None):
         """One request: (status, fields, body); raises OSError or HTTPException when the server goes away."""
         if self.connection is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             self.connection.request("GET", target, headers={"Host": "kept.test", **(fields or {})})
             answer = self.connection.getresponse()
@@ -159,5 +159,5 @@ class Crowd:
         """Waits for all; what they found wrong."""
         self.stopping.set()
         for thread in self.threads:
-            thread.join(30)
+            thread.join(60)
         return self.wrong

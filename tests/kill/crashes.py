@@ -13,7 +13,7 @@ def worker_killed_in_a_post(stage):
     """The request that it ran gets 502, the others finish, and the pool is whole within a second."""
     with stage.serve() as server:
         get(server.port, "/pid.php")
-        struck = Later(server.port, "/slow.php?ms=3000", method="POST", fields=["Content-Length: 0"])
+        struck = Later(server.port, "/slow.php?ms=60000", method="POST", fields=["Content-Length: 0"])
         victim = int(stage.began_lines()[0])
         others = [Later(server.port, "/pid.php?us=700000") for _ in range(WORKERS - 1)]
         time.sleep(0.2)
@@ -28,7 +28,7 @@ def worker_killed_in_a_post(stage):
 def worker_killed_in_a_get(stage):
     """Nothing was sent and GET is idempotent: it is run again on another worker."""
     with stage.serve() as server:
-        struck = Later(server.port, "/slow.php?ms=1000")
+        struck = Later(server.port, "/first.php")
         victim = int(stage.began_lines()[0])
         os.kill(victim, signal.SIGKILL)
         check(struck.result() in (200, 502), f"the request got {struck.outcome}")
@@ -40,7 +40,7 @@ def worker_killed_in_a_get(stage):
 def worker_killed_after_output(stage):
     """The client must be able to tell that the answer is not whole; the script is not run again."""
     with stage.serve() as server:
-        struck = Later(server.port, "/slow.php?ms=3000&early=1")
+        struck = Later(server.port, "/slow.php?ms=60000&early=1")
         victim = int(stage.began_lines()[0])
         time.sleep(0.2)
         os.kill(victim, signal.SIGKILL)
@@ -71,7 +71,7 @@ def script_that_always_dies(stage):
         storm = [Later(server.port, "/deadly.php?signal=9", method="POST", fields=["Content-Length: 0"]) for _ in range(30)]
         good = [Later(server.port, "/plain.txt") for _ in range(30)]
         check({g.result() for g in good} == {200}, "files were not served")
-        check({s.result(30) for s in storm} <= {500, 502, 503}, f"{ {s.outcome for s in storm} }")
+        check({s.result() for s in storm} <= {500, 502, 503}, f"{ {s.outcome for s in storm} }")
         check_whole(server)
         check_calm(server)
 
@@ -134,7 +134,7 @@ def server_killed(stage):
 
 def worker_stopped(stage):
     """A worker that is stopped goes on at once: its host sees to that; and the server to the host."""
-    with stage.serve({"php.request_timeout": "1500ms"}) as server:
+    with stage.serve({"php.request_timeout": "60s"}) as server:
         struck = Later(server.port, "/slow.php?ms=300", method="POST", fields=["Content-Length: 0"])
         os.kill(int(stage.began_lines()[0]), signal.SIGSTOP)
         others = [Later(server.port, "/pid.php?us=1000") for _ in range(8)]
@@ -159,18 +159,21 @@ def endless_script(stage):
     """504 at the limit, and its worker is replaced."""
     with stage.serve({"php.request_timeout": "1s", "php.time_limit_max": "1s"}) as server:
         struck = Later(server.port, "/endless.php")
+        # Without these settings it had five minutes.
         check(struck.result() == 504, f"{struck.outcome}")
-        check(struck.seconds < 3, f"after {struck.seconds:.1f} s")
         check_whole(server)
 
 
 def full_queue(stage):
     """More than workers and queue can hold: 503 with Retry-After, at once; the rest is served."""
-    with stage.serve({"php.workers": 1, "php.workers_start": 1, "php.workers_spare": 1, "php.queue": 2, "server.threads": 1}) as server:
+    with stage.serve({"php.workers": 1, "php.workers_start": 1, "php.workers_spare": 1, "php.queue": 2, "php.queue_wait": 0, "server.threads": 1}) as server:
         get(server.port, "/pid.php")
-        first = Later(server.port, "/slow.php?ms=600")
+        first = Later(server.port, "/held.php")
         stage.began_lines()
         rest = [Later(server.port, f"/pid.php?us=1000&n={n}") for n in range(6)]
+        refused = rig.wait_for(lambda: sum(r.outcome is not None for r in rest) >= 4, 20)
+        check(refused, f"refusals wait for a worker: {[r.outcome for r in rest]}")
+        stage.go.touch()
         outcomes = [r.result() for r in rest]
         check(first.result() == 200, f"the running request got {first.outcome}")
         check(outcomes.count(503) == 4 and outcomes.count(200) == 2, f"{outcomes}")
@@ -178,11 +181,14 @@ def full_queue(stage):
 
 def queue_timeout(stage):
     """Who waits too long for a worker gets 503."""
-    with stage.serve({"php.workers": 1, "php.workers_start": 1, "php.workers_spare": 1, "php.queue_timeout": "300ms"}) as server:
-        first = Later(server.port, "/slow.php?ms=1500")
+    with stage.serve({"php.workers": 1, "php.workers_start": 1, "php.workers_spare": 1, "php.queue_timeout": "300ms", "php.queue_wait": 0}) as server:
+        first = Later(server.port, "/held.php")
         stage.began_lines()
         second = Later(server.port, "/pid.php")
-        check(second.result() == 503 and second.seconds < 1.2, f"{second.outcome} after {second.seconds:.1f} s")
+        # Without the setting it waited for 30 s.
+        check(second.result() == 503 and 0.3 <= second.seconds < 15, f"{second.outcome} after {second.seconds:.1f} s")
+        check(first.outcome is None, f"the running request has got {first.outcome}")
+        stage.go.touch()
         check(first.result() == 200, f"{first.outcome}")
 
 
@@ -194,7 +200,7 @@ def client_gone(stage):
             with raw.Wire(("127.0.0.1", server.port)) as wire:
                 wire.send(f"GET /{script}.php HTTP/1.1\r\nHost: a.test\r\n\r\n".encode())
                 wire.fill()
-            check(stage.began_lines(1, 3) == [said], f"{script}.php said {stage.began.read_text()!r}")
+            check(stage.began_lines() == [said], f"{script}.php said {stage.began.read_text()!r}")
         check_whole(server)
 
 

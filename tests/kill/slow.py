@@ -9,13 +9,13 @@ from stage import Later, check, check_calm, check_whole, descriptors, get
 
 
 def head_timeout(stage):
-    """Half a head: 408 and the end, no sooner and not much later than http.head_timeout, however the bytes drip."""
+    """Half a head: 408 and the end, no sooner than http.head_timeout and long before the default of 10 s, however the bytes drip."""
     with stage.serve({"http.head_timeout": "1s"}) as server:
         for drip in (False, True):
             with raw.Wire(("127.0.0.1", server.port)) as wire:
                 begin = time.monotonic()
                 wire.send(b"GET /plain.txt HTTP/1.1\r\nHost: a.test\r\nX: ")
-                while drip and time.monotonic() - begin < 3 and wire.send(b"y"):
+                while drip and time.monotonic() - begin < 20 and wire.send(b"y"):
                     time.sleep(0.1)
                     wire.socket.settimeout(0.01)
                     try:
@@ -28,8 +28,8 @@ def head_timeout(stage):
                 answer = wire.answer()
                 took = time.monotonic() - begin
                 check(answer is not None and answer.status == 408, f"drip={drip}: {answer and answer.status}")
-                check(0.9 <= took < 2.6, f"drip={drip}: after {took:.1f} s")
-                check(wire.closes(1), "the connection stays open")
+                check(0.9 <= took < 9, f"drip={drip}: after {took:.1f} s")
+                check(wire.closes(), "the connection stays open")
 
 
 def body_timeout(stage):
@@ -40,9 +40,9 @@ def body_timeout(stage):
             wire.send(b"POST /slow.php?ms=1 HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\nhalf")
             answer = wire.answer()
             check(answer is not None and answer.status == 408, f"{answer and answer.status}")
-            check(0.9 <= time.monotonic() - begin < 2.6, f"after {time.monotonic() - begin:.1f} s")
-            check(wire.closes(1), "the connection stays open")
-        check(stage.began_lines(0, 0.1) == [], "PHP ran on half a body")
+            check(0.9 <= time.monotonic() - begin < 30, f"after {time.monotonic() - begin:.1f} s")
+            check(wire.closes(), "the connection stays open")
+        check(stage.began_lines(0) == [], "PHP ran on half a body")
 
 
 def body_rate(stage):
@@ -50,16 +50,16 @@ def body_rate(stage):
     with stage.serve({"http.body_timeout": "1s", "http.body_min_rate": "1KB"}) as server:
         with raw.Wire(("127.0.0.1", server.port)) as wire:
             wire.send(b"POST /body.php HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n")
-            begin = time.monotonic()
-            while time.monotonic() - begin < 6 and wire.send(b"z" * 20):
+            begin, drips = time.monotonic(), True
+            while drips and time.monotonic() - begin < 20 and wire.send(b"z" * 20):
                 try:
                     wire.fill(0.2)
-                    break
+                    drips = False
                 except TimeoutError:
                     pass
+            check(not drips, "no answer comes while it drips")
             answer = wire.answer()
             check(answer is not None and answer.status == 408, f"{answer and answer.status}")
-            check(time.monotonic() - begin < 5, f"after {time.monotonic() - begin:.1f} s")
 
 
 def keep_alive_timeout(stage):
@@ -69,10 +69,11 @@ def keep_alive_timeout(stage):
             wire.send(b"GET /plain.txt HTTP/1.1\r\nHost: a.test\r\n\r\n")
             check(wire.answer().status == 200, "the file")
             begin = time.monotonic()
-            check(wire.closes(3), "it stays open, or something was sent")
-            check(0.8 <= time.monotonic() - begin < 2.6, f"after {time.monotonic() - begin:.1f} s")
+            # Without the setting it stayed for 60 s.
+            check(wire.closes(30), "it stays open, or something was sent")
+            check(0.8 <= time.monotonic() - begin, f"after {time.monotonic() - begin:.1f} s")
         with raw.Wire(("127.0.0.1", server.port)) as wire:
-            check(wire.closes(12), "a connection without any request stays open")
+            check(wire.closes(), "a connection without any request stays open")
 
 
 def slow_reader(stage):
@@ -84,7 +85,8 @@ def slow_reader(stage):
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 s.connect(("127.0.0.1", server.port))
                 s.sendall(f"GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n".encode())
-                check(rig.wait_for(lambda: held() == 1, 1), f"{target}: the connection is not there")
+                s.settimeout(30)
+                check(s.recv(9) == b"HTTP/1.1 ", f"{target}: no answer begins")
                 check(rig.wait_for(lambda: held() == 0, 6), f"{target}: the connection is still held")
         check_whole(server)
 
@@ -116,32 +118,32 @@ def resident(pid):
 
 
 def slowloris(stage):
-    """500 clients with half a head each: others are served as fast as ever, and the 500 are gone after the time-out."""
-    with stage.serve({"http.head_timeout": "2s"}) as server:
-        check_whole(server)
-        before = descriptors(server)
-        wires = [raw.Wire(("127.0.0.1", server.port)) for _ in range(500)]
-        for wire in wires:
-            wire.send(b"POST /slow.php HTTP/1.1\r\nHost: a.test\r\nX-A: b\r\nX")
-        asked = [Later(server.port, t) for t in ("/plain.txt", "/pid.php") * 10]
-        check({a.result() for a in asked} == {200}, f"{[a.outcome for a in asked]}")
-        check(max(a.seconds for a in asked) < 1.5, f"the slowest took {max(a.seconds for a in asked):.1f} s")
-        check(rig.wait_for(lambda: descriptors(server) <= before + 2, 3), f"{descriptors(server) - before} connections are still held")
-        for wire in wires:
-            wire.close()
-        check(stage.began_lines(0, 0.1) == [], "PHP ran on half a request")
+    """500 clients with half a head each: others are served meanwhile, and the 500 are gone after the time-out."""
+    for timeout in ("60s", "1s"):
+        with stage.serve({"http.head_timeout": timeout}) as server:
+            check_whole(server)
+            before = descriptors(server)
+            wires = [raw.Wire(("127.0.0.1", server.port)) for _ in range(500)]
+            for wire in wires:
+                wire.send(b"POST /slow.php HTTP/1.1\r\nHost: a.test\r\nX-A: b\r\nX")
+            asked = [Later(server.port, t) for t in ("/plain.txt", "/pid.php") * 10]
+            check({a.result() for a in asked} == {200}, f"{[a.outcome for a in asked]}")
+            held = descriptors(server) - before
+            check(timeout == "1s" or held >= 490, f"only {held} connections were held meanwhile")
+            check(timeout == "60s" or rig.wait_for(lambda: descriptors(server) <= before + 2, 3), f"{descriptors(server) - before} connections are still held")
+            for wire in wires:
+                wire.close()
+            check(stage.began_lines(0) == [], "PHP ran on half a request")
 
 
 def slow_bodies(stage):
     """100 clients that upload slowly take no PHP worker until they are done."""
-    with stage.serve({"http.body_timeout": "5s"}) as server:
+    with stage.serve({"http.body_timeout": "60s"}) as server:
         wires = [raw.Wire(("127.0.0.1", server.port)) for _ in range(100)]
         for wire in wires:
             wire.send(b"POST /body.php HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 100000)
-        begin = time.monotonic()
         asked = [Later(server.port, "/pid.php") for _ in range(10)]
         check({a.result() for a in asked} == {200}, f"{[a.outcome for a in asked]}")
-        check(time.monotonic() - begin < 2, f"others waited {time.monotonic() - begin:.1f} s")
         wires[0].send(b"x" * 1900000)
         check(wires[0].answer().body == b"2000000", "the upload that was finished")
         for wire in wires:

@@ -18,10 +18,14 @@ SCRIPTS = {
     "pid.php": "usleep((int) ($_GET['us'] ?? 0)); echo getmypid();",
     # Leaves its process id in the file `began`, perhaps sends a beginning, sleeps, and answers.
     "slow.php": "file_put_contents('BEGAN', getmypid() . \"\\n\", FILE_APPEND | LOCK_EX); if (isset($_GET['early'])) { echo 'early'; flush(); } usleep(1000 * (int) $_GET['ms']); echo 'done';",
+    # The same, until the file `go` is there.
+    "held.php": "file_put_contents('BEGAN', getmypid() . \"\\n\", FILE_APPEND | LOCK_EX); while (!file_exists('GO')) { usleep(10000); clearstatcache(); } echo 'done';",
+    # The same, and only its first run takes its time.
+    "first.php": "file_put_contents('BEGAN', getmypid() . \"\\n\", FILE_APPEND | LOCK_EX); if (count(file('BEGAN')) == 1) { sleep(60); } echo 'done';",
     # Kills itself.
     "deadly.php": "file_put_contents('BEGAN', getmypid() . \"\\n\", FILE_APPEND | LOCK_EX); if (isset($_GET['early'])) { echo 'early'; flush(); } posix_kill(getmypid(), (int) $_GET['signal']); sleep(5);",
     # Goes on writing until the client has gone, and notes that it noticed.
-    "writer.php": "register_shutdown_function(fn() => file_put_contents('BEGAN', 'aborted ' . connection_aborted() . \"\\n\", FILE_APPEND)); for ($i = 0; $i < 400; $i++) { echo str_repeat('x', 1000); flush(); usleep(5000); }",
+    "writer.php": "register_shutdown_function(fn() => file_put_contents('BEGAN', 'aborted ' . connection_aborted() . \"\\n\", FILE_APPEND)); for ($i = 0; $i < 12000; $i++) { echo str_repeat('x', 1000); flush(); usleep(5000); }",
     # Goes on after the client has gone.
     "ignore.php": "ignore_user_abort(true); for ($i = 0; $i < 60; $i++) { echo str_repeat('x', 1000); flush(); usleep(5000); } file_put_contents('BEGAN', \"went on\\n\", FILE_APPEND);",
     "endless.php": "set_time_limit(0); while (true) { }",
@@ -34,11 +38,11 @@ class Stage:
     """A folder with the site; `serve` starts Millrace on it."""
 
     def __init__(self, folder):
-        self.folder, self.site, self.began = Path(folder), Path(folder) / "site", Path(folder) / "began"
+        self.folder, self.site, self.began, self.go = Path(folder), Path(folder) / "site", Path(folder) / "began", Path(folder) / "go"
         self.site.mkdir(exist_ok=True)
         self.began.write_text("")
         for name, code in SCRIPTS.items():
-            (self.site / name).write_text("<?php " + code.replace("BEGAN", str(self.began)) + "\n")
+            (self.site / name).write_text("<?php " + code.replace("BEGAN", str(self.began)).replace("GO", str(self.go)) + "\n")
         (self.site / "plain.txt").write_text("plain\n")
         (self.site / "large.bin").write_bytes(b"z" * (24 << 20))
         self.ini = rig.php_ini(self.folder / "php.ini", ["display_errors=0"])
@@ -67,7 +71,7 @@ def check(condition, why):
         raise Wrong(why)
 
 
-def get(port, target, method="GET", fields=(), timeout=15.0):
+def get(port, target, method="GET", fields=(), timeout=30.0):
     """One request on a connection of its own; None if the connection ended without an answer."""
     lines = [f"{method} {target} HTTP/1.1", "Host: a.test", "Connection: close", *fields]
     return raw.once(("127.0.0.1", port), ("\r\n".join(lines) + "\r\n\r\n").encode(), method, timeout)
@@ -93,7 +97,7 @@ class Later(threading.Thread):
             self.outcome = f"failed: {e}"
         self.seconds = time.monotonic() - begin
 
-    def result(self, seconds=20):
+    def result(self, seconds=40):
         """Waits; the outcome, or "hangs"."""
         self.join(seconds)
         return "hangs" if self.is_alive() else self.outcome
@@ -126,13 +130,13 @@ def alive(pid):
         return False
 
 
-def check_whole(server, seconds=10.0, workers=WORKERS):
+def check_whole(server, seconds=30.0, workers=WORKERS):
     """Checks that within `seconds` all workers answer at the same time."""
     end, seen = time.monotonic() + seconds, None
     while True:
         begin = time.monotonic()
         requests = [Later(server.port, "/pid.php?us=150000") for _ in range(workers)]
-        seen = [r.result(10) for r in requests], {r.body for r in requests}
+        seen = [r.result() for r in requests], {r.body for r in requests}
         if seen[0] == [200] * workers and len(seen[1]) == workers:
             return
         check(begin < end, f"after {seconds} s the pool is not whole: {seen}")

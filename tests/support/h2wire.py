@@ -56,7 +56,7 @@ def secure(plain, name="a.test", protocols=("h2",)):
 class SecureWire(raw.Wire):
     """raw.Wire over TLS."""
 
-    def __init__(self, address, timeout=10.0):
+    def __init__(self, address, timeout=30.0):
         super().__init__(address, timeout)
         if isinstance(address, tuple):
             self.socket = secure(self.socket, None, ("http/1.1",))
@@ -72,7 +72,7 @@ class SecureWire(raw.Wire):
 class Frames:
     """A connection of frames. `tls`: whether it is encrypted; `settings`: those of the client, by number."""
 
-    def __init__(self, address, tls=False, settings=(), timeout=10.0, name="a.test", window=None):
+    def __init__(self, address, tls=False, settings=(), timeout=30.0, name="a.test", window=None):
         plain = socket.create_connection(address, timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = secure(plain, name) if tls else plain
@@ -224,7 +224,7 @@ class Frames:
                 return True
         return False
 
-    def until_end(self, seconds=10):
+    def until_end(self, seconds=30):
         """Reads until the server ends the connection; whether it did so in time."""
         try:
             while self.next(seconds) is not None:
@@ -247,7 +247,7 @@ class Frames:
 class Wire:
     """A connection with the words of raw.Wire: requests go in as the bytes of HTTP/1.1, answers come out in their order."""
 
-    def __init__(self, address, timeout=10.0):
+    def __init__(self, address, timeout=30.0):
         self.frames = Frames(address, True, {INITIAL_WINDOW: 1 << 24, ENABLE_PUSH: 0}, timeout, None, window=1 << 28)
         self.timeout, self.port = timeout, self.frames.socket.getsockname()[1]
         self.sent, self.found, self.rest = [], {}, b""
@@ -297,7 +297,7 @@ class Wire:
     def finish(self):
         """HTTP/2 has no half of a connection."""
 
-    def closes(self, seconds):
+    def closes(self, seconds=30.0):
         """Whether the peer closes within `seconds`."""
         return self.frames.until_end(seconds)
 

@@ -29,7 +29,7 @@ class Answer:
 class Wire:
     """A connection. `address` is (host, port) or the path of a Unix socket."""
 
-    def __init__(self, address, timeout=10.0):
+    def __init__(self, address, timeout=30.0):
         self.timeout = timeout
         if isinstance(address, tuple):
             self.socket = socket.create_connection(address, timeout)
@@ -142,7 +142,7 @@ class Wire:
             if self.exactly(2) != b"\r\n":
                 raise Broken("no CRLF after a chunk")
 
-    def closes(self, seconds):
+    def closes(self, seconds=30.0):
         """Whether the peer closes, sending nothing more, within `seconds`."""
         end = time.monotonic() + seconds
         try:
@@ -178,7 +178,7 @@ def parse_head(data):
     return Answer(m[1].decode(), int(m[2]), (m[3] or b"").decode("latin-1"), fields)
 
 
-def once(address, data, method="GET", timeout=10.0):
+def once(address, data, method="GET", timeout=30.0):
     """Sends `data` on a connection of its own and reads one answer."""
     with Wire(address, timeout) as wire:
         wire.send(data)
