@@ -104,7 +104,6 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         Certificate {
             cert: view.path("tls.cert").unwrap_or_default(),
             key: view.path("tls.key").unwrap_or_default(),
-            ocsp: view.path("tls.ocsp"),
         }
     };
     Https {
