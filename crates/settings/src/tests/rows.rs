@@ -162,6 +162,26 @@ fn what_has_gone_is_no_row_and_is_explained() {
     }
 }
 
+/// An update must not keep a server from starting, wherever the setting is written.
+#[test]
+fn what_has_gone_is_only_a_warning() {
+    const LINE: &str = "keep_database_connections = true\n";
+    for (text, set) in [
+        (format!("[php]\n{LINE}{SITE}"), None),
+        (format!("{SITE}[site.php]\n{LINE}"), None),
+        (SITE.to_owned(), Some("php.keep_database_connections=true")),
+        (SITE.to_owned(), Some("site.php.keep_database_connections=true")),
+    ] {
+        let (_, warnings) = load(&text, set.as_slice()).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].title.contains("php.keep_database_connections` has gone: PHP connects"),
+            "{warnings:?}"
+        );
+        assert_eq!(warnings[0].cure, "remove the line");
+    }
+}
+
 #[test]
 fn every_row_is_explained() {
     for row in table::rows() {
