@@ -310,7 +310,7 @@ mod tests {
     /// The page of all counters, from the table.
     fn counters_page() -> String {
         let mut page = "# Counters\n\n\
-            Generated from `crates/server/src/stats/table.rs`; a test compares. `GET /metrics` on the admin address shows\n\
+            Generated from `crates/server/src/context/stats/table.rs`; a test compares. `GET /metrics` on the admin address shows\n\
             all of them to Prometheus; `millrace status` shows the most important ones.\n\n\
             | name | kind | meaning |\n| --- | --- | --- |\n"
             .to_owned();
