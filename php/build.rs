@@ -14,7 +14,7 @@ mod lists;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 64] = [
+const SOURCES: [&str; 63] = [
     "main.c",
     "host.c",
     "check.c",
@@ -59,7 +59,6 @@ const SOURCES: [&str; 64] = [
     "sandbox/private.c",
     "temp.c",
     "mail.c",
-    "database.c",
     "wire.c",
     "rewind/point.c",
     "rewind/gate.c",

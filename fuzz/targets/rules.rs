@@ -96,7 +96,7 @@ fn answers(rules: &Rules, flags: u8, place: &Place<'_>, asking: Asking, answered
     let said = parts.next().unwrap_or_default();
     let mut notes = Notes::default();
     said.split(|b| *b == b'\n').enumerate().for_each(|(at, line)| {
-        notes.add(Note::from_number(at as u16 % 3 + 1).expect("1 to 3"), line);
+        notes.add([Note::Tag, Note::Purge, Note::Control][at % 3], line);
     });
     let method = if flags & 8 == 0 { "GET" } else { "POST" };
     let mut all = purges(rules, place, method, status, fields.iter().copied(), &notes);

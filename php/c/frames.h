@@ -142,7 +142,7 @@
 /* In SCOREBOARD_OFF: images of any class are not to be used. */
 #define MR_SCOREBOARD_OFF_ALL 18446744073709551615u
 /* Bytes of a slot. */
-#define MR_SLOT_BYTES 192u
+#define MR_SLOT_BYTES 128u
 /* u32: process id of the worker. */
 #define MR_SLOT_PID 0u
 /* u32: one of STATE_*. */
@@ -167,14 +167,8 @@
 #define MR_SLOT_OFFERS 4u
 /* u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The worker puts 0 there when it does so. */
 #define MR_SLOT_TERMINATE 96u
-/* u64: database connections that scripts of this worker have opened (mysqli). */
-#define MR_SLOT_DATABASE_OPENED 104u
-/* u64: how often a request found one that was kept. */
-#define MR_SLOT_DATABASE_REUSED 112u
-/* u64: connections that are kept now. */
-#define MR_SLOT_DATABASE_KEPT 120u
 /* u64: age in milliseconds to which the script of the running request has extended its time (`set_time_limit()`); 0: it has not; u64::MAX: no limit. The server decides how much of it is allowed. */
-#define MR_SLOT_ASKED_MS 128u
+#define MR_SLOT_ASKED_MS 104u
 /* Bytes of a slot's figures. The next worker in the slot counts on; it begins without images. */
 #define MR_FIGURES_BYTES 9344u
 /* u64: images that the worker has now. */

@@ -42,7 +42,7 @@ int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash)
 		if (options.worker_script) {
 			handler_run();
 		}
-		while (!worker->exiting && !worker->broken && (database_wait(), wire_read())) {
+		while (!worker->exiting && !worker->broken && wire_read()) {
 			loop_received();
 			rewind_look();
 			do {

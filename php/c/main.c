@@ -105,7 +105,6 @@ static const char usage[] =
 	"  --sandbox-signals AS  the same, but signals as on older kernels: asked (before 6.12), family (without Landlock), group\n"
 	"  --folder DIR          scripts can read and write in this folder; may be repeated\n"
 	"  --read-folder DIR     scripts can read in this folder; may be repeated\n"
-	"  --keep-database-connections   keep mysqli connections open between requests, and reset them\n"
 	"  --rewind              let requests begin behind the boot of an application: millrace_rewind_point() (experimental)\n"
 	"  --rewind-methods      the same, and notice calls of methods of the classes that millrace_rewind_repeats() is given: all calls take longer\n"
 	"  --rewind-compare      the same, as on kernels before 6.7: compare all memory to find what has changed\n"
@@ -192,7 +191,6 @@ static bool read_options(int argc, char **argv)
 		{ "no-new-privileges", no_argument, NULL, 'p' },
 		{ "sandbox", no_argument, NULL, 'S' },
 		{ "sandbox-signals", required_argument, NULL, 'U' },
-		{ "keep-database-connections", no_argument, NULL, 'K' },
 		{ "rewind", no_argument, NULL, 'w' },
 		{ "rewind-methods", no_argument, NULL, 'M' },
 		{ "rewind-compare", no_argument, NULL, 'C' },
@@ -226,7 +224,6 @@ static bool read_options(int argc, char **argv)
 			case 'p': options.no_new_privileges = true; break;
 			case 'S': options.sandbox = true; break;
 			case 'U': options.sandbox = true; options.signals = optarg; break;
-			case 'K': options.keep_database_connections = true; break;
 			case 'w': options.rewind = true; break;
 			case 'M': options.rewind = options.rewind_methods = true; break;
 			case 'C': options.rewind = options.rewind_compare = true; break;

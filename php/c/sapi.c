@@ -251,7 +251,6 @@ static int deactivate(void)
 	visitor_end();
 	carts_free();
 	wire_end(flags);
-	database_reset();
 	return SUCCESS;
 }
 
@@ -288,7 +287,6 @@ static int startup(sapi_module_struct *module)
 	if (options.disable_functions) {
 		zend_disable_functions(options.disable_functions);
 	}
-	database_startup();
 	visitor_startup();
 	observe_watch();
 	functions_hide();

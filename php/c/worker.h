@@ -100,7 +100,7 @@ struct options {
 	char *ini_entries;
 	uint64_t max_requests;
 	unsigned grace_seconds;
-	bool keep_environment, no_new_privileges, check, sandbox, keep_database_connections;
+	bool keep_environment, no_new_privileges, check, sandbox;
 	const char *signals; /* for tests: the sandbox keeps signals as on an older kernel, sandbox/signals.c; NULL: as this one does */
 	bool rewind;         /* requests begin at a point behind the boot */
 	bool rewind_methods; /* calls of methods are noticed */
@@ -160,11 +160,6 @@ const char *temp_folder(void);
 const char *temp_sessions(void);
 void temp_remove(void);
 bool ini_set_for_good(const char *name, const char *value);
-
-/* database.c: connections that outlive a request */
-void database_startup(void);
-void database_reset(void);
-void database_wait(void);
 
 /* mail.c: mail() out of the sandbox */
 int mail_hand_over(const char *name, int argc, char **argv);

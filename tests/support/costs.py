@@ -18,8 +18,8 @@ SCENARIOS_ALONE = ["10-accept", "10-budget", "10-crowd", "20-tls-handshakes", "3
 SCENARIOS = {
     "70-limits": 59, "80-reply-admin": 52, "70-pools": 50, "70-fastcgi": 32, "60-cache-crowd": 29, "60-cache-poisoning": 29, "10-life": 27,
     "35-again": 27, "31-h2": 25, "60-cache-outage": 24, "75-rewind": 24, "75-persistent": 23, "70-overload": 22, "10-budget": 19,
-    "45-shield": 18, "20-tls": 17, "70-content": 15, "70-proxy": 11, "70-reload": 11, "20-tls-ocsp": 10, "40-route-applications": 10,
-    "70-proxy-h2": 10, "40-route-auth": 9, "70-database": 9, "70-php": 9, "60-cache-visitors": 8, "10-crowd": 7, "70-isolation": 7,
+    "45-shield": 18, "20-tls": 17, "70-content": 15, "70-proxy": 11, "70-reload": 11, "40-route-applications": 10,
+    "70-proxy-h2": 10, "40-route-auth": 9, "70-php": 9, "60-cache-visitors": 8, "10-crowd": 7, "70-isolation": 7,
     "40-route-htaccess": 6, "60-cache-litespeed": 5, "70-compress": 5, "90-waiting-files": 5, "20-tls-handshakes": 4, "60-cache-drupal": 4,
     "60-cache-purge": 4, "80-reply-log": 4, "30-h1-limits": 3, "30-h1-mixture": 3, "31-h2-floods": 3, "50-files": 3, "30-h1-connections": 2,
     "40-route-network": 2, "40-route-rules": 2, "40-route-sites": 2, "60-cache-explain": 2, "60-cache-memory": 2, "80-reply-token": 2,

@@ -16,6 +16,10 @@ pub const ONE_FOLDER: &str = "write a rule with `root` for its files (docs/rules
 /// Where certificate authorities ask (RFC 8555 section 8.3).
 pub const CHALLENGES: &str = "/.well-known/acme-challenge";
 
+/// Why no OCSP response is stapled.
+pub const STAPLING: &str = "no OCSP response is stapled: Let's Encrypt has ended OCSP, and browsers use lists of revoked certificates; \
+                            a certificate with must-staple has to be issued anew without it";
+
 /// The names of `files.index`.
 pub const INDEX: [&str; 3] = ["index.php", "index.html", "index.htm"];
 

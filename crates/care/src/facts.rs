@@ -69,11 +69,6 @@ impl Facts {
         self.figures.get(name).is_some_and(|figure| *figure != 0.0)
     }
 
-    /// The figures whose names begin with `start`, without it.
-    pub fn figures_below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
-        self.figures.iter().filter_map(move |(name, figure)| Some((name.strip_prefix(start)?, *figure)))
-    }
-
     /// Why a name is not there: its area was not looked at, or has no such thing.
     fn why(&self, name: &str) -> Blind {
         let area = name.split('.').next().unwrap_or(name);

@@ -1,33 +1,23 @@
 //! What a script reports to the cache by function calls: `millrace_tag()`, `millrace_purge()`,
 //! `millrace_cache_control()`; and which of its calls forbids to store the page.
 
-/// Kind of a note; the numbers are those of the NOTE frame.
+/// Kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
 pub enum Note {
     /// Tags of the page.
-    Tag = 1,
+    Tag,
     /// Pages to purge.
-    Purge = 2,
+    Purge,
     /// How the page may be cached.
-    Control = 3,
+    Control,
     /// Which call forbids to store the page.
-    Origin = 5,
+    Origin,
     /// Which cookies the script has looked for.
-    Cookies = 7,
+    Cookies,
     /// Which fields of the request the script has read.
-    Fields = 8,
+    Fields,
     /// Whether the page depends on what is in its visitor's cart.
-    Cart = 9,
-}
-
-impl Note {
-    /// The kind with this number.
-    pub fn from_number(number: u16) -> Option<Note> {
-        const ALL: [Note; 7] =
-            [Note::Tag, Note::Purge, Note::Control, Note::Origin, Note::Cookies, Note::Fields, Note::Cart];
-        ALL.into_iter().find(|note| *note as u16 == number)
-    }
+    Cart,
 }
 
 /// All notes of one run, in the grammar of the fields `Millrace-Tag`, `Millrace-Purge` and `Millrace-Cache-Control`.
@@ -115,7 +105,5 @@ mod tests {
         assert_eq!(notes.purges, b"hard, /x\ny");
         assert_eq!(notes.control, b"no-store");
         assert!(!notes.add(Note::Tag, &vec![b'x'; MOST_BYTES]));
-        assert_eq!(Note::from_number(2), Some(Note::Purge));
-        assert_eq!(Note::from_number(10), None);
     }
 }

@@ -318,9 +318,6 @@ fn confinement(settings: &plan::Php, injected: &Path) -> Vec<OsString> {
     if let Some(dir) = &settings.temp_dir {
         arguments.extend(["--temp-base".into(), dir.into()]);
     }
-    if settings.keep_database_connections {
-        arguments.push("--keep-database-connections".into());
-    }
     if rewinds(settings) {
         arguments.push(if has_shop(settings) { "--rewind-methods" } else { "--rewind" }.into());
         if !settings.rewind_except.is_empty() {

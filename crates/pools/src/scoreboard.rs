@@ -4,27 +4,25 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
     FIGURES_BYTES, FIGURES_IMAGES, FIGURES_MADE, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD,
     SCOREBOARD_MAGIC, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES,
-    SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_DATABASE_KEPT, SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED,
-    SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS,
-    SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_EXITING, STATE_FREE, STATE_STARTING,
+    SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID,
+    SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_EXITING,
+    STATE_FREE, STATE_STARTING,
 };
 
 use super::rewind::RewindSum;
-use millrace_base::context::stats::{DatabaseStatus, RewindStatus};
+use millrace_base::context::stats::RewindStatus;
 
 /// The scoreboard of one host.
 #[derive(Debug)]
 pub struct Scoreboard {
     words: SharedWords,
     slots: u32,
-    /// Database connections of workers whose slots have been reused: opened, reused.
-    past: [AtomicU64; 2],
     /// Offset of the figures of rewound workers, if there are any.
     figures: Option<usize>,
     /// Slots that have had a worker: one more than the highest.
@@ -42,7 +40,7 @@ impl Scoreboard {
             words.u32_at(at * 4).store(value, Ordering::Release);
         }
         words.u64_at(SCOREBOARD_FIGURES).store(figures.unwrap_or(0) as u64, Ordering::Release);
-        Ok(Scoreboard { words, slots, past: Default::default(), figures, used: AtomicU32::new(0) })
+        Ok(Scoreboard { words, slots, figures, used: AtomicU32::new(0) })
     }
 
     /// Number of the last request that the worker has read completely.
@@ -117,20 +115,6 @@ impl Scoreboard {
         self.get(slot, SLOT_RSS)
     }
 
-    /// Database connections of all workers since the start of the host.
-    pub fn database(&self) -> DatabaseStatus {
-        let [opened, reused] = [0, 1].map(|at: usize| self.past[at].load(Ordering::Relaxed));
-        let mut all = DatabaseStatus { kept: 0, opened, reused };
-        for slot in 0..self.slots {
-            all.opened += self.get(slot, SLOT_DATABASE_OPENED);
-            all.reused += self.get(slot, SLOT_DATABASE_REUSED);
-            if self.state(slot) != STATE_FREE {
-                all.kept += self.get(slot, SLOT_DATABASE_KEPT);
-            }
-        }
-        all
-    }
-
     /// What rewound workers have done since the start of the host; `None`: there are none.
     pub fn rewind(&self) -> Option<RewindStatus> {
         let figures = self.figures?;
@@ -172,9 +156,6 @@ impl Scoreboard {
     /// Clears a free slot, for a worker that is about to be forked.
     pub fn prepare(&self, slot: u32) {
         self.used.fetch_max(slot + 1, Ordering::Relaxed);
-        for (past, word) in self.past.iter().zip([SLOT_DATABASE_OPENED, SLOT_DATABASE_REUSED]) {
-            past.fetch_add(self.get(slot, word), Ordering::Relaxed);
-        }
         for word in [
             SLOT_RECEIVED,
             SLOT_FINISHED,
@@ -185,9 +166,6 @@ impl Scoreboard {
             SLOT_REQUESTS,
             SLOT_RSS,
             SLOT_PEAK,
-            SLOT_DATABASE_OPENED,
-            SLOT_DATABASE_REUSED,
-            SLOT_DATABASE_KEPT,
         ] {
             self.words.u64_at(at(slot, word)).store(0, Ordering::Relaxed);
         }

@@ -36,11 +36,6 @@ impl WorkerSet {
             slowest,
             ..PhpStatus::default()
         };
-        let live = state.seats().iter().find_map(|seat| match seat {
-            Seat::Live(handle) => Some(handle),
-            _ => None,
-        });
-        status.database = live.map(|handle| handle.scoreboard.database()).unwrap_or_default();
         for seat in state.seats() {
             match seat {
                 Seat::Free => (),

@@ -12,12 +12,6 @@ pub trait CertificateReader {
     /// Why the server refuses to start with the two.
     fn certificate(&self, cert: &Path, key: &Path) -> Result<CertificateFacts, CertificateFault>;
 
-    /// Whether the OCSP response in `file` can be stapled to that certificate.
-    ///
-    /// # Errors
-    /// Why not.
-    fn staple(&self, cert: &Path, key: &Path, file: &Path) -> Result<(), String>;
-
     /// Whether `file` has authorities of client certificates.
     ///
     /// # Errors

@@ -67,6 +67,9 @@ pub fn explain_on(key: &str, environment: &Environment<'_>) -> Result<String, Su
     {
         return Ok(format!("{key} is called {} here.\n\n{}", row.key, detail(row, environment)));
     }
+    if let Some(why) = table::gone(strip(key)) {
+        return Err(Suggestion(format!("`{key}` has gone: {why}")));
+    }
     let last = key.rsplit('.').next().unwrap_or(key);
     let near = php_ini::misspelt(key)
         .or_else(|| suggest::nearest(key, table::rows().map(|row| row.key)))

@@ -298,8 +298,6 @@ pub struct Certificate {
     pub cert: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// Its OCSP response, in DER.
-    pub ocsp: Option<PathBuf>,
 }
 
 /// `[files]`

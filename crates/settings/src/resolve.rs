@@ -104,7 +104,6 @@ fn https(view: &View<'_>, written: &Written) -> Https {
         Certificate {
             cert: view.path("tls.cert").unwrap_or_default(),
             key: view.path("tls.key").unwrap_or_default(),
-            ocsp: view.path("tls.ocsp"),
         }
     };
     Https {
@@ -355,11 +354,10 @@ pub(crate) fn worker_script(view: &View<'_>) -> Option<WorkerScript> {
 }
 
 fn rewind(view: &View<'_>) -> Rewind {
-    let keeps = view.switch("php.keep_database_connections");
     match view.choice("php.rewind") {
         "on" => Rewind::On,
         "auto" => Rewind::Auto,
-        "wordpress" if view.profile() == Profile::WordPress && !keeps => Rewind::Auto,
+        "wordpress" if view.profile() == Profile::WordPress => Rewind::Auto,
         _ => Rewind::Off,
     }
 }
@@ -407,7 +405,6 @@ fn php(view: &View<'_>) -> Php {
             .collect(),
         disable_functions: words(view, "php.disable_functions"),
         temp_dir: view.path("php.temp_dir"),
-        keep_database_connections: view.switch("php.keep_database_connections"),
         rewind: rewind(view),
         rewind_except: words(view, "php.rewind_except"),
         pools: view.pool_names().iter().map(|name| pool(&view.pool(name), name)).collect(),

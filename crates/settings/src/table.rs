@@ -2,9 +2,12 @@
 //! default and the reason, and whether a change needs a restart. The TOML reader, `--set`, `millrace check`,
 //! `millrace explain` and the reference pages (`docs/settings.md`, `docs/settings/`) all work from these rows.
 //!
+//! To remove a setting: a row in [`gone`](self::gone) instead.
+//!
 //! To add a setting: a field in [`crate::plan`], a row in the module of its page in [`rows`](self::rows), and one line in
 //! `resolve.rs` that the compiler requires. A test loads every row's example and checks that the plan changes.
 
+mod gone;
 mod rows;
 
 use std::borrow::Cow;
@@ -12,6 +15,7 @@ use std::borrow::Cow;
 use crate::Plan;
 use crate::resolve::View;
 use crate::value::Value;
+pub(crate) use gone::GONE;
 
 /// The settings by task, in the order of the reference.
 pub(crate) static PAGES: &[&Page] = rows::PAGES;
@@ -200,6 +204,11 @@ pub(crate) fn unnamed(path: &str) -> (Cow<'_, str>, Option<&str>) {
 /// Returns the row of `key`.
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     rows().find(|row| row.key == key)
+}
+
+/// Why an earlier version's setting has gone.
+pub(crate) fn gone(key: &str) -> Option<&'static str> {
+    GONE.iter().find(|(name, _)| *name == key).map(|(_, why)| *why)
 }
 
 /// All rows, in the order of the reference.

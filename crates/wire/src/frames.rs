@@ -195,7 +195,7 @@ constants! {
     /// In SCOREBOARD_OFF: images of any class are not to be used.
     SCOREBOARD_OFF_ALL: u64 = u64::MAX;
     /// Bytes of a slot.
-    SLOT_BYTES: usize = 192;
+    SLOT_BYTES: usize = 128;
     /// u32: process id of the worker.
     SLOT_PID: usize = 0;
     /// u32: one of STATE_*.
@@ -224,15 +224,9 @@ constants! {
     /// u64, written by the server: sequence of a request that is to be ended because its time is up. A SIGURG follows. The
     /// worker puts 0 there when it does so.
     SLOT_TERMINATE: usize = 96;
-    /// u64: database connections that scripts of this worker have opened (mysqli).
-    SLOT_DATABASE_OPENED: usize = 104;
-    /// u64: how often a request found one that was kept.
-    SLOT_DATABASE_REUSED: usize = 112;
-    /// u64: connections that are kept now.
-    SLOT_DATABASE_KEPT: usize = 120;
     /// u64: age in milliseconds to which the script of the running request has extended its time (`set_time_limit()`);
     /// 0: it has not; u64::MAX: no limit. The server decides how much of it is allowed.
-    SLOT_ASKED_MS: usize = 128;
+    SLOT_ASKED_MS: usize = 104;
 
     /// Bytes of a slot's figures. The next worker in the slot counts on; it begins without images.
     FIGURES_BYTES: usize = 9344;
@@ -492,9 +486,6 @@ mod tests {
             (SLOT_PEAK, 8),
             (SLOT_OFFERED, 8 * SLOT_OFFERS),
             (SLOT_TERMINATE, 8),
-            (SLOT_DATABASE_OPENED, 8),
-            (SLOT_DATABASE_REUSED, 8),
-            (SLOT_DATABASE_KEPT, 8),
             (SLOT_ASKED_MS, 8),
         ];
         let mut end = 0;

@@ -80,11 +80,6 @@ pub fn wanted(value: &[u8], length: u64) -> Wanted {
     }
 }
 
-/// Whether `value` requests bytes at all, valid or not.
-pub fn is_bytes(value: &[u8]) -> bool {
-    members(value).is_some()
-}
-
 /// The members after `bytes=`; empty ones are skipped (RFC 9110 section 5.6.1.2).
 fn members(value: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let (unit, rest) = value.split_at_checked(6)?;

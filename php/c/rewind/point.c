@@ -157,8 +157,6 @@ void rewind_startup(void)
 	if (!options.rewind) {
 		return;
 	}
-	/* No connection may be open at the point. */
-	options.keep_database_connections = false;
 	long page = sysconf(_SC_PAGESIZE);
 	rewind_page = page > 0 ? (size_t)page : rewind_page;
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,7 +1,7 @@
 //! Directives of Apache that need no thought.
 
 use super::read::Item;
-use crate::value::Notes;
+use crate::value::{Notes, STAPLING};
 
 /// Of the server as a whole: a name, or with a `*` at its end the beginning of names; and why Millrace does not need it.
 const SERVER: &[(&str, &str)] = &[
@@ -42,7 +42,7 @@ const SERVER: &[(&str, &str)] = &[
     ("sslpassphrasedialog", "keys are read without a password"),
     ("sslsessioncache*", "Millrace resumes sessions by tickets, and changes their keys by itself"),
     ("sslcryptodevice", "no such device"),
-    ("sslstaplingcache", "`tls.ocsp` names a response"),
+    ("sslstaplingcache", STAPLING),
     ("protocols", "HTTP/2 is on with TLS"),
     ("h2*", "HTTP/2 is on with TLS"),
 ];
@@ -91,8 +91,8 @@ const NEEDLESS: &[(&str, &str)] = &[
     ("sslhonorcipherorder", "only secure ciphers"),
     ("sslcompression", "there is none"),
     ("sslsessiontickets", "Millrace resumes sessions by tickets, and changes their keys by itself"),
-    ("sslusestapling", "`tls.ocsp` names a response; most authorities have given OCSP up"),
-    ("sslstapling*", "`tls.ocsp` names a response; most authorities have given OCSP up"),
+    ("sslusestapling", STAPLING),
+    ("sslstapling*", STAPLING),
     ("sslopenssl*", "only secure ciphers"),
     ("ssloptions", "scripts get the usual variables of TLS"),
     ("sslstrictsnivhostcheck", "a name is one site on all ports"),

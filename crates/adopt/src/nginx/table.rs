@@ -1,5 +1,7 @@
 //! Directives of nginx that need no thought: what Millrace does without them, and what it lacks.
 
+use crate::value::STAPLING;
+
 /// A name, or with a `*` at its end the beginning of names; and why Millrace does not need it.
 pub const NEEDLESS: &[(&str, &str)] = &[
     ("worker_*", "one event loop for each core; descriptors as many as the system allows"),
@@ -77,7 +79,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("ssl_dhparam", "only elliptic curves"),
     ("ssl_session_*", "Millrace resumes sessions by tickets, and changes their keys by itself"),
     ("ssl_buffer_size", "records have the size that suits"),
-    ("ssl_stapling*", "`tls.ocsp` names a response; most authorities have given OCSP up"),
+    ("ssl_stapling*", STAPLING),
     ("ssl_trusted_certificate", "only for ssl_stapling"),
     ("ssl_early_data", "`https.early_data`, off unless set"),
     ("ssl_reject_handshake", "a client that asks for an unknown name gets the first certificate"),

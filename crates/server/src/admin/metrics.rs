@@ -67,9 +67,6 @@ fn pools(out: &mut Exposition, pools: &[PhpStatus]) {
     amounts(&table::PHP_WORKERS_MOST, |php| php.most);
     amounts(&table::PHP_WAITING, |php| php.waiting);
     amounts(&table::PHP_MEMORY, |php| php.memory);
-    amounts(&table::PHP_DATABASE_KEPT, |php| php.database.kept);
-    amounts(&table::PHP_DATABASE_OPENED, |php| php.database.opened);
-    amounts(&table::PHP_DATABASE_REUSED, |php| php.database.reused);
     let mut of_pools = |row: &Row, value: fn(&PoolStatus) -> f64| {
         out.family(row);
         for (php, pool) in pools.iter().flat_map(|php| php.pools.iter().map(move |pool| (php, pool))) {

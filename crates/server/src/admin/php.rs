@@ -114,17 +114,6 @@ fn write_details(text: &mut String, php: &PhpStatus) -> std::fmt::Result {
         let more = if php.each.len() > SIZES_SHOWN { ", ..." } else { "" };
         writeln!(text, "  {:<12}memory      {}{more}", "", sizes.join(", "))?;
     }
-    let database = php.database;
-    if database.opened > 0 {
-        writeln!(
-            text,
-            "  {:<12}database    {} connections kept open; {} opened, {} reused",
-            "",
-            database.kept,
-            grouped(database.opened),
-            grouped(database.reused)
-        )?;
-    }
     if let Some(status) = &php.rewind {
         rewind::write(text, status)?;
     }
@@ -153,11 +142,6 @@ pub(super) fn json(php: &PhpStatus) -> Value {
         "workers": php.workers().into_iter().collect::<Value>(),
         "waiting": php.waiting,
         "memory_bytes": php.memory,
-        "database_connections": {
-            "kept": php.database.kept,
-            "opened": php.database.opened,
-            "reused": php.database.reused,
-        },
         "rewind": php.rewind.as_ref().map(rewind::json),
         "trouble": php.trouble,
         "fastcgi": php.backends.iter().map(backends::json).collect::<Value>(),

@@ -17,7 +17,7 @@ use webpki::EndEntityCert;
 
 use super::error::TlsError;
 use super::issued::{self, Issued};
-use super::{staple, terms};
+use super::terms;
 
 /// How long before its creation a self-signed certificate becomes valid: clocks differ.
 const BEGINS_BEFORE: Duration = Duration::from_secs(24 * 3600);
@@ -107,17 +107,6 @@ impl Pair {
             .map_err(|error| TlsError::Unreadable("key", key.to_owned(), error))?;
         Pair::new(chain, private)
             .map_err(|why| TlsError::Files(certificate.to_owned(), key.to_owned(), Box::new(why)))
-    }
-
-    /// Staples the OCSP response in this file; returns the time until which it is valid.
-    ///
-    /// # Errors
-    /// The file can't be read, or the response may not be stapled: the reason.
-    pub fn staple(&mut self, file: &Path, now: SystemTime) -> Result<SystemTime, TlsError> {
-        let answer = read_regular(file, LARGEST_CONFIGURATION).map_err(TlsError::StapleFile)?;
-        let until = staple::good_until(&answer, &self.key.cert, now).map_err(TlsError::Staple)?;
-        self.key = Arc::new(CertifiedKey { ocsp: Some(answer), ..(*self.key).clone() });
-        Ok(until)
     }
 
     /// A self-signed certificate for these names.

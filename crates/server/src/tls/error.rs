@@ -9,8 +9,6 @@ use rustls::server::VerifierBuilderError;
 use x509_parser::error::X509Error;
 use x509_parser::nom;
 
-use super::staple::StapleError;
-
 /// A certificate can't be used, or connections can't be encrypted as the configuration says. This happens at a start or
 /// reload, when files have changed, and when a certificate authority is asked. A running server continues with what it
 /// has; the user corrects the file that the text names.
@@ -38,10 +36,6 @@ pub enum TlsError {
     SelfSigned(rcgen::Error),
     /// No certificate for an authority's challenge can be made for this name.
     Challenge(String, String),
-    /// The file with a certificate's OCSP response can't be read. The certificate is used without it.
-    StapleFile(io::Error),
-    /// The OCSP response may not be stapled. The certificate is used without it.
-    Staple(StapleError),
     /// The file of the client certificates' authorities can't be used.
     Clients(PathBuf, ClientsError),
     /// The file of the authorities that the server trusts can't be read.
@@ -108,8 +102,6 @@ impl fmt::Display for TlsError {
             Self::Challenge(name, why) => {
                 write!(f, "cannot create the certificate for the challenge of {name}: {why}")
             }
-            Self::StapleFile(error) => error.fmt(f),
-            Self::Staple(why) => why.fmt(f),
             Self::Clients(file, why) => {
                 let file = file.display();
                 match why {

@@ -27,11 +27,6 @@ impl CertificateReader for CertificateFiles {
         Pair::load(cert, key).and_then(|pair| pair.facts()).map_err(|why| fault(why, cert, key))
     }
 
-    fn staple(&self, cert: &Path, key: &Path, file: &Path) -> Result<(), String> {
-        let staple = |mut pair: Pair| pair.staple(file, SystemTime::now()).map(drop);
-        Pair::load(cert, key).and_then(staple).map_err(|why| why.to_string())
-    }
-
     fn client_authorities(&self, file: &Path) -> Result<(), String> {
         let clients = Clients { required: true, ca: file.to_owned() };
         clients::verifier(&clients).map(drop).map_err(|why| why.to_string())
@@ -260,6 +255,5 @@ mod tests {
         assert!(
             CertificateFiles.trusted(&at("key")).is_err() && CertificateFiles.trusted(&at("chain")).is_ok()
         );
-        assert!(CertificateFiles.staple(&at("chain"), &at("key"), &at("text")).is_err());
     }
 }

@@ -5,7 +5,6 @@
 //!   has read them, and encrypted into a buffer of the thread;
 //! - [`hello`]: the terms of a connection, by the requested site; and clients without TLS;
 //! - [`certificates`]: files of certificates and keys, and which of them a client gets;
-//! - [`staple`]: OCSP responses;
 //! - [`issued`]: certificates that an authority has issued by ACME, and responses to its challenges;
 //! - [`kernel`]: connections with encryption by the kernel, so that large files are sent by sendfile;
 //! - [`client`]: the other end, for requests to an authority; [`outgoing`]: the same for applications;
@@ -23,7 +22,6 @@ mod inspect;
 mod issued;
 mod kernel;
 mod outgoing;
-mod staple;
 mod stream;
 mod terms;
 

@@ -42,7 +42,7 @@ pub struct Terms {
     /// A self-signed certificate, if there is one.
     own: Option<Pair>,
     /// The state of the files when they were last read.
-    seen: Mutex<SeenFiles>,
+    seen: Mutex<Vec<TermsStamp>>,
 }
 
 /// Sessions of earlier clients. All threads share them, and they outlive a reload, so that it causes no full
@@ -60,16 +60,6 @@ impl ResumptionState {
         let tickets = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
         Ok(ResumptionState { tickets, sessions: ServerSessionMemoryCache::new(SESSIONS) })
     }
-}
-
-/// The state of files.
-#[derive(Default)]
-struct SeenFiles {
-    stamps: Vec<TermsStamp>,
-    /// When the first stapled OCSP response expires.
-    good_until: Option<SystemTime>,
-    /// Why others are not stapled, until it is logged.
-    unsaid: Vec<String>,
 }
 
 impl fmt::Debug for Terms {
@@ -90,8 +80,8 @@ impl Terms {
         if plan.https.listen.is_empty() {
             return Ok(None);
         }
-        let mut seen = SeenFiles { stamps: stamps(&plan.https), ..SeenFiles::default() };
-        let given = load(&plan.https, &mut seen)?;
+        let seen = stamps(&plan.https);
+        let given = load(&plan.https)?;
         let own = own(plan, before)?;
         let issued = before.map(|before| before.issued.clone()).unwrap_or_default();
         let memory = before.map_or_else(ResumptionState::new, |before| Ok(before.memory.clone()))?;
@@ -160,27 +150,22 @@ impl Terms {
             return;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = SeenFiles { stamps: stamps(https), ..SeenFiles::default() };
-        let is_new = seen.stamps != now.stamps;
-        if is_new || seen.good_until.is_some_and(|until| until < SystemTime::now()) {
-            match load(https, &mut now) {
-                Ok(pairs) => {
-                    *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
-                    self.refresh();
-                    if is_new {
-                        log.info(format_args!("reloaded certificates: their files have changed"));
-                    }
-                }
-                // Logged once: as long as the files stay unchanged, there is nothing new.
-                Err(why) => {
-                    log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}"))
-                }
+        let now = stamps(https);
+        if *seen == now {
+            return;
+        }
+        match load(https) {
+            Ok(pairs) => {
+                *self.given.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
+                self.refresh();
+                log.info(format_args!("reloaded certificates: their files have changed"));
             }
-            *seen = now;
+            // Logged once: as long as the files stay unchanged, there is nothing new.
+            Err(why) => {
+                log.error(format_args!("cannot reload certificates, the old ones stay in force: {why}"))
+            }
         }
-        for why in seen.unsaid.drain(..) {
-            log.warn(format_args!("{why}"));
-        }
+        *seen = now;
     }
 }
 
@@ -294,28 +279,12 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn load(https: &plan::Https, seen: &mut SeenFiles) -> Result<Vec<Pair>, TlsError> {
-    let mut pairs = Vec::new();
-    for files in &https.certificates {
-        let mut pair = Pair::load(&files.cert, &files.key)?;
-        if let Some(file) = &files.ocsp {
-            match pair.staple(file, SystemTime::now()) {
-                Ok(until) => seen.good_until = Some(seen.good_until.map_or(until, |first| first.min(until))),
-                Err(why) => seen.unsaid.push(format!(
-                    "not stapling an OCSP response for {} from {}: {why}",
-                    files.cert.display(),
-                    file.display()
-                )),
-            }
-        }
-        pairs.push(pair);
-    }
-    Ok(pairs)
+fn load(https: &plan::Https) -> Result<Vec<Pair>, TlsError> {
+    https.certificates.iter().map(|files| Pair::load(&files.cert, &files.key)).collect()
 }
 
 fn stamps(https: &plan::Https) -> Vec<TermsStamp> {
-    let files = |one: &plan::Certificate| [Some(one.cert.clone()), Some(one.key.clone()), one.ocsp.clone()];
-    https.certificates.iter().flat_map(files).flatten().map(|path| stamp(&path)).collect()
+    https.certificates.iter().flat_map(|files| [stamp(&files.cert), stamp(&files.key)]).collect()
 }
 
 fn stamp(path: &Path) -> TermsStamp {

@@ -80,12 +80,6 @@ fn certificate(
         problems
             .push(problem.at(at, "clients that don't have it reject the site: curl, apps, some browsers"));
     }
-    if let Some(Err(why)) = file(view, "tls.ocsp").map(|file| reader.staple(&cert, &key, &file)) {
-        let cure = "let the tool that fetches it do so again, or remove the line";
-        let problem =
-            Problem::warning(What::Conflict, format!("the OCSP response can't be stapled: {why}"), cure);
-        problems.push(problem.at(view.at("tls.ocsp"), "not sent to clients"));
-    }
     Some((cert, facts))
 }
 

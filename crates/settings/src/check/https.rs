@@ -33,9 +33,6 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
         for key in ["tls.cert", "tls.key"] {
             file(one, &view, key, problems);
         }
-        if view.at("tls.ocsp").is_some() {
-            file(one, &view, "tls.ocsp", problems);
-        }
     }
     for site in &written.sites {
         clients(&View::new(written, Some(site), environment), problems);

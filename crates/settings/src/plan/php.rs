@@ -64,8 +64,6 @@ pub struct Php {
     pub disable_functions: Vec<String>,
     /// Directory for the temporary directory of each set of workers; `None`: they have none.
     pub temp_dir: Option<PathBuf>,
-    /// Whether mysqli database connections outlive a request.
-    pub keep_database_connections: bool,
     /// Whether workers put their memory back to a point behind an application's boot, after each request. Experimental: what
     /// the boot has read of the database may be a second old.
     pub rewind: Rewind,

@@ -7,9 +7,14 @@ use crate::rule;
 use crate::suggest;
 use crate::table::{self, Setting};
 
-/// The problem of a key that isn't in the table, with the most likely fix.
+/// The problem of a key that isn't in the table, with the most likely fix. For a setting that has gone it is a warning: an update must not keep
+/// a server from starting.
 pub(crate) fn unknown_key(scope: Scope, path: &str, at: &At) -> Problem {
     let name = scope.display(path);
+    if let Some(why) = table::gone(name.strip_prefix("site.").unwrap_or(&name)) {
+        return Problem::warning(What::UnknownKey, format!("`{name}` has gone: {why}"), "remove the line")
+            .at(Some(at), "has no effect");
+    }
     let (row_path, _) = table::unnamed(path);
     if let Some(row) = table::rows().find(|row| scope.other().key_of(row) == Some(&*row_path)) {
         let (what, why) = match scope {

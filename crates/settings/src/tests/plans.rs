@@ -50,7 +50,6 @@ fn requests_begin_in_an_image_only_where_that_is_switched_on() {
     let wanted = |text: &str| rewind(&format!("[php]\nrewind = \"wordpress\"\n{text}"));
     assert_eq!(rewind(&format!("{a}{b}")), [Rewind::Off, Rewind::Off]);
     assert_eq!(wanted(&format!("{a}{b}")), [Rewind::Auto, Rewind::Off]);
-    assert_eq!(wanted(&format!("keep_database_connections = true\n{a}")), [Rewind::Off]);
     assert_eq!(rewind(&format!("[php]\nrewind = \"on\"\n{b}")), [Rewind::On]);
 }
 

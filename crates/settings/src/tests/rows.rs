@@ -78,7 +78,6 @@ const NOT_ALONE: &[&str] = &[
     "https.acme",
     "tls.cert",
     "tls.key",
-    "tls.ocsp",
 ];
 
 const CERTIFICATE: &str = "[[tls]]\ncert = \"/srv/app/index.php\"\nkey = \"/srv/app/app.php\"\n";
@@ -99,7 +98,6 @@ fn every_row_changes_the_plan() {
             "https.listen" => format!("[https]\nself_signed = true\nlisten = [\":443\"]\n{SITE}{LAST}"),
             "tls.cert" | "tls.key" => format!("{CERTIFICATE}{SITE}{LAST}"),
             "https.acme" => format!("{}{}", example(row), LAST.replace("\"b\"", "\"b.com\"")),
-            "tls.ocsp" => format!("{CERTIFICATE}ocsp = \"/srv/app/app.php\"\n{SITE}{LAST}"),
             "site.client_verify" | "site.client_ca" => CLIENTS.to_owned() + LAST,
             "site.try_files" => format!("{}front_controller = \"/index.html\"\n{LAST}", example(row)),
             _ => example(row) + LAST,
@@ -153,6 +151,34 @@ fn other_servers_names_hide_none_of_ours() {
             assert!(table::find(&format!("{table}.{alias}")).is_none(), "{alias} in {table}");
             assert_eq!(*alias, alias.to_lowercase(), "{alias}");
         }
+    }
+}
+
+#[test]
+fn what_has_gone_is_no_row_and_is_explained() {
+    for (key, why) in table::GONE {
+        assert!(table::find(key).is_none(), "{key}");
+        assert!(explain(key).unwrap_err().0.contains(why), "{key}");
+    }
+}
+
+/// An update must not keep a server from starting, wherever the setting is written.
+#[test]
+fn what_has_gone_is_only_a_warning() {
+    const LINE: &str = "keep_database_connections = true\n";
+    for (text, set) in [
+        (format!("[php]\n{LINE}{SITE}"), None),
+        (format!("{SITE}[site.php]\n{LINE}"), None),
+        (SITE.to_owned(), Some("php.keep_database_connections=true")),
+        (SITE.to_owned(), Some("site.php.keep_database_connections=true")),
+    ] {
+        let (_, warnings) = load(&text, set.as_slice()).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].title.contains("php.keep_database_connections` has gone: PHP connects"),
+            "{warnings:?}"
+        );
+        assert_eq!(warnings[0].cure, "remove the line");
     }
 }
 

@@ -20,7 +20,7 @@ pub use causes::{Causes, Name as Cause, PERIOD as CAUSES_PERIOD, SiteCauses, UNC
 pub use exposition::Exposition;
 pub use insight::{Insight, RunningScript};
 pub use latency::{ResponseClass, Summary};
-pub use pool::{BackendStatus, BusyWorker, DatabaseStatus, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
+pub use pool::{BackendStatus, BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use rewind::{ComparedResponses, ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};
 pub use sites::{OTHER_SITES, SiteCounter, SiteFigures};
 pub use table::{ALL, Counter, Row, TABLE};

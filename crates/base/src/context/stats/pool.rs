@@ -31,8 +31,6 @@ pub struct PhpStatus {
     pub pools: Vec<PoolStatus>,
     /// Resident memory of all workers, bytes; memory that they share counts for each.
     pub memory: u64,
-    /// Database connections of the workers.
-    pub database: DatabaseStatus,
     /// What rewound workers do; `None`: there are none.
     pub rewind: Option<RewindStatus>,
     /// Why there are no workers, if the PHP host does not start.
@@ -45,17 +43,6 @@ pub struct PhpStatus {
     pub each: Vec<WorkerStatus>,
     /// Slow scripts of the last minutes, the slowest first.
     pub slowest: Vec<SlowScript>,
-}
-
-/// Database connections (mysqli) of a pool's workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DatabaseStatus {
-    /// Connections that workers keep open for their next request.
-    pub kept: u64,
-    /// Connections opened since the PHP host was started.
-    pub opened: u64,
-    /// Connections reused from an earlier request.
-    pub reused: u64,
 }
 
 /// A snapshot of a pool.

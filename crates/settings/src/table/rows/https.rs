@@ -43,19 +43,6 @@ static ROWS: &[Setting] = &[
         ..TLS
     },
     Setting {
-        key: "tls.ocsp",
-        kind: Kind::Path { word: None },
-        default: Default::Unset("no OCSP response is sent"),
-        line: "OCSP response of the authority for the certificate (RFC 6960), in DER, which the server \
-               staples while it is valid.",
-        reason: "It saves the client a request to the authority. The server reads the file again when it \
-                 changes. A response that has expired or belongs to another certificate is logged and not \
-                 sent.",
-        example: "\"/var/lib/ocsp/example.com.der\"",
-        elsewhere: &["ssl_stapling_file"],
-        ..TLS
-    },
-    Setting {
         key: "https.self_signed",
         kind: Kind::Switch,
         default: Default::Fixed("false"),

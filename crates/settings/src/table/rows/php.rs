@@ -154,23 +154,9 @@ static ROWS: &[Setting] = &[
         ..BOTH
     },
     Setting {
-        key: "php.keep_database_connections",
-        kind: Kind::Switch,
-        default: Default::Fixed("false"),
-        line: "Whether workers keep the mysqli connections of scripts open for the next request. WordPress \
-               and most other applications use mysqli.",
-        reason: "Over a Unix socket a new connection costs 0.05 ms of CPU, and a kept one 0.03 ms, since it \
-                 is reset after each request: nothing compared with a page of WordPress. To a database on \
-                 another machine, or with TLS, a page saves several round trips. PDO's connections can't be \
-                 reset and are left alone.",
-        example: "true",
-        elsewhere: &["mysqli.allow_persistent", "pdo::attr_persistent"],
-        ..BOTH
-    },
-    Setting {
         key: "php.rewind",
         kind: Kind::Choice(&[
-            ("wordpress", "`auto` for WordPress without `keep_database_connections`, otherwise `off`"),
+            ("wordpress", "`auto` for WordPress, otherwise `off`"),
             ("off", "every request starts its script from the beginning"),
             (
                 "auto",
@@ -185,7 +171,7 @@ static ROWS: &[Setting] = &[
                  needs an application that calls millrace_rewind_point(), as WordPress does here by itself. \
                  A boot that opens a session, makes a random id, or writes anything is not shared: its \
                  requests start from the beginning, and `millrace status` says why. It disables opcache's \
-                 JIT and `keep_database_connections`.",
+                 JIT.",
         example: "\"on\"",
         elsewhere: &["zygote", "checkpoint", "snapshot"],
         ..BOTH
