@@ -3,6 +3,8 @@
 //! After this module a path starts with `/`, has no empty segment, no `.` and no `..`, and no NUL. It is bytes, not
 //! text: file names need not be UTF-8, and an over-long UTF-8 sequence never turns into a dot or a slash.
 
+use crate::percent;
+
 /// Why a path is invalid; the response is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPath {
@@ -46,26 +48,16 @@ fn is_plain(raw: &[u8]) -> bool {
 
 fn decode(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {
     let mut rest = raw;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        let byte = match (byte, tail) {
-            (b'%', [high, low, ..]) => {
-                rest = &tail[2..];
-                hex(*high).zip(hex(*low)).map(|(h, l)| h << 4 | l).ok_or(BadPath::PercentEncoding)?
-            }
-            (b'%', _) => return Err(BadPath::PercentEncoding),
-            _ => byte,
-        };
+    while let Some((&first, after)) = rest.split_first() {
+        let is_encoded = first == b'%';
+        let byte = if is_encoded { percent::octet(after).ok_or(BadPath::PercentEncoding)? } else { first };
         if byte == 0 {
             return Err(BadPath::Nul);
         }
         path.push(byte);
+        rest = if is_encoded { &after[2..] } else { after };
     }
     Ok(())
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|d| d as u8)
 }
 
 /// Drops empty segments, `.` and `..` in place: the path only gets shorter.

@@ -13,6 +13,7 @@ use millrace_settings::plan::{
     BasicAuth, FieldChange, RequestLimit, RuleAction, RuleEffects, RuleTarget, TargetPart,
 };
 use millrace_wire::conditional::http_date;
+use millrace_wire::percent;
 
 use super::ServeThread;
 use super::walk::{Make, Maker, Walk, WalkStep, other_file};
@@ -291,14 +292,7 @@ impl Passage<'_> {
 
 /// Encodes a text as the value of a query argument.
 fn encoded(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    for byte in escape::path(text) {
-        match byte {
-            b'&' | b'=' | b'+' | b';' => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            byte => out.push(byte),
-        }
-    }
-    out
+    percent::encode_unless(&escape::path(text), |byte| !b"&=+;".contains(&byte)).into_bytes()
 }
 
 fn returned(status: u16, text: &str) -> Reply {
