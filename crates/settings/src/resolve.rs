@@ -13,9 +13,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet,
-    OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server,
-    Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, NetworkSet, OpenBasedir,
+    Peers, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site,
+    SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -723,7 +723,7 @@ getters! {
     /// Of a list of applications.
     applications -> Vec<AppUrl> = Applications;
     /// Of a list of address blocks.
-    networks -> Vec<Network> = Networks;
+    networks -> Vec<Peers> = Networks;
     /// Of a list of names.
     texts -> Vec<(String, std::ops::Range<usize>)> = Texts;
     /// Of a list of directories.
@@ -769,18 +769,10 @@ impl Value {
     }
 }
 
-impl Network {
-    /// Whether this block holds `ip`; an IPv4 address mapped into IPv6 counts as IPv4.
+impl Peers {
+    /// Whether a peer with the address `ip` is one of them; an IPv4 address mapped into IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
-        match (self, ip.to_canonical()) {
-            (Self::Block(IpAddr::V4(first), length), IpAddr::V4(ip)) => {
-                (first.to_bits() ^ ip.to_bits()).checked_shr(32 - u32::from(*length)).unwrap_or(0) == 0
-            }
-            (Self::Block(IpAddr::V6(first), length), IpAddr::V6(ip)) => {
-                (first.to_bits() ^ ip.to_bits()).checked_shr(128 - u32::from(*length)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        matches!(self, Self::In(network) if network.contains(ip))
     }
 }

@@ -11,9 +11,8 @@
 //! Or the JSON in which search engines publish the networks of their crawlers:
 //! `{"creationTime": "...", "prefixes": [{"ipv4Prefix": "..."}, {"ipv6Prefix": "..."}]}`.
 
+use millrace_wire::network::Network;
 use serde_json::Value;
-
-use crate::network::Network;
 
 /// Maximum number of problems that are reported of one file.
 const MOST_PROBLEMS: usize = 5;

@@ -3,7 +3,8 @@
 //! All input from Millrace's sockets is parsed here, so that torn and hostile input is tested without a socket:
 //! [`head`] (HTTP/1 request heads), [`response`] (HTTP/1 responses), [`chunked`] (chunked content), [`ranges`],
 //! [`encoding`] (Accept-Encoding), [`conditional`] (If-* fields), [`path`] (request targets to paths), [`percent`]
-//! (percent-encoding), [`frames`] (messages of PHP workers), [`fastcgi`] (messages of php-fpm), [`http2`] (where its frames begin), [`decimal`].
+//! (percent-encoding), [`frames`] (messages of PHP workers), [`fastcgi`] (messages of php-fpm), [`http2`] (where its frames begin), [`network`]
+//! (of addresses), [`decimal`].
 
 pub mod chunked;
 pub mod conditional;
@@ -13,6 +14,7 @@ pub mod fastcgi;
 pub mod frames;
 pub mod head;
 pub mod http2;
+pub mod network;
 pub mod path;
 pub mod percent;
 pub mod ranges;
