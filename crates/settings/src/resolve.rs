@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use millrace_wire::glob::is_like;
+
 use crate::application::{self, Application};
 use crate::environment::{Environment, Found};
 use crate::folders;
@@ -473,21 +475,10 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
 /// `php.env`, and the variables of the server's own environment that `php.env_pass` names.
 fn variables(view: &View<'_>) -> Variables {
     let wanted = view.texts("php.env_pass");
-    let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name));
+    let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name.as_bytes()));
     let own = view.environment().variables.iter();
     let passed = own.filter(|(name, _)| wanted(name) && reserved_variable(name).is_none()).cloned();
     Variables(passed.chain(view.layered("php.env")).collect())
-}
-
-/// Whether a name matches a pattern with `*` at either end.
-fn is_like(pattern: &str, name: &str) -> bool {
-    let (open, pattern) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
-    match (open, pattern.strip_suffix('*')) {
-        (false, None) => name == pattern,
-        (false, Some(begin)) => name.starts_with(begin),
-        (true, None) => name.ends_with(pattern),
-        (true, Some(part)) => name.contains(part),
-    }
 }
 
 /// The values that apply in one place of the configuration: a site's own, then global ones, then defaults.
