@@ -4,10 +4,11 @@
 //! [`head`] (HTTP/1 request heads), [`response`] (HTTP/1 responses), [`chunked`] (chunked content), [`ranges`],
 //! [`encoding`] (Accept-Encoding), [`conditional`] (If-* fields), [`path`] (request targets to paths), [`percent`]
 //! (percent-encoding), [`frames`] (messages of PHP workers), [`fastcgi`] (messages of php-fpm), [`http2`] (where its frames begin), [`decimal`]; and
-//! what several crates need to mean the same by: [`network`]s of addresses, [`glob`]s.
+//! what several crates need to mean the same by: [`network`]s of addresses, [`glob`]s, [`date`]s.
 
 pub mod chunked;
 pub mod conditional;
+pub mod date;
 pub mod decimal;
 pub mod encoding;
 pub mod fastcgi;
