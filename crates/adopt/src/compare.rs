@@ -1,5 +1,7 @@
 //! Compares the responses of two servers to one request: status, Location, Content-Type and content.
 
+use millrace_wire::percent;
+
 /// What is compared of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -97,10 +99,10 @@ fn decoded(url: &str) -> String {
     let (mut out, mut rest) = (String::new(), url);
     while let Some((before, after)) = rest.split_once('%') {
         out.push_str(before);
-        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
-            Some(byte) => {
-                out.push(char::from(byte));
+        let octet = percent::octet(after.as_bytes());
+        match octet.filter(|octet| octet.is_ascii_alphanumeric() || b"-._~".contains(octet)) {
+            Some(octet) => {
+                out.push(char::from(octet));
                 rest = &after[2..];
             }
             None => {

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use millrace_wire::network::Network;
+
 use crate::expression::{Expression, Scope};
 use crate::pattern::{Pattern, TooManySteps};
 use crate::request::Checked;
@@ -94,70 +96,45 @@ impl Methods {
     }
 }
 
-/// A network: an address and the number of its leading bits that count; or a part of an IPv4 address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl Network {
-    /// `10.1.2.3`, `10.1`, `10.1.0.0/16`, `10.1.0.0/255.255.0.0`, `2001:db8::/32`.
-    ///
-    /// # Errors
-    /// It is none of these.
-    pub fn new(text: &str) -> Result<Network, String> {
-        let error = || format!("\"{text}\" is no address or network");
-        let (address, mask) = match text.split_once('/') {
-            Some((address, mask)) => (address, Some(mask)),
-            None => (text, None),
-        };
-        let (address, given) = match address.parse::<IpAddr>() {
-            Ok(address) => (address, if address.is_ipv4() { 32 } else { 128 }),
-            Err(_) => part(address).ok_or_else(error)?,
-        };
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = match mask {
-            None => given,
-            Some(mask) => match (mask.parse::<u32>(), mask.parse::<std::net::Ipv4Addr>()) {
-                (Ok(bits), _) if bits <= most => bits,
-                (_, Ok(mask))
-                    if address.is_ipv4()
-                        && u32::from(mask).leading_ones() == u32::from(mask).count_ones() =>
-                {
-                    u32::from(mask).count_ones()
-                }
-                _ => return Err(error()),
-            },
-        };
-        Ok(Network { address, bits })
-    }
-
-    /// Whether an address is in it.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let shift = 32 - self.bits.min(32);
-                (u64::from(u32::from(own)) >> shift) == (u64::from(u32::from(other)) >> shift)
+/// A network, or a part of an IPv4 address: `10.1.2.3`, `10.1`, `10.1.0.0/16`, `10.1.0.0/255.255.0.0`, `2001:db8::/32`.
+///
+/// # Errors
+/// It is none of these.
+pub fn network(text: &str) -> Result<Network, String> {
+    let error = || format!("\"{text}\" is no address or network");
+    let (address, mask) = match text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (text, None),
+    };
+    let (address, given) = match address.parse::<IpAddr>() {
+        Ok(address) => (address, if address.is_ipv4() { 32 } else { 128 }),
+        Err(_) => part(address).ok_or_else(error)?,
+    };
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match mask {
+        None => given,
+        Some(mask) => match (mask.parse::<u8>(), mask.parse::<std::net::Ipv4Addr>()) {
+            (Ok(bits), _) if bits <= most => bits,
+            (_, Ok(mask))
+                if address.is_ipv4() && u32::from(mask).leading_ones() == u32::from(mask).count_ones() =>
+            {
+                u32::from(mask).count_ones() as u8
             }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let shift = 128 - self.bits.min(128);
-                shift == 128 || (u128::from(own) >> shift) == (u128::from(other) >> shift)
-            }
-            _ => false,
-        }
-    }
+            _ => return Err(error()),
+        },
+    };
+    Ok(Network::new(address, bits))
 }
 
 /// One to three numbers of an IPv4 address: `10.`, `10.1`.
-fn part(text: &str) -> Option<(IpAddr, u32)> {
+fn part(text: &str) -> Option<(IpAddr, u8)> {
     let mut octets = [0; 4];
     let mut count = 0;
     for number in text.strip_suffix('.').unwrap_or(text).split('.') {
         *octets.get_mut(count).filter(|_| count < 3)? = number.parse().ok()?;
         count += 1;
     }
-    Some((octets.into(), u32::try_from(count).ok()? * 8))
+    Some((octets.into(), u8::try_from(count).ok()? * 8))
 }
 
 /// What a single `Require` or `Allow from` asks for.
@@ -435,7 +412,7 @@ fn variable(name: &str) -> (bool, String) {
 }
 
 fn networks(words: &[String]) -> Result<Vec<Network>, String> {
-    words.iter().map(|word| Network::new(word)).collect()
+    words.iter().map(|word| network(word)).collect()
 }
 
 /// Reads what follows `Allow from` or `Deny from`.
@@ -539,7 +516,7 @@ mod tests {
 
     #[test]
     fn networks_by_part_bits_and_mask() {
-        for (network, inside, outside) in [
+        for (text, inside, outside) in [
             ("10.1", "10.1.2.3", "10.2.0.1"),
             ("10.", "10.9.9.9", "11.0.0.1"),
             ("10.1.0.0/16", "10.1.255.1", "10.2.0.1"),
@@ -548,13 +525,13 @@ mod tests {
             ("127.0.0.1", "::ffff:127.0.0.1", "127.0.0.2"),
             ("::1", "::1", "::2"),
         ] {
-            let known = Network::new(network).unwrap();
-            assert!(known.contains(inside.parse().unwrap()), "{network} {inside}");
-            assert!(!known.contains(outside.parse().unwrap()), "{network} {outside}");
+            let known = network(text).unwrap();
+            assert!(known.contains(inside.parse().unwrap()), "{text} {inside}");
+            assert!(!known.contains(outside.parse().unwrap()), "{text} {outside}");
         }
         for wrong in ["", "a", "10.1.2.3.4", "10/33", "1.2.3.4/255.0.255.0", "::1/129"] {
-            assert!(Network::new(wrong).is_err(), "{wrong}");
+            assert!(network(wrong).is_err(), "{wrong}");
         }
-        assert!(Network::new("0.0.0.0/0").unwrap().contains("9.9.9.9".parse().unwrap()));
+        assert!(network("0.0.0.0/0").unwrap().contains("9.9.9.9".parse().unwrap()));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use millrace_wire::percent;
+
 /// Encodes what a path can't contain, as Apache's `ap_escape_uri` (`os_escape_path`).
 pub fn path(text: &[u8]) -> Vec<u8> {
     encode(text, b"$-_.+!*'(),:@&=/~;")
@@ -26,19 +28,7 @@ fn encode(text: &[u8], plain: &[u8]) -> Vec<u8> {
 
 /// Decodes escapes. `None`: an escape is malformed, or stands for NUL or a slash, which Apache refuses.
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.iter();
-    while let Some(byte) = bytes.next() {
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        let mut digit = || char::from(*bytes.next()?).to_digit(16);
-        let value = digit()? * 16 + digit()?;
-        match u8::try_from(value).ok()? {
-            0 | b'/' => return None,
-            value => out.push(value),
-        }
-    }
-    Some(out)
+    let mut encoded = text.split(|byte| *byte == b'%').skip(1).map(percent::octet);
+    let is_refused = encoded.any(|octet| matches!(octet, Some(0 | b'/')));
+    if is_refused { None } else { percent::decode(text) }
 }

@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use millrace_wire::path::without_dots;
+
 use crate::access::{Attribute, Client, SetEnvIf};
 use crate::effort;
 use crate::escape;
@@ -64,7 +66,7 @@ pub fn for_error(
         Some((path, query)) => (path, Some(query.as_bytes().to_vec())),
         None => (path, None),
     };
-    let path = normalised(path.as_bytes());
+    let path = without_dots(path.as_bytes());
     let folders = world.folders(&path);
     let mut pass = Pass::new(request, world, path, query, folders);
     pass.environment = failed.environment.clone();
@@ -74,25 +76,6 @@ pub fn for_error(
     pass.passes = 1;
     pass.failed = Some(failed);
     Verdict { status: Some(status), challenge: failed.challenge.clone(), ..pass.run() }
-}
-
-/// A path without empty, `.` and `..` segments.
-pub fn normalised(path: &[u8]) -> Vec<u8> {
-    let mut segments: Vec<&[u8]> = Vec::new();
-    for segment in path.split(|byte| *byte == b'/') {
-        match segment {
-            b"" | b"." => {}
-            b".." => {
-                segments.pop();
-            }
-            _ => segments.push(segment),
-        }
-    }
-    let mut out = [b"/", &segments.join(&b'/')[..]].concat();
-    if out.len() > 1 && (path.ends_with(b"/") || path.ends_with(b"/.") || path.ends_with(b"/..")) {
-        out.push(b'/');
-    }
-    out
 }
 
 /// A layer that applies, and the length of its folder's path.
@@ -590,7 +573,7 @@ impl<'a, W: World> Pass<'a, W> {
             return refuse(403);
         }
         let Some(decoded) = escape::decode(path) else { return refuse(400) };
-        let from = std::mem::replace(&mut self.path, normalised(&decoded));
+        let from = std::mem::replace(&mut self.path, without_dots(&decoded));
         self.redirected_from = Some((from, query_before));
         self.environment.redirected();
         self.environment.set(b"REDIRECT_STATUS", b"200".to_vec());

@@ -7,7 +7,9 @@ use aws_lc_rs::digest;
 use data_encoding::{BASE64, HEXLOWER};
 use md5::{Digest, Md5};
 
-use crate::access::Network;
+use millrace_wire::network::Network;
+
+use crate::access;
 use crate::effort;
 use crate::evaluate::ON_DISK;
 use crate::glob::{self, Slash};
@@ -510,7 +512,7 @@ impl<'a> Parser<'a> {
             b'n' => Ok(Expression::Empty(word, false)),
             b'z' => Ok(Expression::Empty(word, true)),
             b'T' => Ok(Expression::Truth(word)),
-            b'R' => Ok(Expression::Remote(Network::new(&constant(&word)?)?)),
+            b'R' => Ok(Expression::Remote(access::network(&constant(&word)?)?)),
             _ => self.fail("this test is not supported"),
         }
     }
@@ -526,7 +528,7 @@ impl<'a> Parser<'a> {
         }
         if self.take("-ipmatch") {
             let network = constant(&self.word()?)?;
-            return Ok(Expression::Address(word, Network::new(&network)?));
+            return Ok(Expression::Address(word, access::network(&network)?));
         }
         for (operator, globbing) in
             [("-strcmatch", Globbing::AnyCase), ("-strmatch", Globbing::Text), ("-fnmatch", Globbing::Path)]

@@ -1,6 +1,8 @@
 //! Directives without a meaning here that are known to restrict nothing: they are ignored. What neither this list nor the table of
 //! directives has may restrict access, so what it covers is refused: Apache, which doesn't know it either, answers 500.
 
+use millrace_wire::glob::is_like;
+
 /// Names in lower case; a star stands for the rest of a name.
 const HARMLESS: &[&str] = &[
     // Apache's own, that a .htaccess file may have
@@ -62,8 +64,5 @@ const HARMLESS: &[&str] = &[
 
 /// Whether an unknown directive, whose name is in lower case, is known to restrict nothing.
 pub fn is_harmless(name: &str) -> bool {
-    HARMLESS.iter().any(|known| match known.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => *known == name,
-    })
+    HARMLESS.iter().any(|known| is_like(known, name.as_bytes()))
 }

@@ -1,7 +1,9 @@
 //! Files that a path does not name: the index file of a folder, `FallbackResource`; and what follows a file in a path.
 
+use millrace_wire::path::without_dots;
+
 use crate::effort;
-use crate::evaluate::{Halt, ON_DISK, Pass, normalised, refuse};
+use crate::evaluate::{Halt, ON_DISK, Pass, refuse};
 use crate::request::{Node, World};
 use crate::verdict::Outcome;
 
@@ -94,8 +96,8 @@ impl<W: World> Pass<'_, W> {
         let mut inner = self.clone();
         let folder = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         inner.path = match name.starts_with('/') {
-            true => normalised(name.as_bytes()),
-            false => normalised(&[&self.path[..folder], name.as_bytes()].concat()),
+            true => without_dots(name.as_bytes()),
+            false => without_dots(&[&self.path[..folder], name.as_bytes()].concat()),
         };
         if !std::mem::replace(&mut inner.is_inner, true) {
             inner.ended_outside = std::mem::take(&mut inner.ended);

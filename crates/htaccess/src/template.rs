@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use millrace_wire::date::Civil;
+
 use crate::effort;
 use crate::pattern::Captures;
 use crate::request::Request;
@@ -315,9 +317,7 @@ impl Moment<'_> {
 
 /// `TIME_YEAR` and the like, in UTC; empty for other names.
 fn time(name: &str, now: u64) -> Vec<u8> {
-    let (days, seconds) = (now / 86_400, now % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let Civil { year, month, day, hour, minute, second } = Civil::from_unix(now);
     let text = match name {
         "TIME_YEAR" => format!("{year:04}"),
         "TIME_MON" => format!("{month:02}"),
@@ -325,22 +325,11 @@ fn time(name: &str, now: u64) -> Vec<u8> {
         "TIME_HOUR" => format!("{hour:02}"),
         "TIME_MIN" => format!("{minute:02}"),
         "TIME_SEC" => format!("{second:02}"),
-        "TIME_WDAY" => ((days + 4) % 7).to_string(),
+        "TIME_WDAY" => ((now / 86_400 + 4) % 7).to_string(),
         "TIME" => format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}"),
         _ => String::new(),
     };
     text.into_bytes()
-}
-
-/// Year, month and day of a number of days since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let (era, doe) = (z / 146_097, z % 146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use millrace_wire::percent;
+
 use crate::scenario::Origin;
 
 /// Maximum length of a URL, bytes, as in servers and browsers.
@@ -161,13 +163,11 @@ fn clean_target(target: &str) -> String {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
     };
-    let mut clean = String::with_capacity(target.len() + 1);
-    escape(&without_dots(&path.replace('\\', "/")), &mut clean);
-    if let Some(query) = query {
-        clean.push('?');
-        escape(query, &mut clean);
+    let path = escaped(&without_dots(&path.replace('\\', "/")));
+    match query {
+        Some(query) => format!("{path}?{}", escaped(query)),
+        None => path,
     }
-    clean
 }
 
 /// RFC 3986, 5.2.4
@@ -193,18 +193,8 @@ fn without_dots(path: &str) -> String {
     whole
 }
 
-fn escape(text: &str, into: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'!'..=b'~' if !b"\"<>`{}|^".contains(&byte) => into.push(char::from(byte)),
-            _ => {
-                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-                into.push('%');
-                into.push(char::from(DIGITS[usize::from(byte >> 4)]));
-                into.push(char::from(DIGITS[usize::from(byte & 15)]));
-            }
-        }
-    }
+fn escaped(text: &str) -> String {
+    percent::encode_unless(text.as_bytes(), |byte| byte.is_ascii_graphic() && !b"\"<>`{}|^".contains(&byte))
 }
 
 /// The white space of HTML.

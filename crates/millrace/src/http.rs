@@ -3,6 +3,7 @@
 //! It speaks HTTP/1.0, one request per connection.
 
 use millrace_settings::plan::Address;
+use millrace_wire::percent::encode_form;
 use millrace_wire::response::{Collector, Response};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -94,26 +95,8 @@ fn receive<S: Read>(
 
 /// `application/x-www-form-urlencoded` (the WHATWG URL standard's form serializer).
 pub fn form(pairs: &[(&str, &str)]) -> Vec<u8> {
-    let mut out = String::new();
-    for (name, value) in pairs {
-        if !out.is_empty() {
-            out.push('&');
-        }
-        encode(name, &mut out);
-        out.push('=');
-        encode(value, &mut out);
-    }
-    out.into_bytes()
-}
-
-fn encode(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(byte as char),
-            b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    let pair = |(name, value): &(&str, &str)| format!("{}={}", encode_form(name), encode_form(value));
+    pairs.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
 }
 
 #[cfg(test)]

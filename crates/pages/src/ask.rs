@@ -20,6 +20,8 @@
 //!   has read them: [`crate::read_fields`];
 //! - fields for LiteSpeed's cache and for ours are never passed to PHP: [`is_ours_in_request`].
 
+use millrace_wire::percent;
+
 use crate::control::Control;
 use crate::key::LONGEST_KEY;
 use crate::looked::is_unknown;
@@ -406,20 +408,9 @@ pub(crate) fn as_php_sees<'n>(name: &'n [u8], room: &'n mut [u8; 128]) -> Option
     }
     let mut length = 0;
     let mut rest = name;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        let hex = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-        let seen = match (byte, tail) {
-            (b'%', [high, low, after @ ..]) => match hex(*high).zip(hex(*low)) {
-                Some((high, low)) => {
-                    rest = after;
-                    high << 4 | low
-                }
-                None => byte,
-            },
-            _ => byte,
-        };
-        let seen = if matches!(seen, b'.' | b' ' | b'+') { b'_' } else { seen };
+    while let Some((octet, after)) = percent::split_first(rest) {
+        rest = after;
+        let seen = if matches!(octet, b'.' | b' ' | b'+') { b'_' } else { octet };
         // Only a closed bracket ends a name; the part before the first one names the array.
         if seen == b'[' && rest.contains(&b']') || seen == 0 {
             break;

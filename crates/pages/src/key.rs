@@ -209,6 +209,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use millrace_wire::percent;
     use proptest::prelude::*;
 
     fn written(query: &str) -> String {
@@ -303,6 +304,7 @@ mod tests {
         let mut all: BTreeMap<Vec<u8>, Vec<Assignment>> = BTreeMap::new();
         for argument in query.split('&').filter(|argument| !argument.is_empty()) {
             let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+            let decoded = |text: &str| percent::decode_form(text.as_bytes()).into_owned();
             let (name, value) = (decoded(name), decoded(value));
             let name: Vec<u8> = name.into_iter().take_while(|b| *b != 0).skip_while(|b| *b == b' ').collect();
             if name.starts_with(b"utm_") || name.is_empty() {
@@ -315,25 +317,6 @@ mod tests {
             all.entry(variable).or_default().push((inside.to_vec(), value));
         }
         all
-    }
-
-    fn decoded(text: &str) -> Vec<u8> {
-        let bytes = text.as_bytes();
-        let mut out = Vec::new();
-        let mut at = 0;
-        while at < bytes.len() {
-            let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok());
-            match (bytes[at], hex.and_then(|h| u8::from_str_radix(h, 16).ok())) {
-                (b'%', Some(byte)) => {
-                    out.push(byte);
-                    at += 2;
-                }
-                (b'+', _) => out.push(b' '),
-                (byte, _) => out.push(byte),
-            }
-            at += 1;
-        }
-        out
     }
 
     /// Short queries of few parts, so that equal keys are frequent.

@@ -11,6 +11,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use millrace_wire::network::Network;
+
 use crate::Millis;
 
 /// The name in [`crate::Terms::vary`] of pages that differ by country. It is no name of a field.
@@ -21,6 +23,9 @@ pub const REMEMBERED: Millis = 3600 * 1000;
 
 /// Maximum number of networks that are remembered, about 50 bytes each.
 pub const MOST: usize = 65_536;
+
+/// Length of a whole address of either family, or more, bits.
+const WHOLE: u8 = 128;
 
 /// A country in two letters or digits, as ISO 3166 and Cloudflare (`T1`, `XX`) name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +102,6 @@ impl PlaceReport {
     }
 }
 
-/// A network: the first bits of an address, the others 0, and how many they are.
-type Network = (u128, u8);
-
 /// Countries of addresses: two generations, of which the older one goes when the newer one is full.
 #[derive(Debug, Default)]
 pub struct Places {
@@ -113,7 +115,7 @@ impl Places {
         // The largest network that is remembered and lies within the reported one.
         let length =
             lengths(address).into_iter().find(|length| report.network.is_some_and(|bits| bits <= *length));
-        let place = network(address, length.unwrap_or(full(address)));
+        let place = Network::new(address, length.unwrap_or(WHOLE));
         if self.newer.len() >= MOST / 2 && !self.newer.contains_key(&place) {
             self.older = std::mem::take(&mut self.newer);
         }
@@ -123,8 +125,8 @@ impl Places {
     /// The country of an address, if it is known.
     pub fn country(&self, address: IpAddr, now: Millis) -> Option<Country> {
         // What is known of the address itself is more exact.
-        [full(address)].into_iter().chain(lengths(address).into_iter().rev()).find_map(|length| {
-            let place = network(address, length);
+        [WHOLE].into_iter().chain(lengths(address).into_iter().rev()).find_map(|length| {
+            let place = Network::new(address, length);
             let (country, until) = self.newer.get(&place).or_else(|| self.older.get(&place))?;
             (now < *until).then_some(*country)
         })
@@ -144,20 +146,6 @@ impl Places {
 /// Lengths of networks that are remembered, in bits, besides whole addresses; the larger networks first.
 fn lengths(address: IpAddr) -> [u8; 2] {
     if address.is_ipv4() { [16, 24] } else { [48, 64] }
-}
-
-fn full(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// The first bits of an address. IPv4 and IPv6 differ by the length: those of IPv4 count from 128.
-fn network(address: IpAddr, bits: u8) -> Network {
-    match address {
-        IpAddr::V4(ip) => {
-            (u128::from(u32::from(ip).checked_shr(32 - u32::from(bits)).unwrap_or(0)), 128 + bits)
-        }
-        IpAddr::V6(ip) => (u128::from(ip).checked_shr(128 - u32::from(bits)).unwrap_or(0), bits),
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ use millrace_base::context::stats::RewindStatus;
 #[derive(Debug)]
 pub struct Scoreboard {
     words: SharedWords,
-    slots: u32,
     /// Offset of the figures of rewound workers, if there are any.
     figures: Option<usize>,
     /// Slots that have had a worker: one more than the highest.
@@ -40,7 +39,7 @@ impl Scoreboard {
             words.u32_at(at * 4).store(value, Ordering::Release);
         }
         words.u64_at(SCOREBOARD_FIGURES).store(figures.unwrap_or(0) as u64, Ordering::Release);
-        Ok(Scoreboard { words, slots, figures, used: AtomicU32::new(0) })
+        Ok(Scoreboard { words, figures, used: AtomicU32::new(0) })
     }
 
     /// Number of the last request that the worker has read completely.

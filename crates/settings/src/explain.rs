@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::environment::Environment;
 use crate::php_ini;
-use crate::plan::Network;
+use crate::plan::Peers;
 use crate::resolve::View;
 use crate::suggest::{self, Suggestion};
 use crate::table::{self, Default, GROUPS, Kind, PAGES, Place, Setting};
@@ -182,9 +182,9 @@ fn shown(kind: &Kind, value: &Value) -> String {
         Value::Text(Some(text)) => text.clone(),
         Value::Path(Some(path)) => path.display().to_string(),
         Value::Networks(networks) if !networks.is_empty() => {
-            let text = |network: &Network| match network {
-                Network::Block(ip, length) => format!("{ip}/{length}"),
-                Network::Unix => "unix".to_owned(),
+            let text = |peers: &Peers| match peers {
+                Peers::In(network) => format!("{}/{}", network.first(), network.bits()),
+                Peers::Unix => "unix".to_owned(),
             };
             networks.iter().map(text).collect::<Vec<_>>().join(", ")
         }

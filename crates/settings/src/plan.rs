@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use millrace_wire::network::Network;
+
 use crate::application::Application;
 use crate::memory::Shares;
 
@@ -192,12 +194,12 @@ pub struct Server {
     pub spool_bytes: u64,
 }
 
-/// An address block, `10.0.0.0/8`; `unix` stands for every Unix socket peer.
+/// Peers of connections: `10.0.0.0/8`, `unix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// Address and prefix length in bits.
-    Block(std::net::IpAddr, u8),
-    /// Peers that came in through a Unix socket listener.
+pub enum Peers {
+    /// Those with an address in this network.
+    In(Network),
+    /// Those that came in through a Unix socket listener.
     Unix,
 }
 
@@ -362,7 +364,7 @@ pub struct Cache {
     /// Maximum variants of one page; further ones are not cached. At least 1.
     pub variants: usize,
     /// Addresses that may send `PURGE` and `BAN`.
-    pub purge_from: Vec<Network>,
+    pub purge_from: Vec<Peers>,
     /// Requests with this secret may, too.
     pub purge_token: Option<Secret>,
 }
@@ -373,7 +375,7 @@ pub struct Shield {
     /// Whether it refuses requests.
     pub mode: ShieldMode,
     /// Clients to which it does not apply.
-    pub exempt: Vec<Network>,
+    pub exempt: Vec<Peers>,
     /// Maximum requests per minute from one address, by class; 0: no limit.
     pub limits: ShieldLimits,
     /// Percentage of the processors' time that a class may use for PHP; 0: no limit.

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use millrace_wire::glob::is_like;
+
 use crate::application::{self, Application};
 use crate::environment::{Environment, Found};
 use crate::folders;
@@ -13,9 +15,9 @@ use crate::memory::Shares;
 use crate::object_cache;
 use crate::plan::{
     AccessFormat, Acme, Address, Admin, AppUrl, Backend, Cache, CacheMode, Certificate, Challenge, Clients,
-    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, Network, NetworkSet,
-    OpenBasedir, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server,
-    Site, SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
+    Files, Folder, ForwardedHost, Http, Https, Level, Log, Members, Multisite, NetworkSet, OpenBasedir,
+    Peers, Php, PhpPool, Plan, Profile, Proxy, ProxyHost, Redirect, Rewind, Sandbox, Secret, Server, Site,
+    SiteCache, SiteRule, Symlinks, Ttl, Variables, WorkerScript, Www,
 };
 use crate::problem::At;
 use crate::public;
@@ -470,21 +472,10 @@ fn php_ini(view: &View<'_>) -> BTreeMap<String, String> {
 /// `php.env`, and the variables of the server's own environment that `php.env_pass` names.
 fn variables(view: &View<'_>) -> Variables {
     let wanted = view.texts("php.env_pass");
-    let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name));
+    let wanted = |name: &str| wanted.iter().any(|(pattern, _)| is_like(pattern, name.as_bytes()));
     let own = view.environment().variables.iter();
     let passed = own.filter(|(name, _)| wanted(name) && reserved_variable(name).is_none()).cloned();
     Variables(passed.chain(view.layered("php.env")).collect())
-}
-
-/// Whether a name matches a pattern with `*` at either end.
-fn is_like(pattern: &str, name: &str) -> bool {
-    let (open, pattern) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
-    match (open, pattern.strip_suffix('*')) {
-        (false, None) => name == pattern,
-        (false, Some(begin)) => name.starts_with(begin),
-        (true, None) => name.ends_with(pattern),
-        (true, Some(part)) => name.contains(part),
-    }
 }
 
 /// The values that apply in one place of the configuration: a site's own, then global ones, then defaults.
@@ -720,7 +711,7 @@ getters! {
     /// Of a list of applications.
     applications -> Vec<AppUrl> = Applications;
     /// Of a list of address blocks.
-    networks -> Vec<Network> = Networks;
+    networks -> Vec<Peers> = Networks;
     /// Of a list of names.
     texts -> Vec<(String, std::ops::Range<usize>)> = Texts;
     /// Of a list of directories.
@@ -766,18 +757,10 @@ impl Value {
     }
 }
 
-impl Network {
-    /// Whether this block holds `ip`; an IPv4 address mapped into IPv6 counts as IPv4.
+impl Peers {
+    /// Whether a peer with the address `ip` is one of them; an IPv4 address mapped into IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
-        match (self, ip.to_canonical()) {
-            (Self::Block(IpAddr::V4(first), length), IpAddr::V4(ip)) => {
-                (first.to_bits() ^ ip.to_bits()).checked_shr(32 - u32::from(*length)).unwrap_or(0) == 0
-            }
-            (Self::Block(IpAddr::V6(first), length), IpAddr::V6(ip)) => {
-                (first.to_bits() ^ ip.to_bits()).checked_shr(128 - u32::from(*length)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        matches!(self, Self::In(network) if network.contains(ip))
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::plan::{Address, AppUrl, Backend, Network};
+use crate::plan::{Address, AppUrl, Backend, Peers};
 use crate::problem::{What, shown};
 use crate::table::Kind;
 
@@ -85,7 +85,7 @@ pub(crate) enum Value {
     /// Of [`Kind::Applications`].
     Applications(Vec<AppUrl>),
     /// Of [`Kind::Networks`].
-    Networks(Vec<Network>),
+    Networks(Vec<Peers>),
     /// Of [`Kind::FileNames`], [`Kind::HostNames`] and [`Kind::Words`], each with its place.
     Texts(Vec<(String, Range<usize>)>),
     /// Of [`Kind::Folders`] and [`Kind::Files`].

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
+use millrace_wire::percent::decode_form;
 
 /// An argument's name, as PHP sees it, and its value, as sent.
 pub type Argument<'a> = (Cow<'a, [u8]>, &'a [u8]);
@@ -14,27 +15,8 @@ pub type Argument<'a> = (Cow<'a, [u8]>, &'a [u8]);
 pub fn encoded(text: &[u8]) -> impl Iterator<Item = Argument<'_>> {
     text.split(|byte| *byte == b'&').map(|argument| {
         let end = memchr(b'=', argument).unwrap_or(argument.len());
-        (name(decoded(&argument[..end])), argument.get(end + 1..).unwrap_or_default())
+        (name(decode_form(&argument[..end])), argument.get(end + 1..).unwrap_or_default())
     })
-}
-
-/// Text without its percent-encoding, as `php_url_decode()` reads it: what is no encoding stays.
-pub fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
-    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let (mut plain, mut at) = (Vec::with_capacity(text.len()), 0);
-    while at < text.len() {
-        let (byte, length) = match (text[at], digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => ((high << 4 | low) as u8, 3),
-            (b'+', ..) => (b' ', 1),
-            (byte, ..) => (byte, 1),
-        };
-        plain.push(byte);
-        at += length;
-    }
-    Cow::Owned(plain)
 }
 
 /// The name of the variable that PHP makes of an argument's decoded name (`php_register_variable_ex()`): without blanks before it, up to
@@ -171,7 +153,7 @@ mod tests {
                 "{sent}"
             );
         }
-        assert_eq!(decoded(b"%2Fwp+v2%2"), &b"/wp v2%2"[..]);
+        assert_eq!(decode_form(b"%2Fwp+v2%2"), &b"/wp v2%2"[..]);
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use millrace_wire::network::Network;
+
 use crate::list;
-use crate::network::{Network, Networks};
+use crate::network::Networks;
 
 /// Maximum number of bans, those included that have ended and are remembered.
 const MOST: usize = 10_000;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use millrace_wire::percent::decode_form;
 
 use crate::arguments::{self, Argument};
 
@@ -167,7 +168,7 @@ fn is_password(name: &[u8]) -> bool {
 /// The class of a request with this argument. WooCommerce's names are those of `WC_Query` and its layered navigation
 /// (`filter_ATTRIBUTE`, `query_type_ATTRIBUTE`).
 fn of_argument((name, value): &Argument<'_>) -> Option<Class> {
-    let value = || arguments::decoded(value);
+    let value = || decode_form(value);
     match &**name {
         b"s" => Some(Class::Search),
         b"add-to-cart" => Some(Class::Cart),

@@ -17,7 +17,7 @@ pub mod table;
 
 pub use bans::{Ban, BanTerms, Bans};
 pub use class::{Class, Form, Target};
-pub use network::{Network, Networks};
+pub use network::Networks;
 pub use rate::Rate;
 pub use share::Share;
 pub use table::{Asked, Limit, Table};

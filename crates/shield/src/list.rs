@@ -11,9 +11,9 @@
 //! Or the JSON in which search engines publish the networks of their crawlers:
 //! `{"creationTime": "...", "prefixes": [{"ipv4Prefix": "..."}, {"ipv6Prefix": "..."}]}`.
 
+use millrace_wire::date;
+use millrace_wire::network::Network;
 use serde_json::Value;
-
-use crate::network::Network;
 
 /// Maximum number of problems that are reported of one file.
 const MOST_PROBLEMS: usize = 5;
@@ -99,24 +99,17 @@ fn end(word: &str) -> Result<u64, String> {
 
 /// Seconds since 1970 of `2026-12-24T18:00:00Z`.
 fn utc(word: &str) -> Option<u64> {
-    let (date, time) = word.strip_suffix('Z')?.split_once('T')?;
+    let (day, time) = word.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<Vec<u64>> {
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         text.split(by).map(|part| is_number(part).then(|| part.parse().ok())?).collect()
     };
     let time = time.split('.').next()?;
     let ([year, month, day], [hour, minute, second]) =
-        (<[u64; 3]>::try_from(numbers(date, '-')?).ok()?, <[u64; 3]>::try_from(numbers(time, ':')?).ok()?);
-    let fits = (1970..10_000).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 61;
-    // The number of days by Howard Hinnant's `days_from_civil`, with years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    fits.then(|| days.checked_sub(719_468).map(|days| ((days * 24 + hour) * 60 + minute) * 60 + second))?
+        (<[u64; 3]>::try_from(numbers(day, '-')?).ok()?, <[u64; 3]>::try_from(numbers(time, ':')?).ok()?);
+    let fits = hour < 24 && minute < 60 && second < 61;
+    let days = date::days(year, month, day).filter(|_| fits)?;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
 fn published(text: &str) -> List {

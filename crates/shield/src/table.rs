@@ -10,7 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::network::Network;
+use millrace_wire::network::Network;
+
 use crate::rate::Rate;
 
 /// Slots of a bucket.
@@ -129,7 +130,7 @@ impl Table {
 
     /// Never 0, which is an empty slot.
     fn key(&self, network: Network, class: u64) -> u64 {
-        self.hasher.hash_one((network.key(), class)) | 1
+        self.hasher.hash_one((network, class)) | 1
     }
 }
 

@@ -9,7 +9,6 @@
 #![warn(clippy::undocumented_unsafe_blocks, missing_docs)]
 
 mod child;
-pub mod date;
 mod descriptors;
 pub mod kernel_tls;
 mod limits;

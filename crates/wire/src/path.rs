@@ -3,6 +3,8 @@
 //! After this module a path starts with `/`, has no empty segment, no `.` and no `..`, and no NUL. It is bytes, not
 //! text: file names need not be UTF-8, and an over-long UTF-8 sequence never turns into a dot or a slash.
 
+use crate::percent;
+
 /// Why a path is invalid; the response is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPath {
@@ -31,7 +33,15 @@ pub fn normalise(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {
         return Ok(());
     }
     decode(raw, path)?;
-    remove_segments(path)
+    remove_segments(path, Err(BadPath::AboveRoot))
+}
+
+/// The normalised form of a path that is decoded already; a slash is put before it, and `..` above the root has no effect.
+pub fn without_dots(decoded: &[u8]) -> Vec<u8> {
+    let mut path = [b"/", decoded].concat();
+    // Nothing fails: `..` at the root leads to the root.
+    let _ = remove_segments(&mut path, Ok(0));
+    path
 }
 
 /// Whether it is already normalised: the usual case, in one pass without a branch per byte.
@@ -46,30 +56,20 @@ fn is_plain(raw: &[u8]) -> bool {
 
 fn decode(raw: &[u8], path: &mut Vec<u8>) -> Result<(), BadPath> {
     let mut rest = raw;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        let byte = match (byte, tail) {
-            (b'%', [high, low, ..]) => {
-                rest = &tail[2..];
-                hex(*high).zip(hex(*low)).map(|(h, l)| h << 4 | l).ok_or(BadPath::PercentEncoding)?
-            }
-            (b'%', _) => return Err(BadPath::PercentEncoding),
-            _ => byte,
-        };
+    while let Some((&first, after)) = rest.split_first() {
+        let is_encoded = first == b'%';
+        let byte = if is_encoded { percent::octet(after).ok_or(BadPath::PercentEncoding)? } else { first };
         if byte == 0 {
             return Err(BadPath::Nul);
         }
         path.push(byte);
+        rest = if is_encoded { &after[2..] } else { after };
     }
     Ok(())
 }
 
-fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|d| d as u8)
-}
-
-/// Drops empty segments, `.` and `..` in place: the path only gets shorter.
-fn remove_segments(path: &mut Vec<u8>) -> Result<(), BadPath> {
+/// Drops empty segments, `.` and `..` in place: the path only gets shorter. `above_root`: where `..` at the root leads.
+fn remove_segments(path: &mut Vec<u8>, above_root: Result<usize, BadPath>) -> Result<(), BadPath> {
     let (mut read, mut write) = (0, 0);
     while read < path.len() {
         // path[read] is a slash; the segment follows it.
@@ -82,7 +82,7 @@ fn remove_segments(path: &mut Vec<u8>) -> Result<(), BadPath> {
             }
             b"" | b"." => {}
             b".." => {
-                write = path[..write].iter().rposition(|b| *b == b'/').ok_or(BadPath::AboveRoot)?;
+                write = path[..write].iter().rposition(|b| *b == b'/').map_or(above_root, Ok)?;
                 if last {
                     path[write] = b'/';
                     write += 1;
@@ -164,14 +164,38 @@ mod tests {
                 raw.push(alphabet[n % alphabet.len()]);
                 n /= alphabet.len();
             }
+            let decoded = without_dots(&raw);
+            assert_promise(&raw, &decoded);
             if normalise(&raw, &mut path).is_ok() {
-                assert_eq!(path[0], b'/');
-                let mut segments = path[1..].split(|b| *b == b'/').peekable();
-                while let Some(segment) = segments.next() {
-                    assert!(!matches!(segment, b"." | b".."), "{raw:?} -> {path:?}");
-                    assert!(!segment.is_empty() || segments.peek().is_none(), "{raw:?} -> {path:?}");
-                }
+                assert_promise(&raw, &path);
+                assert!(raw.contains(&b'%') || path == decoded, "{raw:?} -> {path:?}, {decoded:?}");
             }
+        }
+    }
+
+    fn assert_promise(raw: &[u8], path: &[u8]) {
+        assert_eq!(path[0], b'/', "{raw:?}");
+        let mut segments = path[1..].split(|b| *b == b'/').peekable();
+        while let Some(segment) = segments.next() {
+            assert!(!matches!(segment, b"." | b".."), "{raw:?} -> {path:?}");
+            assert!(!segment.is_empty() || segments.peek().is_none(), "{raw:?} -> {path:?}");
+        }
+    }
+
+    #[test]
+    fn decoded_paths() {
+        for (decoded, expected) in [
+            ("", "/"),
+            (".", "/"),
+            ("..", "/"),
+            ("a", "/a"),
+            ("a/", "/a/"),
+            ("//a//./b/..", "/a/"),
+            ("/../../a", "/a"),
+            ("/a/../../b/.", "/b/"),
+            ("/%2e%2e/...", "/%2e%2e/..."),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&without_dots(decoded.as_bytes())), expected, "{decoded}");
         }
     }
 }

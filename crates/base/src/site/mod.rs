@@ -3,7 +3,7 @@
 
 mod content;
 mod hosts;
-mod network;
+mod multisite;
 mod origin;
 mod pool_rules;
 mod profile;

@@ -9,7 +9,7 @@ use millrace_pages::rules::Paths;
 use millrace_settings::plan;
 
 use super::content::ContentFigures;
-use super::network::Network;
+use super::multisite::Multisite;
 use super::origin::origin;
 use super::pool_rules::PoolRules;
 use super::profile::{Caching, Profile, Rewrites, Secrecy};
@@ -41,7 +41,7 @@ pub struct Site {
     /// What becomes of paths that are neither a file nor a page of its application.
     pub rewrites: Option<Rewrites>,
     /// Whether it is a multisite network; `None`: its application has none.
-    pub network: Option<Arc<Network>>,
+    pub multisite: Option<Arc<Multisite>>,
     /// Whether the rules let its front controller run.
     pub runs_front_controller: bool,
     /// Rules for the page cache; `None`: it is off, or there are no pages.
@@ -99,13 +99,13 @@ impl Site {
         let allowed = (!plan.allow_files.is_empty()).then(|| Paths::new(&plan.allow_files));
         let runs_front_controller =
             plan.front_controller.as_ref().is_some_and(|name| profile.lets_run(name.as_bytes(), || true));
-        let network = Network::of(&plan).map(Arc::new);
+        let multisite = Multisite::of(&plan).map(Arc::new);
         let proxy_cache = Caching::proxied(&plan).map(Arc::new);
         let cache = profile.caching.rules(&plan).map(Arc::new);
         // Without PHP, its applications' pages are the site's.
         let cache = cache.or_else(|| proxy_cache.clone().filter(|_| plan.php.is_none()));
         // A network's pages have other tags.
-        let is_network = network.as_ref().is_some_and(|network| network.is_network());
+        let is_network = multisite.as_ref().is_some_and(|multisite| multisite.is_network());
         let origin = origin(&plan).wrapping_add(u64::from(is_network));
         let visitors = Visitors::new(profile.caching.bypass_cookies, &plan.cache);
         let pools = PoolRules::new(plan.php.as_ref(), profile, &visitors);
@@ -120,7 +120,7 @@ impl Site {
             allowed,
             scripts: (!profile.scripts.is_empty()).then(|| Paths::new(profile.scripts)),
             rewrites: Rewrites::new(profile.rewrites).filter(|_| plan.try_files),
-            network,
+            multisite,
             runs_front_controller,
             cache,
             proxy_cache,

@@ -7,12 +7,12 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::SystemTime;
 
+use millrace_wire::date;
+
 use crate::facts::Blind;
 
 /// How much of the end of a log is read.
 const TAIL: u64 = 256 << 10;
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,19 +62,19 @@ fn aged(text: &str, quiet: f64, stamp: fn(&str) -> Option<f64>) -> Vec<Stamped> 
 
 /// `2026/11/26 20:14:48 [error] ...`: nginx.
 pub fn of_nginx(line: &str) -> Option<f64> {
-    let (date, time) = line.get(..19)?.split_once(' ')?;
-    let mut parts = date.split('/').map(str::parse);
+    let (day, time) = line.get(..19)?.split_once(' ')?;
+    let mut parts = day.split('/').map(str::parse);
     let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-    Some(days(year, month, day)? * 86_400.0 + seconds(time)?)
+    Some(date::days(year, month, day)? as f64 * 86_400.0 + seconds(time)?)
 }
 
 /// `[26-Nov-2026 20:14:48] WARNING: ...`: php-fpm.
 pub fn of_fpm(line: &str) -> Option<f64> {
-    let (date, time) = line.strip_prefix('[')?.get(..20)?.split_once(' ')?;
-    let mut parts = date.split('-');
+    let (day, time) = line.strip_prefix('[')?.get(..20)?.split_once(' ')?;
+    let mut parts = day.split('-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
-    Some(days(year.parse().ok()?, month, day.parse().ok()?)? * 86_400.0 + seconds(time)?)
+    let days = date::days(year.parse().ok()?, date::month(month)?, day.parse().ok()?)?;
+    Some(days as f64 * 86_400.0 + seconds(time)?)
 }
 
 fn seconds(time: &str) -> Option<f64> {
@@ -83,17 +83,6 @@ fn seconds(time: &str) -> Option<f64> {
         [hours, minutes, seconds] => Some(hours * 3_600.0 + minutes * 60.0 + seconds),
         _ => None,
     }
-}
-
-/// Days since 1970-01-01 of a day of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> Option<f64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1970..10_000).contains(&year) {
-        return None;
-    }
-    // The year begins in March: its last day is the one that comes every four years.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let before = year * 365 + year / 4 - year / 100 + year / 400;
-    Some((before + (month * 153 + 2) / 5 + day - 719_469) as f64)
 }
 
 #[cfg(test)]

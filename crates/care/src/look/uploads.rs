@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use millrace_wire::date::Civil;
 use serde_json::Value;
 
 use super::file;
@@ -94,7 +95,7 @@ fn with_months(folder: &Path, month: Option<(u64, u64)>) -> Vec<PathBuf> {
 
 /// Year and month of so many seconds since 1970.
 fn month(seconds: u64) -> (u64, u64) {
-    let (year, month, _) = millrace_sys::date::of_days(seconds / 86_400);
+    let Civil { year, month, .. } = Civil::from_unix(seconds);
     (year, month)
 }
 

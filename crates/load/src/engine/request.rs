@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
+use millrace_wire::percent;
+
 use super::http2;
 use super::judge::Judge;
 use crate::plan::Plan;
@@ -253,15 +255,7 @@ fn filled(text: &str, values: &[(String, String)], escape: bool) -> String {
 
 /// Percent-encoding of all but unreserved characters and the slash (RFC 3986 section 2).
 fn escaped(value: &str) -> String {
-    let mut escaped = String::new();
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            escaped.push(byte as char);
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
+    percent::encode(value.as_bytes(), b"-._~/")
 }
 
 /// Puts a field in, in place of one of that name.

@@ -1,5 +1,7 @@
 //! Numbers for people: the same in the table, on the screen and in the report.
 
+use millrace_wire::date::Civil;
+
 /// `1234567.8` as `1,234,568`; below ten with a decimal place.
 pub fn count(number: f64) -> String {
     if number.abs() < 9.95 && (number.fract() * 10.0).round() != 0.0 {
@@ -84,8 +86,7 @@ pub fn span(seconds: f64) -> String {
 /// Seconds since 1970 as `2026-11-22 06:28:25 UTC`.
 pub fn moment(since_1970: f64) -> String {
     let seconds = since_1970.max(0.0) as u64;
-    let (year, month, day) = millrace_sys::date::of_days(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let Civil { year, month, day, hour, minute, second } = Civil::from_unix(seconds);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

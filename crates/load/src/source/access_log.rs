@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use millrace_wire::date;
+
 use super::{Problem, shown};
 use crate::scenario::{Flow, Origin, Request, Scenario};
 use crate::url::Url;
@@ -116,30 +118,19 @@ pub fn entry(line: &str) -> Option<(i64, &str, &str)> {
 
 /// `10/Oct/2000:13:55:36 -0700`
 fn seconds(time: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (date, rest) = time.split_once(':')?;
+    let (day, rest) = time.split_once(':')?;
     let (clock, zone) = rest.split_once(' ').unwrap_or((rest, "+0000"));
-    let mut date = date.split('/');
-    let day: i64 = date.next()?.parse().ok().filter(|day| (1..=31).contains(day))?;
-    let month = date.next()?;
-    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
-    let year: i64 = date.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
+    let mut parts = day.split('/');
+    let (day, month, year) =
+        (parts.next()?.parse().ok()?, date::month(parts.next()?)?, parts.next()?.parse().ok()?);
+    let days = date::days(year, month, day)? as i64;
     let mut clock =
         clock.split(':').map(|part| part.parse::<i64>().ok().filter(|part| (0..=60).contains(part)));
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
     let sign = if zone.starts_with('-') { -1 } else { 1 };
     let digits: i64 = zone.get(1..)?.parse().ok().filter(|digits| (0..=9999).contains(digits))?;
     let offset = sign * (digits / 100 * 3600 + digits % 100 * 60);
-    Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset)
-}
-
-/// Days from 1970-01-01, by eras of 400 years that begin in March.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second - offset)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use millrace_wire::percent;
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 
@@ -472,11 +473,7 @@ fn names_in(text: &str) -> impl Iterator<Item = String> + '_ {
 
 /// A target with spaces and other letters escaped; braces stay, they are filled in later.
 fn escaped(target: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>`#".contains(&byte);
-    target
-        .bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    percent::encode_unless(target.as_bytes(), |byte| byte.is_ascii_graphic() && !b"\"<>`#".contains(&byte))
 }
 
 /// `application/x-www-form-urlencoded`, but for `{name}`, which is filled in later.
@@ -492,15 +489,7 @@ fn encoded(text: &str) -> String {
             continue;
         }
         let (piece, after) = rest.split_at(first.len_utf8());
-        for byte in piece.bytes() {
-            match byte {
-                b' ' => encoded.push('+'),
-                b'*' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                    encoded.push(char::from(byte))
-                }
-                _ => encoded.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        encoded.push_str(&percent::encode_form(piece));
         rest = after;
     }
     encoded

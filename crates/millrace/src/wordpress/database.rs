@@ -1,6 +1,7 @@
 //! The database of a new site: `--db`.
 
 use crate::failure::Failure;
+use millrace_wire::percent;
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -165,21 +166,8 @@ fn parse_server(place: &str, query: Option<&str>) -> Result<Server, NotDatabase>
     Ok(Server::Tcp(host.to_owned(), port))
 }
 
-/// Percent-decoding (RFC 3986, section 2.1).
 fn decode(text: &str) -> Result<String, NotDatabase> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        if first != b'%' {
-            bytes.push(first);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|d| std::str::from_utf8(d).ok());
-        let byte = digits.filter(|d| !d.starts_with('+')).and_then(|d| u8::from_str_radix(d, 16).ok());
-        bytes.push(byte.ok_or(NotDatabase::Percent)?);
-        rest = &tail[2..];
-    }
+    let bytes = percent::decode(text.as_bytes()).ok_or(NotDatabase::Percent)?;
     String::from_utf8(bytes).map_err(|_| NotDatabase::NotUtf8)
 }
 

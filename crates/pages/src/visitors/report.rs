@@ -35,6 +35,8 @@
 
 use std::sync::Arc;
 
+use millrace_wire::percent;
+
 use super::cookies::{Cookie, Print, PrintKey};
 use super::member::{MemberHold, MemberPage, MemberPass, MemberState, SharedPage};
 use super::pass::{CartHold, CartPage, CartState, Pass};
@@ -408,19 +410,7 @@ fn first_pair(text: &[u8]) -> Option<NamedValue> {
 
 /// Percent-encoded text.
 fn decoded(text: &[u8]) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(percent::decode(text)?).ok()
 }
 
 impl Session {

@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
+use millrace_wire::network::Network;
+
 use crate::worker_handle::Task;
 use millrace_base::message::request::{Content, Request};
 use millrace_base::site::Script;
@@ -95,11 +97,7 @@ fn page(keys: &RandomState, script: &[u8], path: &[u8]) -> u64 {
 
 /// An IPv6 network counts as one client.
 fn source(keys: &RandomState, script: &[u8], ip: Option<IpAddr>) -> u64 {
-    let network = ip.map(|ip| match ip.to_canonical() {
-        IpAddr::V4(ip) => u64::from(ip.to_bits()),
-        IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64,
-    });
-    keys.hash_one((2u8, script, network))
+    keys.hash_one((2u8, script, ip.map(Network::client)))
 }
 
 /// The address counts: a client that finds a request which kills only for itself doesn't block it for others.

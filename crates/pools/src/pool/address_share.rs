@@ -10,6 +10,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use millrace_wire::network::Network;
+
 /// The part of the rate that one address and one network get.
 const ADDRESS_PART: f64 = 0.25;
 const NETWORK_PART: f64 = 0.5;
@@ -26,7 +28,8 @@ const REMEMBERED: usize = 16_384;
 /// When the next request of each address and network is due, milliseconds of one clock.
 #[derive(Debug, Default)]
 pub struct AddressShares {
-    due: HashMap<SourceNetwork, f64>,
+    /// Requests that go first (true) have a share of their own.
+    due: HashMap<(Network, bool), f64>,
     /// The latest sources: addresses, and networks.
     lately: [LastSources; 2],
 }
@@ -34,17 +37,17 @@ pub struct AddressShares {
 /// The latest source, and the latest one before it that was different.
 #[derive(Debug, Default)]
 struct LastSources {
-    last: Option<(u128, u64)>,
-    other: Option<(u128, u64)>,
+    last: Option<(Network, u64)>,
+    other: Option<(Network, u64)>,
 }
 
 impl LastSources {
     /// Notes a source; returns whether others have sent requests, too.
-    fn note(&mut self, now: u64, prefix: u128) -> bool {
-        if self.last.is_some_and(|(last, _)| last != prefix) {
+    fn note(&mut self, now: u64, network: Network) -> bool {
+        if self.last.is_some_and(|(last, _)| last != network) {
             self.other = self.last;
         }
-        self.last = Some((prefix, now));
+        self.last = Some((network, now));
         self.other.is_some_and(|(_, at)| at + LATELY_MS >= now)
     }
 }
@@ -60,26 +63,9 @@ pub struct Delay {
     pub is_surplus: bool,
 }
 
-/// An address or a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct SourceNetwork {
-    prefix: u128,
-    bits: u8,
-    /// The share for requests that go first.
-    is_first: bool,
-}
-
-impl SourceNetwork {
-    /// The address - for IPv6 the /64, which is one client's - and its network: /24, or /48.
-    fn both(address: IpAddr, is_first: bool) -> [SourceNetwork; 2] {
-        let (whole, bits) = match address.to_canonical() {
-            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, [32, 24]),
-            // The bit distinguishes it from an IPv4 address.
-            IpAddr::V6(address) => (address.to_bits(), [64, 48]),
-        };
-        let family = if address.to_canonical().is_ipv6() { 128 } else { 0 };
-        bits.map(|bits| SourceNetwork { prefix: whole >> (128 - bits), bits: bits as u8 | family, is_first })
-    }
+/// An address - for IPv6 the /64, which is one client's - and its network.
+fn both(address: IpAddr) -> [Network; 2] {
+    [Network::client(address), Network::around(address)]
 }
 
 impl AddressShares {
@@ -90,9 +76,9 @@ impl AddressShares {
         self.make_room(at);
         let mut delay = Delay::default();
         let parts = [ADDRESS_PART, NETWORK_PART].into_iter().zip(&mut self.lately);
-        for (source, (part, lately)) in SourceNetwork::both(address, is_first).into_iter().zip(parts) {
-            let others_come = lately.note(now, source.prefix);
-            let due = self.due.entry(source).or_insert(at);
+        for (network, (part, lately)) in both(address).into_iter().zip(parts) {
+            let others_come = lately.note(now, network);
+            let due = self.due.entry((network, is_first)).or_insert(at);
             *due = due.max(at);
             let late = (*due - at - BURST_MS).clamp(0.0, most);
             delay.ms = delay.ms.max(late as u64);
@@ -106,10 +92,7 @@ impl AddressShares {
 
     /// The same for an ordinary request that is already counted.
     pub fn last_delay(&self, now: u64, address: IpAddr, most: f64) -> u64 {
-        let due = SourceNetwork::both(address, false)
-            .into_iter()
-            .filter_map(|source| self.due.get(&source))
-            .copied();
+        let due = both(address).into_iter().filter_map(|network| self.due.get(&(network, false))).copied();
         (due.fold(0.0, f64::max) - now as f64 - BURST_MS).clamp(0.0, most) as u64
     }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use millrace_wire::head::{Framing, Head, Limits};
+use millrace_wire::percent;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -94,6 +95,7 @@ impl AdminRequest {
 
 /// The fields of a form or a query (the WHATWG URL standard's `application/x-www-form-urlencoded` parser).
 pub fn form(text: &[u8]) -> Vec<(String, String)> {
+    let decoded = |text| String::from_utf8_lossy(&percent::decode_form(text)).into_owned();
     let pairs = text.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {
@@ -101,25 +103,6 @@ pub fn form(text: &[u8]) -> Vec<(String, String)> {
             (decoded(name), decoded(value.strip_prefix(b"=").unwrap_or(value)))
         })
         .collect()
-}
-
-/// `+` and `%20` as a space; invalid encodings stay unchanged.
-fn decoded(text: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let hex = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16)).map(|d| d as u8);
-        rest = tail;
-        match (byte, hex(0), hex(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push(high << 4 | low);
-                rest = &tail[2..];
-            }
-            (b'+', ..) => bytes.push(b' '),
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The response.

@@ -3,12 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
 use aws_lc_rs::{digest, hmac, rand};
 use millrace_htaccess::password::Hash;
+use millrace_wire::network::Network;
 
 /// Maximum number of checks that wait in an event loop: more clients get 503.
 const MOST_WAITING: usize = 64;
@@ -40,18 +41,13 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PasswordWaiter {
     site: usize,
-    /// Of IPv6 the network: a client has all its addresses.
-    client: Option<IpAddr>,
+    client: Option<Network>,
 }
 
 impl PasswordWaiter {
     /// A client of the site with this position.
     pub fn new(site: usize, client: Option<IpAddr>) -> PasswordWaiter {
-        let network = |ip| match ip {
-            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
-            IpAddr::V4(_) => ip,
-        };
-        PasswordWaiter { site, client: client.map(network) }
+        PasswordWaiter { site, client: client.map(Network::client) }
     }
 
     /// Whether it may wait beside those that do.

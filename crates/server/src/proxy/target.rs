@@ -5,6 +5,7 @@
 //! it gets the normalised path, so that both see the same one, and none is outside of `proxy.path`.
 
 use millrace_settings::plan::{AppUrl, Proxy};
+use millrace_wire::percent;
 
 use millrace_base::message::Request;
 
@@ -43,13 +44,7 @@ pub fn write(proxy: &Proxy, url: &AppUrl, request: &Request, path: &[u8], out: &
 
 /// Percent-encodes what a path can't contain (RFC 3986 section 3.3).
 pub fn escape(path: &[u8], out: &mut Vec<u8>) {
-    for byte in path {
-        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(byte) {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        }
-    }
+    out.extend_from_slice(percent::encode(path, b"-._~!$&'()*+,;=:@/").as_bytes());
 }
 
 #[cfg(test)]

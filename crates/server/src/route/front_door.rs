@@ -1,9 +1,8 @@
 //! Access by client certificates, redirects before any path is looked up, and the absolute locations of all
 //! redirects.
 
-use std::fmt::Write;
-
 use millrace_settings::plan::Www;
+use millrace_wire::percent;
 
 use super::redirect_status;
 use millrace_base::message::host_of;
@@ -85,18 +84,8 @@ pub fn elsewhere(request: &Request, path: &[u8]) -> String {
 
 /// Percent-encodes what a URI can't contain; with `encoded`, `%` and `?` stay unchanged.
 fn escape(text: &[u8], encoded: bool) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for byte in text {
-        let plain = byte.is_ascii_alphanumeric()
-            || b"-._~!$&'()*+,;=:@/".contains(byte)
-            || (encoded && b"%?[]".contains(byte));
-        if plain {
-            out.push(*byte as char);
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    let plain: &[u8] = if encoded { b"-._~!$&'()*+,;=:@/%?[]" } else { b"-._~!$&'()*+,;=:@/" };
+    percent::encode(text, plain)
 }
 
 #[cfg(test)]

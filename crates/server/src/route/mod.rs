@@ -110,8 +110,8 @@ pub fn inner_path(
     site: &Site,
     path: &[u8],
 ) -> Option<Vec<u8>> {
-    let network = site.network.as_ref().filter(|_| site.plan.try_files)?;
-    let inner = network.inner(context, path, script_ends(path).next().is_some())?;
+    let multisite = site.multisite.as_ref().filter(|_| site.plan.try_files)?;
+    let inner = multisite.inner(context, path, script_ends(path).next().is_some())?;
     let is_here = !matches!(files.find(context, site, path, Purpose::Run), Node::Missing);
     (!is_here && inner != path).then_some(inner)
 }
@@ -153,7 +153,7 @@ impl Finder<'_> {
                 self.file_at(request, place, path)
             }
         };
-        let inner = || at(&self.site.network.as_ref()?.inner(self.context, path, names_script)?);
+        let inner = || at(&self.site.multisite.as_ref()?.inner(self.context, path, names_script)?);
         match at(path).or_else(inner) {
             Some(route) => route,
             // A missing script is a plain 404: almost only scanners request one, and they send thousands of requests.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use millrace_htaccess::evaluate::normalised;
 use millrace_htaccess::password::credentials;
 use millrace_htaccess::{Verdict, escape};
 use millrace_pages::ask::Device;
@@ -13,6 +12,8 @@ use millrace_settings::plan::{
     BasicAuth, FieldChange, RequestLimit, RuleAction, RuleEffects, RuleTarget, TargetPart,
 };
 use millrace_wire::conditional::http_date;
+use millrace_wire::path::without_dots;
+use millrace_wire::percent;
 
 use super::ServeThread;
 use super::walk::{Make, Maker, Walk, WalkStep, other_file};
@@ -238,7 +239,7 @@ impl Passage<'_> {
             }
         }
         let query = query.or_else(|| self.request.query().map(<[u8]>::to_vec));
-        let path = normalised(&path);
+        let path = without_dots(&path);
         // Another rule, or another client, may lead the same URL elsewhere.
         item(&mut self.key, b"path", &path);
         item(&mut self.key, b"query", query.as_deref().unwrap_or_default());
@@ -291,14 +292,7 @@ impl Passage<'_> {
 
 /// Encodes a text as the value of a query argument.
 fn encoded(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    for byte in escape::path(text) {
-        match byte {
-            b'&' | b'=' | b'+' | b';' => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            byte => out.push(byte),
-        }
-    }
-    out
+    percent::encode_unless(&escape::path(text), |byte| !b"&=+;".contains(&byte)).into_bytes()
 }
 
 fn returned(status: u16, text: &str) -> Reply {
@@ -354,7 +348,7 @@ pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) 
         status: Some(status),
         challenge: own.and_then(|verdict| verdict.challenge.clone()),
         redirected_from: Some((path.to_vec(), request.query().map(<[u8]>::to_vec))),
-        ..Verdict::serving(normalised(page.as_bytes()), query.map(|query| query.as_bytes().to_vec()))
+        ..Verdict::serving(without_dots(page.as_bytes()), query.map(|query| query.as_bytes().to_vec()))
     };
     request.found.ruling = Some(Arc::new(Ruling { verdict, key: Box::default() }));
     true

@@ -29,7 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use millrace_settings::plan::{self, ShieldMode};
-use millrace_shield::{Asked, BanTerms, Bans, Class, Limit, Network, Networks, Rate, Table, class};
+use millrace_shield::{Asked, BanTerms, Bans, Class, Limit, Networks, Rate, Table, class};
+use millrace_wire::network::Network;
 
 pub use attend::attend;
 pub use lanes::ShieldPass;

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use millrace_settings::plan::{self, ShieldMode};
-use millrace_shield::{Asked, Ban, Bans, Class, Network};
+use millrace_shield::{Asked, Ban, Bans, Class};
+use millrace_wire::network::Network;
 
 use super::attend::unix_time;
 use super::{Shield, applies, limit};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use data_encoding::{BASE64, HEXUPPER};
 use millrace_settings::plan;
+use millrace_wire::date::MONTHS;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -153,8 +154,7 @@ fn escape(value: &str, text: &mut String) {
 /// The time in OpenSSL's format: `Nov 22 06:00:00 2026 GMT`.
 fn time(time: ASN1Time) -> String {
     let time = time.to_datetime();
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        [usize::from(u8::from(time.month())) - 1];
+    let month = MONTHS[usize::from(u8::from(time.month())) - 1];
     let (day, year) = (time.day(), time.year());
     format!("{month} {day:>2} {:02}:{:02}:{:02} {year} GMT", time.hour(), time.minute(), time.second())
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::Network;
+use super::Peers;
 
 /// Networks of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,18 +18,22 @@ impl NetworkSet {
 
     /// The set of these networks.
     #[must_use]
-    pub fn new(networks: &[Network]) -> NetworkSet {
+    pub fn new(peers: &[Peers]) -> NetworkSet {
         let mut set = NetworkSet::default();
-        for network in networks {
-            match *network {
-                Network::Unix => set.unix = true,
-                Network::Block(IpAddr::V4(first), length) => {
-                    let rest = u32::MAX.checked_shr(length.into()).unwrap_or(0);
-                    set.v4.push((first.to_bits() & !rest, first.to_bits() | rest));
+        for peers in peers {
+            let Peers::In(network) = peers else {
+                set.unix = true;
+                continue;
+            };
+            let bits = network.bits().into();
+            match network.first() {
+                IpAddr::V4(first) => {
+                    let rest = u32::MAX.checked_shr(bits).unwrap_or(0);
+                    set.v4.push((first.to_bits(), first.to_bits() | rest));
                 }
-                Network::Block(IpAddr::V6(first), length) => {
-                    let rest = u128::MAX.checked_shr(length.into()).unwrap_or(0);
-                    set.v6.push((first.to_bits() & !rest, first.to_bits() | rest));
+                IpAddr::V6(first) => {
+                    let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
+                    set.v6.push((first.to_bits(), first.to_bits() | rest));
                 }
             }
         }
@@ -73,16 +77,13 @@ mod tests {
 
     #[test]
     fn a_set_holds_what_one_of_its_networks_holds() {
-        let block = |text: &str| {
-            let (ip, length) = text.split_once('/').unwrap();
-            Network::Block(ip.parse().unwrap(), length.parse().unwrap())
-        };
+        let block = |text: &str| Peers::In(text.parse().unwrap());
         let mut seed = 7u32;
         let mut random = || {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             seed >> 8
         };
-        let mut networks: Vec<Network> = (0..200)
+        let mut networks: Vec<Peers> = (0..200)
             .map(|_| block(&format!("10.{}.{}.0/{}", random() % 4, random() % 256, 20 + random() % 13)))
             .collect();
         networks.extend([block("2001:db8::/32"), block("0.0.0.0/32")]);
@@ -97,19 +98,19 @@ mod tests {
         {
             assert_eq!(set.contains(Some(ip.parse().unwrap())), is_in, "{ip}");
         }
-        assert!(!set.contains(None) && NetworkSet::new(&[Network::Unix]).contains(None));
+        assert!(!set.contains(None) && NetworkSet::new(&[Peers::Unix]).contains(None));
         assert!(NetworkSet::new(&[block("0.0.0.0/0")]).contains(Some("255.1.2.3".parse().unwrap())));
     }
 
     #[test]
     fn the_families_are_apart() {
-        let all = |network: &str| NetworkSet::new(&[Network::Block(network.parse().unwrap(), 0)]);
+        let all = |network: &str| NetworkSet::new(&[Peers::In(network.parse().unwrap())]);
         let has = |set: &NetworkSet, ip: &str| set.contains(Some(ip.parse().unwrap()));
-        let v6 = all("::");
+        let v6 = all("::/0");
         assert!(
             has(&v6, "::1") && !has(&v6, "192.0.2.1") && !has(&v6, "::ffff:192.0.2.1") && !v6.contains(None)
         );
-        let v4 = all("0.0.0.0");
+        let v4 = all("0.0.0.0/0");
         assert!(!has(&v4, "::1") && has(&v4, "192.0.2.1"));
         assert!(!has(&NetworkSet::EMPTY, "127.0.0.1") && !NetworkSet::EMPTY.contains(None));
     }

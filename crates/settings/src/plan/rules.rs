@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Network, Secret};
+use super::{Peers, Secret};
 
 /// A rule of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub struct RuleCondition {
     /// Header fields of the request: a name, and a text with `*` that the value is like.
     pub headers: Vec<(String, Option<String>)>,
     /// Networks of clients; `None`: any client.
-    pub from: Option<Vec<Network>>,
+    pub from: Option<Vec<Peers>>,
     /// Networks of clients that it does not match.
-    pub unless_from: Vec<Network>,
+    pub unless_from: Vec<Peers>,
 }
 
 /// What becomes of a request.

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use millrace_wire::glob::is_like;
+
 use super::keys::{KEYS, RulePart};
 use super::{WrittenRule, target};
 use crate::environment::Found;
@@ -184,14 +186,17 @@ fn itself(rule: &WrittenRule, actions: &[RuleAction], problems: &mut Vec<Problem
     let Some(RuleAction::Redirect(to, _)) = actions.first() else { return };
     let (condition, Some(to)) = (&rule.rule.condition, to.plain()) else { return };
     let path = to.split(['?', '#']).next().unwrap_or(to);
-    let is_left = || condition.unless_paths.iter().any(|pattern| is_like(pattern, path));
+    let is_left = || condition.unless_paths.iter().any(|pattern| is_like(pattern, path.as_bytes()));
     let is_limited = !condition.hosts.is_empty() || !condition.queries.is_empty();
     let matches = match &condition.regex {
         Some(regex) => {
             let regex = regex::bytes::RegexBuilder::new(regex).unicode(false).build();
             regex.is_ok_and(|regex| regex.is_match(path.as_bytes()))
         }
-        None => condition.paths.is_empty() || condition.paths.iter().any(|pattern| is_like(pattern, path)),
+        None => {
+            condition.paths.is_empty()
+                || condition.paths.iter().any(|pattern| is_like(pattern, path.as_bytes()))
+        }
     };
     if path.starts_with('/') && matches && !is_left() && !is_limited {
         let title = format!("the redirect leads to {path}, which the rule redirects again");
@@ -243,7 +248,7 @@ fn covers(early: &RuleCondition, late: &RuleCondition) -> bool {
                     && late
                         .paths
                         .iter()
-                        .all(|path| paths.iter().any(|own| own == path || is_like(own, path))))
+                        .all(|path| paths.iter().any(|own| own == path || is_like(own, path.as_bytes()))))
         }
     };
     holds_paths
@@ -254,17 +259,4 @@ fn covers(early: &RuleCondition, late: &RuleCondition) -> bool {
         && headers.iter().all(|header| late.headers == [header.clone()])
         && (from.is_none() || from == &late.from)
         && unless_from.iter().all(|network| late.unless_from.contains(network))
-}
-
-/// Whether `text` is like a pattern with `*`. A `*` in `text` is text: only a `*` covers it.
-fn is_like(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = left.find(part) else { return false };
-        left = &left[at + part.len()..];
-    }
-    left.ends_with(last)
 }

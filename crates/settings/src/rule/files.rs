@@ -7,7 +7,7 @@ use millrace_htaccess::password::Hash;
 
 use super::FileName;
 use crate::environment::Environment;
-use crate::plan::{ListedRedirect, Network, Secret};
+use crate::plan::{ListedRedirect, Peers, Secret};
 use crate::problem::{At, Origin, Problem, What, shown};
 use crate::table::Kind;
 use crate::value::{Raw, Value};
@@ -28,7 +28,7 @@ pub(crate) struct RuleFiles<'a, 'e> {
 
 impl RuleFiles<'_, '_> {
     /// A network in each line; what follows `#` or `;` is a comment.
-    pub fn networks(&mut self, file: &FileName) -> Vec<Network> {
+    pub fn networks(&mut self, file: &FileName) -> Vec<Peers> {
         let lists = self.lines(file, |text, start| {
             let text = text.split(['#', ';']).next().unwrap_or_default().trim_end();
             if text.is_empty() {

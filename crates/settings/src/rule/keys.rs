@@ -474,7 +474,7 @@ fn media_type(raw: &Raw, text: &str) -> Read<String> {
 }
 
 /// Networks, and files of networks.
-type Networks = (Vec<crate::plan::Network>, Vec<super::FileName>);
+type Networks = (Vec<crate::plan::Peers>, Vec<super::FileName>);
 
 fn networks(raw: &Raw, base: &Path) -> Read<Networks> {
     let is_file = |text: &str| text.starts_with(['/', '.']);

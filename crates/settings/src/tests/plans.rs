@@ -7,7 +7,7 @@ use super::{SITE, disk, disk_with, load, plan};
 use crate::environment::Environment;
 use crate::environment::fake::FakeDisk;
 use crate::load::{Source, load_on};
-use crate::plan::{Address, Backend, CacheMode, Network, NetworkSet, Profile, Rewind, Symlinks, Www};
+use crate::plan::{Address, Backend, CacheMode, NetworkSet, Peers, Profile, Rewind, Symlinks, Www};
 
 fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
@@ -287,7 +287,7 @@ fn values_are_what_was_typed() {
         plan.server.listen,
         [tcp("[::]:80"), tcp("[::1]:8080"), Address::Unix("/etc/millrace-test/web.sock".into())]
     );
-    let proxies = [Network::Block("10.0.0.0".parse().unwrap(), 8), Network::Unix];
+    let proxies = [Peers::In("10.0.0.0/8".parse().unwrap()), Peers::Unix];
     assert_eq!(plan.server.trusted_proxies, NetworkSet::new(&proxies));
     assert_eq!(
         (plan.files.symlinks, plan.files.index.as_slice()),

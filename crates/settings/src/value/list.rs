@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Entry, Form, Raw, Read, Wrong, joined, name, number_text};
 use crate::php_ini;
-use crate::plan::{Address, Backend, Network};
+use crate::plan::{Address, Backend, Peers};
 use crate::problem::{What, shown};
 
 /// Header fields that the server writes or that frame a message; a second one would break the message (RFC 9110 section 7.6.1,
@@ -48,8 +48,8 @@ pub(super) fn backends(raw: &Raw, word: &str, base: &Path) -> Read<Vec<Backend>>
 }
 
 /// Address blocks.
-pub(super) fn networks(raw: &Raw) -> Read<Vec<Network>> {
-    elements(raw, "an address block in quotes, like \"10.0.0.0/8\"", name::network)
+pub(super) fn networks(raw: &Raw) -> Read<Vec<Peers>> {
+    elements(raw, "an address block in quotes, like \"10.0.0.0/8\"", name::peers)
 }
 
 /// Names of files in a directory.

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use super::{Raw, Read, joined};
-use crate::plan::{Address, Backend, Network};
+use millrace_wire::network::Network;
+
+use crate::plan::{Address, Backend, Peers};
 use crate::problem::{What, shown};
 
 /// Maximum path of a Unix socket, bytes: `sun_path` of unix(7) without its NUL.
@@ -155,9 +157,9 @@ pub(crate) fn overlap(one: &Address, other: &Address) -> bool {
 }
 
 /// `10.0.0.0/8`, `::1`, `unix`.
-pub(super) fn network(raw: &Raw, text: &str) -> Read<Network> {
+pub(super) fn peers(raw: &Raw, text: &str) -> Read<Peers> {
     if text == "unix" {
-        return Ok(Network::Unix);
+        return Ok(Peers::Unix);
     }
     let (address, length) =
         text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
@@ -178,26 +180,13 @@ pub(super) fn network(raw: &Raw, text: &str) -> Read<Network> {
         let cure = format!("write a prefix length from 0 to {most} after the slash");
         return Err(raw.wrong(What::Malformed, title, "not a prefix length", cure));
     };
-    let first = masked(ip, length);
-    if first != ip {
-        let cure = format!("write \"{first}/{length}\" for the block, or \"{ip}\" for the one address");
+    let network = Network::new(ip, length);
+    if network.first() != ip {
+        let cure =
+            format!("write \"{}/{length}\" for the block, or \"{ip}\" for the one address", network.first());
         return Err(raw.wrong(What::Malformed, title, format!("sets bits after the first {length}"), cure));
     }
-    Ok(Network::Block(ip, length))
-}
-
-/// The first address of the block that contains `ip`.
-fn masked(ip: IpAddr, length: u8) -> IpAddr {
-    match ip {
-        IpAddr::V4(ip) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            Ipv4Addr::from_bits(ip.to_bits() & mask).into()
-        }
-        IpAddr::V6(ip) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-            Ipv6Addr::from_bits(ip.to_bits() & mask).into()
-        }
-    }
+    Ok(Peers::In(network))
 }
 
 /// A host name in lower case (RFC 1123 section 2.1, underscores allowed as in browsers), `*.` at the start allowed; or an IP
@@ -436,12 +425,13 @@ mod tests {
 
     #[test]
     fn address_blocks() {
-        let of = |text: &str| network(&raw(), text).ok();
-        assert_eq!(of("10.0.0.0/8"), Some(Network::Block("10.0.0.0".parse().unwrap(), 8)));
-        assert_eq!(of("::1"), Some(Network::Block("::1".parse().unwrap(), 128)));
-        assert_eq!(of("0.0.0.0/0"), Some(Network::Block("0.0.0.0".parse().unwrap(), 0)));
-        assert_eq!(of("::/0"), Some(Network::Block("::".parse().unwrap(), 0)));
-        assert_eq!(of("unix"), Some(Network::Unix));
+        let of = |text: &str| peers(&raw(), text).ok();
+        let block = |ip: &str, length| Some(Peers::In(Network::new(ip.parse().unwrap(), length)));
+        assert_eq!(of("10.0.0.0/8"), block("10.0.0.0", 8));
+        assert_eq!(of("::1"), block("::1", 128));
+        assert_eq!(of("0.0.0.0/0"), block("0.0.0.0", 0));
+        assert_eq!(of("::/0"), block("::", 0));
+        assert_eq!(of("unix"), Some(Peers::Unix));
         for bad in ["10.0.0.1/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10/8", "", "proxy", "fd00::1/8"] {
             assert_eq!(of(bad), None, "{bad:?}");
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::access::{AccessEntry, LoggedRequest};
-use super::time::Civil;
+use super::time::CivilTime;
 
 /// The current time in both formats, formatted once per second or millisecond instead of once per line.
 #[derive(Debug, Default)]
@@ -22,13 +22,13 @@ impl LogTime {
         if self.since.is_some_and(known) {
             return;
         }
-        let civil = Civil::from_unix(since);
+        let time = CivilTime::from_unix(since);
         if self.since.is_none_or(|d| d.as_secs() != since.as_secs()) {
             self.common.clear();
-            civil.write_common_log(&mut self.common);
+            time.write_common_log(&mut self.common);
         }
         self.rfc3339.clear();
-        civil.write_rfc3339(&mut self.rfc3339);
+        time.write_rfc3339(&mut self.rfc3339);
         self.since = Some(since);
     }
 }

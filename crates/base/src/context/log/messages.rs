@@ -12,7 +12,7 @@ use millrace_settings::plan::Level;
 use tokio::sync::oneshot;
 
 use super::sink::{LogSink, LogTarget};
-use super::time::Civil;
+use super::time::CivilTime;
 
 /// Messages that may wait for the writer.
 const QUEUE: usize = 4_096;
@@ -216,7 +216,7 @@ fn line(at: SystemTime, level: Level, text: &[u8]) -> Vec<u8> {
         Level::Error => "error",
     };
     let mut line = Vec::with_capacity(text.len() + 32);
-    Civil::new(at).write_rfc3339(&mut line);
+    CivilTime::new(at).write_rfc3339(&mut line);
     line.extend_from_slice(format!(" {level} ").as_bytes());
     line.extend_from_slice(text);
     line.push(b'\n');

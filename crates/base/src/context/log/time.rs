@@ -3,52 +3,36 @@
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+use millrace_wire::date::{Civil, MONTHS};
 
 /// A point in time in its calendar parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Civil {
-    year: u64,
-    month: u64,
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
+pub struct CivilTime {
+    civil: Civil,
     milli: u32,
 }
 
-impl Civil {
+impl CivilTime {
     /// From a wall-clock reading; times before 1970 count as 1970.
-    pub fn new(at: SystemTime) -> Civil {
-        Civil::from_unix(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+    pub fn new(at: SystemTime) -> CivilTime {
+        CivilTime::from_unix(at.duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
     /// From the time since 1970.
-    pub fn from_unix(since: Duration) -> Civil {
-        let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        let (year, month, day) = millrace_sys::date::of_days(days);
-        Civil {
-            year,
-            month,
-            day,
-            hour: second / 3_600,
-            minute: second / 60 % 60,
-            second: second % 60,
-            milli: since.subsec_millis(),
-        }
+    pub fn from_unix(since: Duration) -> CivilTime {
+        CivilTime { civil: Civil::from_unix(since.as_secs()), milli: since.subsec_millis() }
     }
 
     /// `2026-11-21T21:10:43.120Z` (RFC 3339).
     pub fn write_rfc3339(self, out: &mut Vec<u8>) {
-        let Civil { year, month, day, hour, minute, second, milli } = self;
+        let (Civil { year, month, day, hour, minute, second }, milli) = (self.civil, self.milli);
         // Writing to memory can't fail.
         let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z");
     }
 
     /// `21/Nov/2026:21:10:43 +0000`, as in the common log format.
     pub fn write_common_log(self, out: &mut Vec<u8>) {
-        let Civil { year, month, day, hour, minute, second, .. } = self;
+        let Civil { year, month, day, hour, minute, second } = self.civil;
         let month = MONTHS[month as usize - 1];
         let _ = write!(out, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000");
     }
@@ -59,10 +43,10 @@ mod tests {
     use super::*;
 
     fn both(seconds: u64, millis: u32) -> (String, String) {
-        let civil = Civil::from_unix(Duration::new(seconds, millis * 1_000_000));
+        let time = CivilTime::from_unix(Duration::new(seconds, millis * 1_000_000));
         let (mut rfc3339, mut common) = (Vec::new(), Vec::new());
-        civil.write_rfc3339(&mut rfc3339);
-        civil.write_common_log(&mut common);
+        time.write_rfc3339(&mut rfc3339);
+        time.write_common_log(&mut common);
         (String::from_utf8(rfc3339).unwrap(), String::from_utf8(common).unwrap())
     }
 

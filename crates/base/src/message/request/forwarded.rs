@@ -105,7 +105,7 @@ fn last_item<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_settings::plan::Network;
+    use millrace_settings::plan::Peers;
     use millrace_wire::head::Limits;
 
     fn seen(fields: &str, peer: &str) -> (Ends, Option<Box<str>>) {
@@ -113,7 +113,7 @@ mod tests {
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         head.parse(text.as_bytes(), &Limits { bytes: 4096, fields: 50, target: 100 }).unwrap().unwrap();
         let client = Some(SocketAddr::new(peer.parse().unwrap(), 4711));
-        let trusted = [Network::Block([10, 0, 0, 0].into(), 8), Network::Block("fd00::".parse().unwrap(), 8)];
+        let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| Peers::In(network.parse().unwrap()));
         apply(
             &NetworkSet::new(&trusted),
             Ends { client, local: None, scheme: Scheme::Http, tls: None },

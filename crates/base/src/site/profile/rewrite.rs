@@ -5,6 +5,7 @@
 //! the site and of `.htaccess` files. A rule that one of those has applied already finds nothing to do: its path is
 //! a script by then.
 
+use millrace_wire::percent;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
 /// A rule.
@@ -81,7 +82,7 @@ impl Rewrites {
             match rule.then {
                 Then::Serve(target) => {
                     let (target, arguments) = target.split_once('?').unwrap_or((target, ""));
-                    let to = filled(target, &groups, |byte, out| out.push(byte));
+                    let to = filled(target, &groups, |group, out| out.extend_from_slice(group));
                     if to.ends_with(b".php") && look(&to) != AtPath::Script {
                         continue;
                     }
@@ -120,7 +121,7 @@ pub enum AtPath {
 }
 
 /// A target with its groups.
-fn filled(target: &str, groups: &Captures<'_>, put: impl Fn(u8, &mut Vec<u8>)) -> Vec<u8> {
+fn filled(target: &str, groups: &Captures<'_>, put: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = target.bytes().peekable();
     while let Some(byte) = bytes.next() {
@@ -130,21 +131,18 @@ fn filled(target: &str, groups: &Captures<'_>, put: impl Fn(u8, &mut Vec<u8>)) -
         }
         let in_folders = bytes.next_if_eq(&b'/').is_some();
         let number = bytes.next().map_or(0, |digit| usize::from(digit.wrapping_sub(b'0')));
-        for byte in groups.get(number).map_or(&[][..], |group| group.as_bytes()) {
-            put(*byte, &mut out);
-            out.extend(in_folders.then_some(b'/'));
+        let group = groups.get(number).map_or(&[][..], |group| group.as_bytes());
+        match in_folders {
+            true => group.iter().for_each(|byte| put(&[*byte, b'/'], &mut out)),
+            false => put(group, &mut out),
         }
     }
     out
 }
 
-/// A byte of the value of an argument.
-fn encode(byte: u8, out: &mut Vec<u8>) {
-    if byte.is_ascii_alphanumeric() || b"-._~/:,@".contains(&byte) {
-        out.push(byte);
-    } else {
-        out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-    }
+/// A part of the value of an argument.
+fn encode(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(percent::encode(text, b"-._~/:,@").as_bytes());
 }
 
 #[cfg(test)]

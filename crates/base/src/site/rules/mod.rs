@@ -4,20 +4,19 @@
 //!  path -> PathIndex -> candidates -> in their order: method, host, query, header fields, client -> rules that match
 //! ```
 
-mod glob;
 mod paths;
 
 use std::cell::RefCell;
 
 use hashbrown::HashTable;
 use millrace_settings::plan::{ListedRedirect, NetworkSet, RuleAction, RuleCondition, SiteRule};
+use millrace_wire::glob::{self, Glob};
 use regex::bytes::Regex;
 use twox_hash::XxHash3_64;
 
 use crate::message::Request;
 use crate::message::host_of;
 use crate::message::request::{AuthState, is_same_variable};
-use glob::Glob;
 use paths::PathIndex;
 
 thread_local! {
@@ -218,7 +217,7 @@ fn has_argument(query: Option<&[u8]>, wanted: &str) -> bool {
     let name = |argument: &'_ [u8]| argument.iter().position(|b| *b == b'=').unwrap_or(argument.len());
     arguments.any(|argument| {
         let text = if wanted.contains('=') { argument } else { &argument[..name(argument)] };
-        glob::is_like(wanted.as_bytes(), text)
+        glob::is_like(wanted, text)
     })
 }
 

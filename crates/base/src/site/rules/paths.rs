@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use millrace_wire::glob::Glob;
 use regex::bytes::{RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::CompiledRule;
-use super::glob::Glob;
 
 /// Rules by path.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use millrace_pages::Hardness;
-use millrace_settings::plan::{Cache, Network, Secret};
+use millrace_settings::plan::{Cache, Peers, Secret};
 
 use super::order::{self, MOST_TAGS, OrderError, PurgeOrder, What};
 use millrace_base::message::Request;
@@ -92,10 +92,10 @@ fn text(status: u16, sentence: &str) -> Reply {
 /// Whether the sender may purge. Behind an untrusted proxy all clients have the proxy's address, and a proxy on this
 /// machine has the address of a local plugin; so forwarded requests may not, unless a trusted proxy named the
 /// client's address.
-fn may(allowed: &[Network], request: &Request) -> bool {
+fn may(allowed: &[Peers], request: &Request) -> bool {
     let known = match request.ends.client_ip() {
-        Some(ip) => allowed.iter().any(|network| network.contains(ip)),
-        None => allowed.contains(&Network::Unix),
+        Some(ip) => allowed.iter().any(|peers| peers.contains(ip)),
+        None => allowed.contains(&Peers::Unix),
     };
     // A trusted proxy doesn't name its client's port: that shows the address's origin.
     let told_by_proxy = request.ends.client.is_some_and(|client| client.port() == 0);
@@ -222,8 +222,7 @@ mod tests {
         change: impl FnOnce(&mut Cache),
     ) -> Result<String, Box<Reply>> {
         let setup = setup(true);
-        let own =
-            [Network::Block("127.0.0.0".parse().unwrap(), 8), Network::Block("::1".parse().unwrap(), 128)];
+        let own = ["127.0.0.0/8", "::1"].map(|network| Peers::In(network.parse().unwrap()));
         let mut cache = Cache { purge_from: own.into(), ..setup.plan.cache.clone() };
         change(&mut cache);
         let mut lines = text.split('\n');
@@ -234,7 +233,7 @@ mod tests {
         let bytes = format!("{first} HTTP/1.1\r\nHost: A.example\r\n{fields}\r\n");
         head.parse(bytes.as_bytes(), &limits).unwrap().unwrap();
         let client = client.map(|ip| SocketAddr::new(ip.parse().unwrap(), 4000));
-        let trusted = NetworkSet::new(&[Network::Block("10.0.0.1".parse().unwrap(), 32)]);
+        let trusted = NetworkSet::new(&[Peers::In("10.0.0.1".parse().unwrap())]);
         let request =
             Request::new(head, Ends { client, local: None, scheme: Scheme::Http, tls: None }, &trusted);
         assert!(is_order(&setup.sites[0], &request));

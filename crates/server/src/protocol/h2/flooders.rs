@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
+
+use millrace_wire::network::Network;
 
 /// Maximum wait of a connection, milliseconds: other clients behind the same address hardly notice.
 const PAUSE_MS: u64 = 250;
@@ -14,12 +16,12 @@ const MOST: usize = 64;
 
 /// Networks that have flooded, with the time in milliseconds, the latest last.
 #[derive(Debug, Default)]
-pub struct Flooders(RefCell<VecDeque<(IpAddr, u64)>>);
+pub struct Flooders(RefCell<VecDeque<(Network, u64)>>);
 
 impl Flooders {
     /// Notes a flood from this address.
     pub(super) fn add(&self, address: IpAddr, now: u64) {
-        let (network, mut known) = (network(address), self.0.borrow_mut());
+        let (network, mut known) = (Network::client(address), self.0.borrow_mut());
         known.retain(|(other, since)| *other != network && now < since + PAUSE_MS);
         if known.len() == MOST {
             known.pop_front();
@@ -29,17 +31,9 @@ impl Flooders {
 
     /// How long a connection from this address waits.
     pub(super) fn pause(&self, address: IpAddr, now: u64) -> Option<Duration> {
-        let (network, known) = (network(address), self.0.borrow());
+        let (network, known) = (Network::client(address), self.0.borrow());
         let (_, since) = known.iter().find(|(other, _)| *other == network)?;
         (since + PAUSE_MS).checked_sub(now).filter(|left| *left > 0).map(Duration::from_millis)
-    }
-}
-
-/// The network of one client: with IPv6 a client gets a whole /64 (RFC 6177 section 2).
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
 }
 

@@ -4,6 +4,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValu
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 use millrace_settings::plan::{AppUrl, Proxy};
+use millrace_wire::percent;
 
 use crate::proxy::answer::{self, AppHead};
 use crate::proxy::{head, target};
@@ -54,14 +55,8 @@ fn uri(url: &AppUrl, authority: &str, target: &[u8]) -> Option<Uri> {
 
 /// The target with what a URI can't contain percent-encoded (RFC 3986 section 2): HTTP/1 clients send it as it is.
 fn encoded(target: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(target.len());
-    for byte in target {
-        match byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(byte) {
-            true => out.push(*byte),
-            false => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-        }
-    }
-    out
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte);
+    percent::encode_unless(target, is_plain).into_bytes()
 }
 
 /// What the header section of a response says.

@@ -44,7 +44,7 @@ pub(super) fn routed(walk: &Walk<'_>) -> Route {
 /// If a site has become another network, its pages have other tags.
 fn heed_changes(walk: &Walk<'_>) {
     let Walk { thread, site, .. } = walk;
-    if site.network.as_ref().is_some_and(|network| network.take_change()) {
+    if site.multisite.as_ref().is_some_and(|multisite| multisite.take_change()) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
         let pages = thread.service.cache.purge(&[what]);
         let (stats, log) = (&thread.process.stats, &thread.process.log);

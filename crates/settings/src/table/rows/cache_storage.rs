@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use super::{BOTH, Default, GB, KB, Kind, MB, Page, ROW, Setting, size};
-use crate::plan::{Address, Network};
+use millrace_wire::network::Network;
+
+use crate::plan::{Address, Peers};
 use crate::resolve::View;
 use crate::value::Value;
 
@@ -153,5 +155,5 @@ fn purge_from(view: &View<'_>) -> Value {
         return Value::Networks(Vec::new());
     }
     let own = [(Ipv4Addr::new(127, 0, 0, 0).into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
-    Value::Networks(own.map(|(ip, length)| Network::Block(ip, length)).into())
+    Value::Networks(own.map(|(ip, length)| Peers::In(Network::new(ip, length))).into())
 }

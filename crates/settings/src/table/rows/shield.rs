@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use super::{DAY, Default, Kind, MIN, Page, ROW, Setting, count_or_zero, duration};
-use crate::plan::Network;
+use millrace_wire::network::Network;
+
+use crate::plan::Peers;
 use crate::value::Value;
 
 pub(super) static PAGE: Page = Page {
@@ -201,7 +203,7 @@ static ROWS: &[Setting] = &[
 ];
 
 /// RFC 1918, RFC 6598, RFC 4193, loopback and link-local.
-fn private() -> Vec<Network> {
+fn private() -> Vec<Peers> {
     let blocks: [(IpAddr, u8); 8] = [
         ([127, 0, 0, 0].into(), 8),
         ([10, 0, 0, 0].into(), 8),
@@ -212,5 +214,5 @@ fn private() -> Vec<Network> {
         ([0xfc00, 0, 0, 0, 0, 0, 0, 0].into(), 7),
         ([0xfe80, 0, 0, 0, 0, 0, 0, 0].into(), 10),
     ];
-    blocks.into_iter().map(|(ip, bits)| Network::Block(ip, bits)).chain([Network::Unix]).collect()
+    blocks.into_iter().map(|(ip, bits)| Peers::In(Network::new(ip, bits))).chain([Peers::Unix]).collect()
 }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millrace_settings::plan::{self, Multisite};
+use millrace_settings::plan;
 use millrace_sys::read_regular;
 
 use crate::context::Context;
@@ -40,7 +40,7 @@ const SETTLED: u64 = 5;
 
 /// The state of a site that may be a network.
 #[derive(Debug)]
-pub struct Network {
+pub struct Multisite {
     /// The folder of the front controller, with slashes at both ends.
     base: Box<[u8]>,
     /// WordPress's folder below it, with a slash at its end; empty: none.
@@ -68,10 +68,10 @@ struct SeenConfig {
     again: Option<u64>,
 }
 
-impl Network {
+impl Multisite {
     /// For a site of this plan; `None`: its application has no networks.
-    pub fn of(plan: &plan::Site) -> Option<Network> {
-        if plan.profile != plan::Profile::WordPress || plan.network == Multisite::Off {
+    pub fn of(plan: &plan::Site) -> Option<Multisite> {
+        if plan.profile != plan::Profile::WordPress || plan.network == plan::Multisite::Off {
             return None;
         }
         let front = plan.front_controller.as_deref().unwrap_or("/");
@@ -81,10 +81,10 @@ impl Network {
         let folder = millrace_settings::own_folder(&index);
         let core = home.join(String::from_utf8_lossy(folder).as_ref());
         let configs = match plan.network {
-            Multisite::Auto => vec![core.join("wp-config.php"), core.join("../wp-config.php")],
+            plan::Multisite::Auto => vec![core.join("wp-config.php"), core.join("../wp-config.php")],
             _ => Vec::new(),
         };
-        let network = Network {
+        let multisite = Multisite {
             base: base.as_bytes().into(),
             folder: folder.into(),
             configs,
@@ -95,12 +95,12 @@ impl Network {
             has_changed: AtomicBool::new(false),
             seen: Mutex::default(),
         };
-        network.set(plan.network);
-        if !network.configs.is_empty() && network.read(0).is_err() {
+        multisite.set(plan.network);
+        if !multisite.configs.is_empty() && multisite.read(0).is_err() {
             // The error is logged later, when there is a log.
-            network.seen.lock().unwrap_or_else(PoisonError::into_inner).is_read = false;
+            multisite.seen.lock().unwrap_or_else(PoisonError::into_inner).is_read = false;
         }
-        Some(network)
+        Some(multisite)
     }
 
     /// Whether it is a network, as far as known.
@@ -114,7 +114,12 @@ impl Network {
     }
 
     /// Another place for the file or script of `path`. `names_script`: a part of the path has a script's name.
-    pub fn inner(self: &Arc<Network>, context: &Context, path: &[u8], names_script: bool) -> Option<Vec<u8>> {
+    pub fn inner(
+        self: &Arc<Multisite>,
+        context: &Context,
+        path: &[u8],
+        names_script: bool,
+    ) -> Option<Vec<u8>> {
         self.look(context);
         if !self.is_network() {
             return None;
@@ -140,7 +145,7 @@ impl Network {
     }
 
     /// Has wp-config.php checked, once a second at most. The request does not wait: a later one finds the result.
-    fn look(self: &Arc<Network>, context: &Context) {
+    fn look(self: &Arc<Multisite>, context: &Context) {
         let now = context.clock.unix_time().as_secs();
         let looked = self.looked.load(Ordering::Relaxed);
         if looked == now || self.configs.is_empty() {
@@ -153,10 +158,10 @@ impl Network {
         if self.is_looking.swap(true, Ordering::Acquire) {
             return;
         }
-        let (network, process) = (self.clone(), context.process.clone());
+        let (multisite, process) = (self.clone(), context.process.clone());
         tokio::task::spawn_blocking(move || {
-            network.check(now, &process.log);
-            network.is_looking.store(false, Ordering::Release);
+            multisite.check(now, &process.log);
+            multisite.is_looking.store(false, Ordering::Release);
         });
     }
 
@@ -184,11 +189,11 @@ impl Network {
         let is_first = !std::mem::replace(&mut seen.is_read, true);
         seen.stamp = stamp;
         let Some((path, _)) = found.filter(|(_, data)| data.is_file() && data.len() <= LONGEST) else {
-            self.set(Multisite::Off);
+            self.set(plan::Multisite::Off);
             return Ok(!is_first && was.0);
         };
         let text = read_regular(path, LONGEST).map_err(|error| (path.clone(), error))?;
-        self.set(millrace_settings::network(&text));
+        self.set(millrace_settings::multisite(&text));
         let is = (self.is_network.load(Ordering::Relaxed), self.by_folders.load(Ordering::Relaxed));
         let is_other = !is_first && is != was;
         if is_other {
@@ -197,10 +202,12 @@ impl Network {
         Ok(is_other || again)
     }
 
-    fn set(&self, network: Multisite) {
-        self.is_network
-            .store(matches!(network, Multisite::Subfolder | Multisite::Subdomain), Ordering::Relaxed);
-        self.by_folders.store(network == Multisite::Subfolder, Ordering::Relaxed);
+    fn set(&self, kind: plan::Multisite) {
+        self.is_network.store(
+            matches!(kind, plan::Multisite::Subfolder | plan::Multisite::Subdomain),
+            Ordering::Relaxed,
+        );
+        self.by_folders.store(kind == plan::Multisite::Subfolder, Ordering::Relaxed);
     }
 }
 
@@ -213,8 +220,8 @@ mod tests {
     use super::*;
 
     /// A network of these settings, whose WordPress is in `folder`.
-    fn network(base: &str, folder: &str) -> Network {
-        Network {
+    fn multisite(base: &str, folder: &str) -> Multisite {
+        Multisite {
             base: base.as_bytes().into(),
             folder: folder.as_bytes().into(),
             configs: Vec::new(),
@@ -227,16 +234,16 @@ mod tests {
         }
     }
 
-    fn rewritten(network: &Network, path: &str, by_folders: bool) -> Option<String> {
+    fn rewritten(multisite: &Multisite, path: &str, by_folders: bool) -> Option<String> {
         let names_script = path.split('/').any(|part| part.ends_with(".php"));
-        network
+        multisite
             .rewrite(path.as_bytes(), names_script, by_folders)
             .map(|path| String::from_utf8(path).unwrap())
     }
 
     #[test]
     fn as_wordpress_documents_it() {
-        let plain = network("/", "");
+        let plain = multisite("/", "");
         for (path, inner) in [
             ("/two/wp-admin/", Some("/wp-admin/")),
             ("/two/wp-admin", Some("/wp-admin")),
@@ -267,7 +274,7 @@ mod tests {
 
     #[test]
     fn wordpress_in_a_folder() {
-        let own = network("/", "wp/");
+        let own = multisite("/", "wp/");
         for (path, inner) in [
             ("/two/wp-admin/", Some("/wp/wp-admin/")),
             ("/wp-admin/", Some("/wp/wp-admin/")),
@@ -279,7 +286,7 @@ mod tests {
         }
         assert_eq!(rewritten(&own, "/wp-login.php", false).as_deref(), Some("/wp/wp-login.php"));
         assert_eq!(rewritten(&own, "/two/wp-admin/", false), None);
-        let below = network("/blog/", "");
+        let below = multisite("/blog/", "");
         assert_eq!(rewritten(&below, "/blog/two/wp-admin/", true).as_deref(), Some("/blog/wp-admin/"));
         assert_eq!(rewritten(&below, "/two/wp-admin/", true), None);
     }
@@ -289,9 +296,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("millrace-network-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let config = folder.join("wp-config.php");
-        let network = Network { configs: vec![config.clone(), folder.join("other.php")], ..network("/", "") };
-        let is = || (network.is_network.load(Ordering::Relaxed), network.by_folders.load(Ordering::Relaxed));
-        let read = |now| network.read(now).unwrap();
+        let multisite =
+            Multisite { configs: vec![config.clone(), folder.join("other.php")], ..multisite("/", "") };
+        let is =
+            || (multisite.is_network.load(Ordering::Relaxed), multisite.by_folders.load(Ordering::Relaxed));
+        let read = |now| multisite.read(now).unwrap();
         assert!(!read(0), "nothing was known before");
         assert_eq!(is(), (false, false));
         std::fs::write(&config, "<?php define('WP_ALLOW_MULTISITE', true);").unwrap();

@@ -11,7 +11,7 @@ const NAMES: [&str; 4] = ["MULTISITE", "SUBDOMAIN_INSTALL", "VHOST", "SUNRISE"];
 
 /// The network that the text of a `wp-config.php` describes; [`Multisite::Off`]: it is a single site.
 #[must_use]
-pub fn network(config: &[u8]) -> Multisite {
+pub fn multisite(config: &[u8]) -> Multisite {
     let found = constants(config);
     let [multisite, subdomain, vhost, sunrise] = found.each_ref().map(Option::as_deref);
     // As in is_multisite(): the old constants make a network, too.
@@ -152,9 +152,9 @@ mod tests {
         let text = b"<?php\ndefine( 'WP_ALLOW_MULTISITE', true );\ndefine( 'MULTISITE', true );\n\
             define( 'SUBDOMAIN_INSTALL', false );\ndefine( 'DOMAIN_CURRENT_SITE', 'example.com' );\n\
             define( 'PATH_CURRENT_SITE', '/' );\nrequire_once ABSPATH . 'wp-settings.php';";
-        assert_eq!(network(text), Multisite::Subfolder);
+        assert_eq!(multisite(text), Multisite::Subfolder);
         let subdomain = String::from_utf8_lossy(text).replace("false", "true");
-        assert_eq!(network(subdomain.as_bytes()), Multisite::Subdomain);
+        assert_eq!(multisite(subdomain.as_bytes()), Multisite::Subdomain);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             b"<?php /* define('MULTISITE', true);",
             b"<?php undefine('MULTISITE', true); define(MULTISITE, true);",
         ] {
-            assert_eq!(network(text), Multisite::Off, "{}", text.escape_ascii());
+            assert_eq!(multisite(text), Multisite::Off, "{}", text.escape_ascii());
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
                 Multisite::Subfolder,
             ),
         ] {
-            assert_eq!(network(text), found, "{}", text.escape_ascii());
+            assert_eq!(multisite(text), found, "{}", text.escape_ascii());
         }
     }
 
