@@ -72,8 +72,11 @@ pub fn program(dir: &Path) -> PathBuf {
     let text = format!(
         "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact php::tests::fake::play --nocapture <&3 3<&- >/dev/null\n"
     );
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Another process writes it. What a test starts beside this one has all files of this process until it runs, and a
+    // program that is open for writing can't be started.
+    let write = "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\"";
+    let status = Command::new("sh").arg("-c").arg(write).arg(&path).arg(text).status().unwrap();
+    assert!(status.success());
     path
 }
 

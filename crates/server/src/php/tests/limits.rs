@@ -256,6 +256,7 @@ fn who_waits_too_long_is_refused() {
 #[test]
 fn who_gives_up_leaves_the_queue() {
     Rig::new(|_| ()).play(async |scene| {
+        scene.until(20.0, "the worker is up", |pool| pool.idle == 1).await;
         let first = begin(&scene, &held(&scene)).await;
         let waiting = begin(&scene, HELLO).await;
         assert_eq!(scene.status().waiting, 1);
