@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(accept_queue(&listener).unwrap(), 0);
         client.write_all(&[b'x'; 100_000]).unwrap();
         let waiting = |socket: &TcpStream| socket_memory(socket).unwrap();
-        let there = (0..500).any(|_| {
+        let there = (0..2000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             waiting(&server).receiving + waiting(&client).sending >= 100_000
         });

@@ -285,7 +285,7 @@ mod tests {
     fn what_a_process_has_started_is_of_its_family() {
         let mut shell = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let all = || family(&[std::process::id()]);
-        let there = (0..500).any(|_| {
+        let there = (0..2000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             children(shell.id()).iter().any(|sleep| all().contains(sleep)) && all().contains(&shell.id())
         });
@@ -311,7 +311,7 @@ mod tests {
             command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap()
         };
         let (mut busy, mut idle) = (start("while :; do :; done"), start("read line"));
-        let is_seen = (0..1000).any(|_| {
+        let is_seen = (0..2000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             backends.at_work().contains(&busy.id())
         });

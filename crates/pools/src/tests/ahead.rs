@@ -14,6 +14,11 @@ const BUSY: &str = "sleep:60;head:200;end";
 const AHEAD: &str = "head:200;ahead;end";
 
 impl Scene {
+    /// The script, behind a gate.
+    fn held(&self, gate: &str, script: &str) -> String {
+        format!("{};{script}", self.gate(gate))
+    }
+
     /// Sends a request from its own task; the order of calls is the order of requests.
     fn begin(&self, method: &'static str, script: impl Into<String>) -> JoinHandle<Answer> {
         let (scene, script) = (self.clone(), script.into());
@@ -39,7 +44,7 @@ impl Scene {
             if found {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(5), "nothing is sent ahead");
+            assert!(began.elapsed() < Duration::from_secs(20), "nothing is sent ahead");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -78,17 +83,18 @@ fn waiting_requests_are_sent_ahead_in_their_order() {
 fn a_slow_script_holds_up_nobody() {
     Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
         scene.until(20.0, "two workers", |pool| pool.idle == 2).await;
-        let busy = scene.begin("GET", "sleep:60;head:200;end");
-        let other = scene.begin("GET", "sleep:200;head:200;end");
-        let slow = scene.begin("GET", "sleep:3000;head:200;pid;end");
-        let quick = scene.begin("POST", "head:200;ahead;end");
-        let began = Instant::now();
+        let busy = scene.begin("GET", BUSY);
+        let other = scene.begin("GET", scene.held("other", "head:200;end"));
+        let slow = scene.begin("GET", scene.held("slow", "head:200;pid;end"));
+        let quick = scene.begin("POST", AHEAD);
         assert_eq!(text(busy).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("other");
         assert_eq!(text(other).await.0, 200);
         assert_eq!(text(quick).await, ok("false"), "the other worker has got it, by itself");
-        assert!(began.elapsed() < Duration::from_secs(2));
+        assert!(!slow.is_finished());
         // The worker skips the request that was withdrawn.
+        scene.open("slow");
         assert_eq!(slow.await.unwrap().status, 200);
         assert_eq!(scene.get(AHEAD).await.text, "false");
         assert_eq!(scene.count(Counter::PhpRequests), 5);
@@ -99,12 +105,14 @@ fn a_slow_script_holds_up_nobody() {
 fn who_leaves_is_never_run() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let slow = scene.begin("GET", "sleep:200;head:200;end");
+        let slow = scene.begin("GET", scene.held("go", "head:200;end"));
         let gone = scene.begin("GET", format!("note:{};head:200;end", scene.file("ran")));
         let last = scene.begin("GET", AHEAD);
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
         gone.abort();
+        assert!(gone.await.is_err());
+        scene.open("go");
         assert_eq!(text(slow).await.0, 200);
         assert_eq!(text(last).await, ok("true"));
         assert_eq!(scene.lines("ran"), 0);
@@ -116,14 +124,17 @@ fn who_leaves_late_aborts_the_script() {
     Rig::new(|_| ()).play(async |scene| {
         let pid = scene.get("head:200;pid;end").await.text;
         let first = scene.begin("GET", BUSY);
-        let quick = scene.begin("GET", "sleep:50;head:200;end");
-        let script = format!("note:{};aborted:5000;head:200;end", scene.file("ran"));
+        let quick = scene.begin("GET", scene.held("go", "head:200;end"));
+        let script = format!("note:{};aborted;head:200;end", scene.file("ran"));
         let gone = scene.begin("GET", script);
         let last = scene.begin("GET", "head:200;pid;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("go");
         // The event loop is busy: the worker takes the next request before its last response is read.
+        let began = Instant::now();
         while scene.lines("ran") == 0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "the worker does not take it");
             std::thread::sleep(Duration::from_millis(1));
         }
         gone.abort();
@@ -137,10 +148,11 @@ fn who_leaves_late_aborts_the_script() {
 fn a_death_before_is_no_harm() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let dies = scene.begin("POST", "sleep:100;die");
+        let dies = scene.begin("POST", scene.held("go", "die"));
         let next = scene.begin("POST", format!("note:{};{AHEAD}", scene.file("ran")));
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("go");
         assert_eq!(text(dies).await.0, 502);
         assert_eq!(text(next).await, ok("false"), "by another worker");
         assert_eq!((scene.lines("ran"), scene.count(Counter::PhpLost)), (1, 1));
@@ -156,12 +168,14 @@ fn a_death_after_it_was_taken_is_judged_as_ever() {
             ("deaf", "POST", "deaf-once:FILE;", 1, 200),
         ] {
             let first = scene.begin("GET", BUSY);
-            let second = scene.begin("GET", "sleep:20;head:200;end");
+            let gate = format!("{name}-go");
+            let second = scene.begin("GET", scene.held(&gate, "head:200;end"));
             let after = if before.is_empty() { "die-once:FILE;" } else { "" };
             let script = format!("{before}note:{};{after}head:200;end", scene.file(name));
             let dies = scene.begin(method, script.replace("FILE", &scene.file(&format!("{name}-died"))));
             assert_eq!(text(first).await.0, 200);
             scene.until_offered(false).await;
+            scene.open(&gate);
             assert_eq!(text(second).await.0, 200);
             assert_eq!(text(dies).await.0, expected, "{name}");
             assert_eq!(scene.lines(name), runs, "{name}");
@@ -173,10 +187,11 @@ fn a_death_after_it_was_taken_is_judged_as_ever() {
 fn garbage_behind_the_end_is_no_answer() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let lies = scene.begin("GET", "sleep:30;head:200;body:x;end;raw:zzzzzzzzzzzz");
+        let lies = scene.begin("GET", scene.held("go", "head:200;body:x;end;raw:zzzzzzzzzzzz"));
         let next = scene.begin("POST", format!("note:{};sleep:100;{AHEAD}", scene.file("ran")));
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("go");
         assert_eq!(text(lies).await, ok("x"), "its own answer was whole");
         let (status, content) = text(next).await;
         let runs = scene.lines("ran");
@@ -189,10 +204,11 @@ fn garbage_behind_the_end_is_no_answer() {
 fn a_worker_that_ends_gives_it_back() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let ends = scene.begin("GET", "sleep:100;head:200;pid;end:exiting");
+        let ends = scene.begin("GET", scene.held("go", "head:200;pid;end:exiting"));
         let next = scene.begin("POST", "head:200;pid;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("go");
         let (ended, new) = (text(ends).await, text(next).await);
         assert_eq!((ended.0, new.0), (200, 200));
         assert_ne!(ended.1, new.1);
@@ -204,11 +220,12 @@ fn a_worker_that_ends_gives_it_back() {
 fn work_in_the_background_holds_up_nobody_else() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let works = scene.begin("GET", "sleep:50;head:200;end:background;flush;sleep:150;ready");
+        let works = scene.begin("GET", scene.held("go", "head:200;end:background;flush;sleep:150;ready"));
         let next = scene.begin("POST", AHEAD);
         let last = scene.begin("POST", "head:200;body:last;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
+        scene.open("go");
         assert_eq!(text(works).await.0, 200);
         assert_eq!(text(next).await, ok("true"), "the worker takes it when it is ready");
         assert_eq!(text(last).await, ok("last"));
@@ -216,28 +233,36 @@ fn work_in_the_background_holds_up_nobody_else() {
     Rig::new(|php| (php.workers, php.workers_start) = (2, 2)).play(async |scene| {
         scene.until(20.0, "two workers", |pool| pool.idle == 2).await;
         let first = scene.begin("GET", BUSY);
-        let other = scene.begin("GET", "sleep:200;head:200;end");
-        let works = scene.begin("GET", "sleep:20;head:200;end:background;flush;sleep:3000;ready");
+        let other = scene.begin("GET", scene.held("other", "head:200;end"));
+        let work = scene.held("work", "ready");
+        let works = scene.begin("GET", scene.held("go", &format!("head:200;end:background;flush;{work}")));
         let next = scene.begin("POST", AHEAD);
-        let began = Instant::now();
-        assert_eq!((text(first).await.0, text(works).await.0, text(other).await.0), (200, 200, 200));
-        assert_eq!(text(next).await, ok("false"));
-        assert!(began.elapsed() < Duration::from_secs(2));
+        assert_eq!(text(first).await.0, 200);
+        scene.until_offered(false).await;
+        scene.open("go");
+        assert_eq!(text(works).await.0, 200);
+        scene.open("other");
+        assert_eq!(text(other).await.0, 200);
+        assert_eq!(text(next).await, ok("false"), "the work goes on");
+        scene.open("work");
     });
 }
 
 #[test]
 fn the_time_in_the_queue_counts_on() {
-    Rig::new(|php| php.queue_timeout = Duration::from_millis(300)).play(async |scene| {
-        let first = scene.begin("GET", BUSY);
-        let slow = scene.begin("GET", "sleep:900;head:200;end");
-        let began = Instant::now();
+    Rig::new(|php| php.queue_timeout = Duration::from_secs(1)).play(async |scene| {
+        scene.until(20.0, "the worker is up", |pool| pool.idle == 1).await;
+        let first = scene.begin("GET", scene.held("first", "head:200;end"));
+        let slow = scene.begin("GET", scene.held("slow", "head:200;end"));
         let next = scene.begin("GET", format!("note:{};head:200;end", scene.file("ran")));
+        scene.until(20.0, "two wait", |pool| pool.waiting == 2).await;
+        scene.open("first");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
         assert_eq!(scene.status().waiting, 1, "it waits, wherever its request is");
         assert_eq!(text(next).await.0, 503);
-        assert!(began.elapsed() < Duration::from_millis(800));
+        assert!(!slow.is_finished());
+        scene.open("slow");
         assert_eq!(text(slow).await.0, 200);
         assert_eq!((scene.get(HELLO).await.text, scene.lines("ran")), ("hello".to_owned(), 0));
     });
@@ -245,20 +270,23 @@ fn the_time_in_the_queue_counts_on() {
 
 #[test]
 fn the_time_of_a_script_begins_when_it_is_its_turn() {
-    Rig::new(|php| php.request_timeout = Duration::from_millis(600)).play(async |scene| {
+    let change = |php: &mut plan::Php| {
+        (php.request_timeout, php.time_limit_max) = (Duration::from_secs(1), Duration::from_secs(90));
+    };
+    Rig::new(change).play(async |scene| {
         scene.get(HELLO).await;
-        let tasks: Vec<_> = (0..4).map(|_| scene.begin("POST", "sleep:400;head:200;ahead;end")).collect();
+        // Only the second one may take longer; the third one is sent ahead when that begins.
+        let scripts = [BUSY, "ask;sleep:1300;head:200;ahead;end", AHEAD, AHEAD];
+        let tasks = scripts.map(|script| scene.begin("POST", script));
         let mut ahead = Vec::new();
         for task in tasks {
             ahead.push(text(task).await);
         }
-        assert_eq!(ahead, [ok("false"), ok("false"), ok("true"), ok("true")]);
+        assert_eq!(ahead, [ok(""), ok("false"), ok("true"), ok("true")]);
         let first = scene.begin("GET", BUSY);
         let quick = scene.begin("GET", "sleep:50;head:200;end");
-        let late = scene.begin("POST", "sleep:9000;head:200;end");
-        let began = Instant::now();
+        let late = scene.begin("POST", "sleep:90000;head:200;end");
         assert_eq!((text(first).await.0, text(quick).await.0, text(late).await.0), (200, 200, 504));
-        assert!(began.elapsed() < Duration::from_secs(3));
     });
 }
 
@@ -286,11 +314,12 @@ fn long_requests_wait_for_their_turn() {
 fn a_retired_pool_serves_what_was_sent_ahead() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let slow = scene.begin("GET", "sleep:100;head:200;end");
+        let slow = scene.begin("GET", scene.held("go", "head:200;end"));
         let next = scene.begin("POST", AHEAD);
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
         scene.site.service.as_ref().unwrap().retire();
+        scene.open("go");
         assert_eq!(text(slow).await.0, 200);
         assert_eq!(text(next).await, ok("true"));
     });
@@ -316,7 +345,7 @@ fn several_are_sent_ahead_and_each_is_run_once() {
 fn a_lost_host_loses_no_request_that_was_sent_ahead() {
     Rig::new(|_| ()).play(async |scene| {
         let first = scene.begin("GET", BUSY);
-        let slow = scene.begin("GET", "sleep:200;head:200;end");
+        let slow = scene.begin("GET", scene.held("go", "head:200;end"));
         let next = scene.begin("POST", "head:200;body:next;end");
         assert_eq!(text(first).await.0, 200);
         scene.until_offered(false).await;
@@ -324,6 +353,7 @@ fn a_lost_host_loses_no_request_that_was_sent_ahead() {
         let parent = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
         let host: u32 = parent.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         millrace_sys::Process::open(host).unwrap().kill().unwrap();
+        scene.open("go");
         assert_eq!(text(slow).await.0, 200);
         assert_eq!(text(next).await, ok("next"));
     });

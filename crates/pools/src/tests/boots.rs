@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// A pool of persistent workers whose boot obeys `script`.
+/// A pool of persistent workers whose boot obeys `script`; `until:GATE` waits for [`Scene::open`].
 fn persistent(script: &str, change: impl FnOnce(&mut plan::Php)) -> Rig {
     Rig::logging(|php| {
         let dir = php.program.as_ref().unwrap().parent().unwrap().to_owned();
         let file = dir.join("worker.php");
-        std::fs::write(&file, script).unwrap();
+        std::fs::write(&file, script.replace("GATE", &dir.join("gate").display().to_string())).unwrap();
         php.worker = Some(plan::WorkerScript { file, name: "/worker.php".to_owned(), root: dir });
         change(php);
     })
@@ -15,13 +15,15 @@ fn persistent(script: &str, change: impl FnOnce(&mut plan::Php)) -> Rig {
 
 #[test]
 fn requests_wait_for_a_boot_and_one_boot_serves_many() {
-    let rig = persistent("sleep:300;boot", |_| ());
+    let rig = persistent("until:GATE;boot", |_| ());
     rig.play(async |scene| {
         assert_eq!((scene.status().idle, scene.status().running), (0, 0));
-        let began = Instant::now();
-        let first = scene.get("head:200;pid;end").await;
+        let other = scene.clone();
+        let first = tokio::task::spawn_local(async move { other.get("head:200;pid;end").await });
+        scene.until(20.0, "it waits", |pool| pool.waiting == 1).await;
+        scene.open("gate");
+        let first = first.await.unwrap();
         assert_eq!(first.status, 200);
-        assert!(began.elapsed() > Duration::from_millis(100));
         for _ in 0..5 {
             assert_eq!(scene.get("head:200;pid;end").await.text, first.text);
         }
@@ -51,9 +53,7 @@ fn where_none_boots_nobody_waits() {
     rig.play(async |scene| {
         scene.logged("worker.php failed to boot: no database").await;
         for _ in 0..10 {
-            let began = Instant::now();
-            assert_eq!(scene.get("head:200;end").await.status, 503);
-            assert!(began.elapsed() < Duration::from_millis(500));
+            assert_eq!(at_once(scene.get("head:200;end")).status, 503);
         }
         assert_eq!(scene.count(Counter::PhpUnbooted), 10);
         assert!(scene.status().trouble.unwrap().ends_with("failed to boot: no database"));
@@ -93,13 +93,18 @@ fn workers_that_have_booted_serve_on_while_others_do_not() {
     rig.play(async |scene| {
         let pid = scene.get("head:200;pid;end").await.text;
         std::fs::write(scene.dir.join("worker.php"), "fail:broken").unwrap();
-        let busy = scene.clone();
-        let running = tokio::task::spawn_local(async move { busy.get("sleep:300;head:200;pid;end").await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let second = scene.get("head:200;pid;end").await;
+        let ask = |script: String| {
+            let scene = scene.clone();
+            tokio::task::spawn_local(async move { scene.get(&script).await })
+        };
+        let running = ask(format!("{};head:200;pid;end", scene.gate("go")));
+        scene.until(20.0, "it runs", |pool| pool.running == 1).await;
+        let second = ask("head:200;pid;end".into());
+        scene.logged("failed to boot: broken").await;
+        scene.open("go");
+        let second = second.await.unwrap();
         assert_eq!((second.status, &second.text), (200, &pid), "it has waited for the one that works");
         assert_eq!(running.await.unwrap().text, pid);
-        scene.logged("failed to boot: broken").await;
         assert_eq!(scene.count(Counter::PhpUnbooted), 0);
     });
 }
@@ -136,21 +141,17 @@ fn a_new_php_takes_over_when_its_workers_have_booted() {
     rig.play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 2).await;
         let old = scene.get("head:200;pid;end").await.text;
-        std::fs::write(scene.dir.join("worker.php"), "sleep:300;boot").unwrap();
-        let (other, began) = (scene.clone(), Instant::now());
+        let boot = format!("note:{};{};boot", scene.file("begun"), scene.gate("go"));
+        std::fs::write(scene.dir.join("worker.php"), boot).unwrap();
+        let other = scene.clone();
         let renewed = tokio::task::spawn_local(async move { renew(&other).await });
-        let mut slowest = Duration::ZERO;
-        while !renewed.is_finished() {
-            let asked = Instant::now();
+        wait_for("the new workers boot", || scene.lines("begun") > 0).await;
+        for _ in 0..20 {
             assert_eq!(scene.get("head:200;pid;end").await.status, 200);
-            slowest = slowest.max(asked.elapsed());
-            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        assert!(!renewed.is_finished(), "it waits for them");
+        scene.open("go");
         renewed.await.unwrap().unwrap();
-        assert!(
-            began.elapsed() >= Duration::from_millis(300) && slowest < Duration::from_millis(250),
-            "{slowest:?}"
-        );
         assert_eq!(scene.status().idle, 2);
         assert_ne!(scene.get("head:200;pid;end").await.text, old);
     });

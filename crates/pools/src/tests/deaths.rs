@@ -40,10 +40,9 @@ fn deadly(scene: &Scene, ran: &str) -> String {
 
 #[test]
 fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
-    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(1));
+    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(60));
     rig.play(async |scene| {
         let script = deadly(&scene, "ran");
-        let asked = Instant::now();
         // The first crash does not count: before it, requests were not watched.
         for _ in 0..3 {
             assert_eq!(scene.post(&script).await.status, 502);
@@ -61,8 +60,20 @@ fn the_request_that_kills_is_not_run_for_a_while_and_others_of_its_page_are() {
             ),
             "{log}"
         );
-        assert!(log.contains("without running it for the next 1s: POST a.test/x.php?note:"), "{log}");
+        assert!(log.contains("without running it for the next 60s: POST a.test/x.php?note:"), "{log}");
         assert!(log.contains("SIGABRT") && log.contains("while running POST a.test/x.php?note:"), "{log}");
+    });
+}
+
+#[test]
+fn the_request_that_kills_is_tried_again_after_a_pause() {
+    let rig = Rig::logging(|php| php.crash_pause = Duration::from_secs(1));
+    rig.play(async |scene| {
+        let script = deadly(&scene, "ran");
+        let asked = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(scene.post(&script).await.status, 502);
+        }
         while scene.post(&script).await.status != 502 {
             assert!(asked.elapsed() < Duration::from_secs(20), "it is never tried again");
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -159,8 +170,8 @@ fn dead_in_the_middle_of_the_head() {
 #[test]
 fn dead_after_something_was_sent() {
     Rig::new(|_| ()).play(async |scene| {
-        let script = format!("note:{};head:200;body:half;flush;sleep:50;die", scene.file("ran"));
-        let answer = scene.get(&script).await;
+        let script = format!("note:{};head:200;body:half;flush;PAUSE;die", scene.file("ran"));
+        let answer = scene.get_in_two(&script).await;
         assert_eq!((answer.status, &answer.text[..]), (200, "half"));
         assert!(answer.end.unwrap().is_err(), "the protocol must cut the connection");
         assert_eq!(scene.lines("ran"), 1, "not run again");
@@ -177,8 +188,8 @@ fn garbage_costs_its_worker() {
             scene.get("raw:this is no frame at all;sleep:9000".replace(' ', "_").as_str()).await.status,
             502
         );
-        let script = "head:200;body:x;flush;sleep:50;raw:garbage_for_a_frame;flush;sleep:9000";
-        assert!(scene.get(script).await.end.unwrap().is_err());
+        let script = "head:200;body:x;flush;PAUSE;raw:garbage_for_a_frame;flush;sleep:9000";
+        assert!(scene.get_in_two(script).await.end.unwrap().is_err());
         let after = scene.get("head:200;pid;end").await.text;
         assert_ne!(before, after);
         gone(&before).await;
@@ -221,13 +232,7 @@ fn a_worker_that_ends_in_order_is_replaced() {
 
 /// Waits for a process to end.
 async fn gone(pid: &str) {
-    for _ in 0..500 {
-        if !runs(pid) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    panic!("process {pid} has not ended");
+    wait_for("the process ends", || !runs(pid)).await;
 }
 
 /// The parent of a process.
@@ -242,17 +247,23 @@ fn a_host_that_dies_is_started_again() {
     rig.play(async |scene| {
         scene.until(20.0, "all up", |pool| pool.idle == 2).await;
         let other = scene.clone();
-        let slow = "head:200;pid;flush;sleep:700;body:-end;end";
-        let running = tokio::task::spawn_local(async move { other.get(slow).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let slow = format!("head:200;pid;flush;{};body:-end;end", scene.gate("go"));
+        let running = tokio::task::spawn_local(async move { other.get(&slow).await });
+        scene.until(20.0, "it runs", |pool| pool.running == 1).await;
         let idle = scene.get("head:200;pid;end").await.text;
         let host = Victim::open(parent(&idle)).unwrap();
         host.kill().unwrap();
         // Until the pool notices, its idle workers still serve.
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let answer = scene.get("head:200;pid;end").await;
+        let killed = Instant::now();
+        let mut answer = scene.get("head:200;pid;end").await;
+        while answer.text == idle {
+            assert!(killed.elapsed() < Duration::from_secs(20), "it is not noticed");
+            answer = scene.get("head:200;pid;end").await;
+        }
         assert_eq!(answer.status, 200, "served by the new host");
         assert_ne!(parent(&answer.text), host.id());
+        assert!(!running.is_finished());
+        scene.open("go");
         scene.until(20.0, "whole again", |pool| pool.idle == 2).await;
         let answer = running.await.unwrap();
         assert!(answer.text.ends_with("-end") && answer.end.unwrap().is_ok(), "what ran has finished");

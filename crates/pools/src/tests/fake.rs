@@ -15,16 +15,17 @@
 //! | `raw:TEXT` | these bytes, without a frame |
 //! | `flush` | sends everything written so far; the end of the script does so, too |
 //! | `torn` | the same, byte by byte |
-//! | `sleep:MS`, `aborted:MS` | waits; waits until the server reports that the client has gone |
+//! | `sleep:MS`, `until:FILE` | waits; waits until the file exists |
+//! | `aborted` | waits until the server reports that the client has gone |
 //! | `ask`, `ask:MS` | extends its time without limit, or to this age |
-//! | `late:MS` | waits until the server reports that the time limit is over, and acknowledges that |
+//! | `late` | waits until the server reports that the time limit is over, and acknowledges that |
 //! | `eat:MB` | allocates this much memory for good |
 //! | `note:FILE`, `note:FILE=TEXT` | appends a line to the file: the process ID, or the text |
 //! | `crash` | ends by SIGABRT |
 //! | `die`, `die-once:FILE` | kills itself; only if the file does not exist yet |
 //!
 //! A host with `--worker-script FILE` has persistent workers. For their boot they obey the file: `boot` (HANDLER
-//! ready), `fail:TEXT` (HANDLER failed, and the end), `sleep:MS`, `note:FILE`, `die`.
+//! ready), `fail:TEXT` (HANDLER failed, and the end), `sleep:MS`, `until:FILE`, `note:FILE`, `die`.
 //!
 //! `deaf` and `deaf-once:FILE` as the first command: as `die`, before the request is acknowledged.
 //!
@@ -45,7 +46,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
@@ -71,8 +72,11 @@ pub fn program(dir: &Path) -> PathBuf {
     let text = format!(
         "#!/bin/sh\n{ARGUMENTS}=\"$*\" {PART}=host exec '{own}' --exact tests::fake::play --nocapture <&3 3<&- >/dev/null\n"
     );
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Another process writes it. What a test starts beside this one has all files of this process until it runs, and a
+    // program that is open for writing can't be started.
+    let write = "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\"";
+    let status = Command::new("sh").arg("-c").arg(write).arg(&path).arg(text).status().unwrap();
+    assert!(status.success());
     path
 }
 
@@ -260,6 +264,7 @@ impl Fake {
                 "boot" => answer::handler(&mut self.out, Ok(())),
                 "fail" => answer::handler(&mut self.out, Err(argument)),
                 "sleep" => sleep(Duration::from_millis(argument.parse().unwrap())),
+                "until" => wait_for(|| Path::new(argument).exists()),
                 "note" => note(argument),
                 "die" => die(""),
                 other => panic!("no boot does {other}"),
@@ -348,15 +353,10 @@ impl Fake {
                 }
             }
             "sleep" => sleep(Duration::from_millis(argument.parse().unwrap())),
+            "until" => wait_for(|| Path::new(argument).exists()),
             "aborted" => {
                 let word = self.board.u64_at(self.at + SLOT_ABORTED);
-                for _ in 0..argument.parse().unwrap() {
-                    if word.load(SeqCst) == request.sequence {
-                        return;
-                    }
-                    sleep(Duration::from_millis(1));
-                }
-                std::process::exit(9);
+                wait_for(|| word.load(SeqCst) == request.sequence);
             }
             "ask" => {
                 let limit = argument.parse().unwrap_or(u64::MAX);
@@ -364,13 +364,7 @@ impl Fake {
             }
             "late" => {
                 let word = self.board.u64_at(self.at + SLOT_TERMINATE);
-                for _ in 0..argument.parse().unwrap() {
-                    if word.compare_exchange(request.sequence, 0, SeqCst, SeqCst).is_ok() {
-                        return;
-                    }
-                    sleep(Duration::from_millis(1));
-                }
-                std::process::exit(9);
+                wait_for(|| word.compare_exchange(request.sequence, 0, SeqCst, SeqCst).is_ok());
             }
             "eat" => {
                 let mut leak = vec![0u8; argument.parse::<usize>().unwrap() << 20];
@@ -396,6 +390,17 @@ impl Fake {
             }
         }
         self.out.clear();
+    }
+}
+
+/// Ends the process if this does not happen in a minute.
+fn wait_for(happens: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happens() {
+        if began.elapsed() > Duration::from_secs(60) {
+            std::process::exit(9);
+        }
+        sleep(Duration::from_millis(1));
     }
 }
 

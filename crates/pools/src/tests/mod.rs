@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millrace_settings::{Source, plan};
@@ -234,6 +235,28 @@ impl Scene {
         std::fs::read_to_string(self.dir.join(name)).map_or(0, |text| text.lines().count())
     }
 
+    /// The command for a script that waits at this gate until [`Scene::open`].
+    fn gate(&self, name: &str) -> String {
+        format!("until:{}", self.file(name))
+    }
+
+    fn open(&self, gate: &str) {
+        std::fs::write(self.file(gate), "").unwrap();
+    }
+
+    /// The response as soon as its head is there; the script waits at `PAUSE` until then, so the rest of it comes later.
+    async fn ask_in_two(&self, method: &str, script: &str) -> Reply {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let gate = format!("pause-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let reply = self.ask(method, &script.replace("PAUSE", &self.gate(&gate)), Content::Empty).await;
+        self.open(&gate);
+        reply
+    }
+
+    async fn get_in_two(&self, script: &str) -> Answer {
+        read(self.ask_in_two("GET", script).await).await
+    }
+
     fn count(&self, counter: Counter) -> u64 {
         self.thread.process.stats.value(counter)
     }
@@ -250,6 +273,28 @@ impl Scene {
             assert!(waited < seconds, "{what}: not after {waited:.1} s: {:?}", self.status());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+/// Number of requests that have reached the queues so far.
+fn arrived(status: &PhpStatus) -> u64 {
+    status.pools.iter().map(|pool| pool.running + pool.waiting + pool.served + pool.refused + pool.late).sum()
+}
+
+/// What a future returns that waits for nothing.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// Waits up to 20 s.
+async fn wait_for(what: &str, happens: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happens() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: not after 20 s");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

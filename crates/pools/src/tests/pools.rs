@@ -1,13 +1,9 @@
 //! Shares of the workers: a full pool does not slow down the others.
 
-use std::time::Duration;
-
 use tokio::task::{JoinHandle, spawn_local};
 
 use super::*;
 use crate::pool::growth::EXTRA;
-
-const SLOW: &str = "sleep:600;head:200;body:slow;end";
 
 /// Four workers; POST requests run in the pool `admin`, PUT requests in `background`. All pools have the defaults.
 pub(super) fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
@@ -25,21 +21,20 @@ pub(super) fn rig(change: impl FnOnce(&mut plan::Php)) -> Rig {
 
 impl Scene {
     /// Starts `count` requests at once, and waits until the workers have as many of them as they get.
-    async fn crowd(&self, count: usize, method: &'static str, script: &'static str) -> Vec<JoinHandle<u16>> {
+    async fn crowd(&self, count: usize, method: &'static str, script: &str) -> Vec<JoinHandle<u16>> {
+        let expected = arrived(&self.status()) + count as u64;
         let ask = |_| {
-            let scene = self.clone();
-            spawn_local(async move { read(scene.ask(method, script, Content::Empty).await).await.status })
+            let (scene, script) = (self.clone(), script.to_owned());
+            spawn_local(async move { read(scene.ask(method, &script, Content::Empty).await).await.status })
         };
         let tasks = (0..count).map(ask).collect();
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        self.until(20.0, "all have arrived", |status| arrived(status) >= expected).await;
         tasks
     }
 
-    /// The time of a response.
-    async fn time(&self, method: &str) -> Duration {
-        let began = Instant::now();
-        assert_eq!(read(self.ask(method, HELLO, Content::Empty).await).await.text, "hello");
-        began.elapsed()
+    /// A crowd whose scripts end when that gate is open.
+    async fn held_crowd(&self, count: usize, method: &'static str, gate: &str) -> Vec<JoinHandle<u16>> {
+        self.crowd(count, method, &format!("{};head:200;end", self.gate(gate))).await
     }
 }
 
@@ -49,21 +44,30 @@ async fn all_served(tasks: Vec<JoinHandle<u16>>) {
     }
 }
 
-const SOON: Duration = Duration::from_millis(300);
-
 #[test]
 fn a_full_pool_does_not_slow_the_others() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (full, other, running) in [("POST", "GET", 2), ("GET", "POST", 3)] {
-            let tasks = scene.crowd(8, full, SLOW).await;
+            let tasks = scene.held_crowd(8, full, full).await;
             let pool = scene.status();
             assert_eq!((pool.running, pool.waiting), (running, 8 - running), "{full}");
-            let took = scene.time(other).await;
-            assert!(took < SOON, "{other} took {took:?} beside {full}");
+            assert_eq!(read(scene.ask(other, HELLO, Content::Empty).await).await.text, "hello");
+            assert!(tasks.iter().all(|task| !task.is_finished()), "{other} beside {full}");
+            scene.open(full);
             all_served(tasks).await;
         }
     });
+}
+
+/// Opens the gate when the request waits behind those that the gate holds.
+async fn open_meanwhile<T>(scene: Scene, gate: &'static str, asked: impl Future<Output = T>) -> T {
+    let waiting = scene.status().waiting + 1;
+    let opening = async {
+        scene.until(20.0, "it waits", |pool| pool.waiting == waiting).await;
+        scene.open(gate);
+    };
+    tokio::join!(asked, opening).0
 }
 
 /// A client that leaves while its request waits takes the request with it, but not a request that runs in the
@@ -73,12 +77,16 @@ fn what_runs_in_the_background_outlives_its_client() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (method, runs) in [("POST", 0), ("PUT", 1)] {
-            let tasks = scene.crowd(5, method, SLOW).await;
+            let tasks = scene.held_crowd(5, method, method).await;
             let mut request =
                 scene.request(method, &format!("note:{};head:200;end", scene.file("ran")), Content::Empty);
             let left = std::future::ready(());
-            let reply = run_while(&scene.thread, &scene.site, &mut request, &script(), left).await;
+            let (script, opener) = (script(), scene.clone());
+            let asked = run_while(&scene.thread, &scene.site, &mut request, &script, left);
+            // One that has left does not wait for the others.
+            let reply = if runs == 0 { at_once(asked) } else { open_meanwhile(opener, method, asked).await };
             assert_eq!((reply.is_some(), scene.lines("ran")), (runs > 0, runs), "{method}");
+            scene.open(method);
             all_served(tasks).await;
         }
     });
@@ -90,8 +98,9 @@ fn nothing_is_borrowed_that_is_not_allowed() {
     rig.play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
         for (method, running) in [("GET", 2), ("POST", 1), ("PUT", 1)] {
-            let tasks = scene.crowd(3, method, "sleep:200;head:200;end").await;
+            let tasks = scene.held_crowd(3, method, method).await;
             assert_eq!(scene.status().running, running, "{method}");
+            scene.open(method);
             all_served(tasks).await;
         }
     });
@@ -101,10 +110,11 @@ fn nothing_is_borrowed_that_is_not_allowed() {
 fn a_pool_has_a_queue_of_its_own() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
-        let front = scene.crowd(10, "GET", SLOW).await;
-        let admin = scene.crowd(3, "POST", SLOW).await;
+        let front = scene.held_crowd(10, "GET", "go").await;
+        let admin = scene.held_crowd(3, "POST", "go").await;
         let waiting: Vec<u64> = scene.status().pools.iter().map(|pool| pool.waiting).collect();
         assert_eq!(waiting, [7, 2, 0]);
+        scene.open("go");
         all_served(admin).await;
         all_served(front).await;
     });
@@ -114,9 +124,10 @@ fn a_pool_has_a_queue_of_its_own() {
 fn a_worker_that_ends_makes_room_for_another_pool_s_waiter() {
     rig(|_| ()).play(async |scene| {
         scene.until(20.0, "up", |pool| pool.idle == 4).await;
-        let dying = scene.crowd(2, "POST", "sleep:300;die").await;
+        let dying = scene.crowd(2, "POST", &format!("{};die", scene.gate("go"))).await;
         let waiting = scene.crowd(1, "POST", HELLO).await;
         assert_eq!(scene.status().waiting, 1);
+        scene.open("go");
         all_served(waiting).await;
         for task in dying {
             assert_eq!(task.await.unwrap(), 502);

@@ -23,19 +23,20 @@ fn what_runs_finishes_and_what_comes_has_the_new_one() {
         scene.until(20.0, "up", |pool| pool.idle == 3).await;
         let (old, worker) = host_of(&scene).await;
         let other = scene.clone();
-        let running =
-            tokio::task::spawn_local(async move { other.get("sleep:600;head:200;pid;end").await.text });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let script = format!("{};head:200;pid;end", scene.gate("go"));
+        let running = tokio::task::spawn_local(async move { other.get(&script).await.text });
+        scene.until(20.0, "it runs", |pool| pool.running == 1).await;
         renew(&scene).await.unwrap();
         let status = scene.status();
         assert_eq!(status.idle + status.starting, 3, "as many as before, forked before the change");
         let (new, _) = host_of(&scene).await;
         assert_ne!(old, new);
         assert!(runs(&old), "it waits for its last worker");
+        scene.open("go");
         assert_eq!(running.await.unwrap(), worker);
         let began = Instant::now();
         while runs(&old) || runs(&worker) {
-            assert!(began.elapsed() < Duration::from_secs(5), "the old host stays");
+            assert!(began.elapsed() < Duration::from_secs(20), "the old host stays");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(host_of(&scene).await.0, new);
@@ -47,12 +48,11 @@ fn a_crash_in_the_old_one_is_told() {
     let rig = Rig::logging(|_| ());
     rig.play(async |scene| {
         let other = scene.clone();
-        let running =
-            tokio::task::spawn_local(
-                async move { other.post("head:200;body:part;flush;sleep:400;crash").await },
-            );
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let script = format!("head:200;body:part;flush;{};crash", scene.gate("go"));
+        let running = tokio::task::spawn_local(async move { other.post(&script).await });
+        scene.until(20.0, "it runs", |pool| pool.running == 1).await;
         renew(&scene).await.unwrap();
+        scene.open("go");
         let answer = running.await.unwrap();
         assert_eq!((answer.status, &answer.text[..]), (200, "part"));
         assert!(answer.end.unwrap().is_err());
@@ -71,11 +71,13 @@ fn who_waits_is_served_by_the_new_one() {
         let mut asked = Vec::new();
         for _ in 0..4 {
             let other = scene.clone();
-            let ask = async move { other.get("sleep:200;head:200;pid;end").await };
+            let script = format!("{};head:200;pid;end", scene.gate("go"));
+            let ask = async move { other.get(&script).await };
             asked.push(tokio::task::spawn_local(ask));
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        scene.until(20.0, "one runs", |pool| (pool.running, pool.waiting) == (1, 3)).await;
         renew(&scene).await.unwrap();
+        scene.open("go");
         let mut pids = Vec::new();
         for answer in asked {
             let answer = answer.await.unwrap();
@@ -118,7 +120,7 @@ fn a_dropped_renewal_leaves_nothing() {
         assert_eq!(host_of(&scene).await, before);
         let began = Instant::now();
         while marked(&mark) > 2 {
-            assert!(began.elapsed() < Duration::from_secs(5), "{} processes", marked(&mark));
+            assert!(began.elapsed() < Duration::from_secs(20), "{} processes", marked(&mark));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });

@@ -35,8 +35,8 @@ fn heads_and_empty_answers() {
         assert!(matches!(reply.body, Body::Omitted(Some(5))), "{reply:?}");
         let reply = scene.ask("HEAD", "head:200;body:hello;end", Content::Empty).await;
         assert!(matches!(reply.body, Body::Omitted(Some(5))), "{reply:?}");
-        for unknown in ["head:200;flush;sleep:50;body:hello;end", "head:200;end"] {
-            let reply = scene.ask("HEAD", unknown, Content::Empty).await;
+        for unknown in ["head:200;flush;PAUSE;body:hello;end", "head:200;end"] {
+            let reply = scene.ask_in_two("HEAD", unknown).await;
             assert!(matches!(reply.body, Body::Omitted(None)), "{reply:?}");
         }
         for empty in ["head:302,Location:/x;end", "head:500;end"] {
@@ -65,13 +65,13 @@ fn heads_and_empty_answers() {
 #[test]
 fn output_streams_as_it_comes() {
     Rig::new(|_| ()).play(async |scene| {
-        let script = "head:200;body:one;flush;sleep:300;body:two;end";
-        let began = Instant::now();
-        let reply = scene.ask("GET", script, Content::Empty).await;
+        let script = format!("head:200;body:one;flush;{};body:two;end", scene.gate("go"));
+        let reply = scene.ask("GET", &script, Content::Empty).await;
         let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
         let mut piece = Vec::new();
         assert!(stream.next(&mut piece).await.unwrap());
-        assert_eq!((&piece[..], began.elapsed() < Duration::from_millis(200)), (&b"one"[..], true));
+        assert_eq!(piece, b"one", "the script has not made the rest yet");
+        scene.open("go");
         assert!(stream.next(&mut piece).await.unwrap());
         assert_eq!(piece, b"onetwo");
         assert!(!stream.next(&mut piece).await.unwrap());
@@ -81,8 +81,8 @@ fn output_streams_as_it_comes() {
 #[test]
 fn a_slow_client_does_not_hold_the_worker_for_a_medium_answer() {
     Rig::new(|_| ()).play(async |scene| {
-        let script = "head:200;flush;sleep:20;fill:200000;end";
-        let Body::Stream(mut stream) = scene.ask("GET", script, Content::Empty).await.body else {
+        let script = "head:200;flush;PAUSE;fill:200000;end";
+        let Body::Stream(mut stream) = scene.ask_in_two("GET", script).await.body else {
             panic!("not a stream")
         };
         assert_eq!(scene.get("head:200;pid;end").await.status, 200, "the one worker is free");
@@ -96,8 +96,8 @@ fn a_slow_client_does_not_hold_the_worker_for_a_medium_answer() {
 fn without_disk_space_a_long_answer_is_held_back() {
     Rig::serving(|server| server.spool_bytes = 0).play(async |scene| {
         let pieces = "fill:1000000;flush;".repeat(8);
-        let script = format!("head:200;flush;sleep:20;{pieces}note:{};end", scene.file("done"));
-        let Body::Stream(mut stream) = scene.ask("GET", &script, Content::Empty).await.body else {
+        let script = format!("head:200;flush;PAUSE;{pieces}note:{};end", scene.file("done"));
+        let Body::Stream(mut stream) = scene.ask_in_two("GET", &script).await.body else {
             panic!("not a stream")
         };
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -119,12 +119,12 @@ fn announced_lengths_are_kept() {
         assert_eq!(scene.get(whole).await.text, "hel", "as in a stream, and as nginx does");
         let short = scene.ask("GET", "head:200,Content-Length:9;body:hello;end", Content::Empty).await;
         assert!(short.aside.is_some_and(|aside| aside.failed), "not all that was meant: not for the cache");
-        let long = "head:200,Content-Length:3;flush;sleep:20;body:hello;end";
-        let reply = scene.ask("GET", long, Content::Empty).await;
+        let long = "head:200,Content-Length:3;flush;PAUSE;body:hello;end";
+        let reply = scene.ask_in_two("GET", long).await;
         assert_eq!(reply.body.length(), Some(3));
         let answer = read(reply).await;
         assert_eq!((&answer.text[..], answer.end.unwrap().is_ok()), ("hel", true));
-        let short = scene.get("head:200,Content-Length:9;flush;sleep:20;body:hello;end").await;
+        let short = scene.get_in_two("head:200,Content-Length:9;flush;PAUSE;body:hello;end").await;
         assert_eq!((&short.text[..], short.end.unwrap().is_err()), ("hello", true));
     });
 }
@@ -162,13 +162,18 @@ fn tempfile(scene: &Scene) -> std::fs::File {
 #[test]
 fn the_background_part_holds_the_worker_not_the_client() {
     Rig::new(|_| ()).play(async |scene| {
-        let file = scene.file("ran");
-        let script = format!("head:200;body:hello;end:background;flush;sleep:200;note:{file};ready");
-        let began = Instant::now();
-        assert_eq!(scene.get(&script).await.text, "hello");
-        assert!(began.elapsed() < Duration::from_millis(150));
+        let script = format!(
+            "head:200;body:hello;end:background;flush;{};note:{};ready",
+            scene.gate("go"),
+            scene.file("ran")
+        );
+        assert_eq!(scene.get(&script).await.text, "hello", "while the rest still waits");
         assert_eq!((scene.lines("ran"), scene.status().idle), (0, 0));
-        assert_eq!(scene.get(HELLO).await.text, "hello", "served by the same worker, afterwards");
+        let other = scene.clone();
+        let next = tokio::task::spawn_local(async move { other.get(HELLO).await.text });
+        scene.until(20.0, "it waits for the worker", |pool| pool.waiting == 1).await;
+        scene.open("go");
+        assert_eq!(next.await.unwrap(), "hello", "served by the same worker, afterwards");
         assert_eq!(scene.lines("ran"), 1);
     });
 }
@@ -177,13 +182,16 @@ fn the_background_part_holds_the_worker_not_the_client() {
 fn who_goes_is_told_to_the_script() {
     Rig::new(|_| ()).play(async |scene| {
         let file = scene.file("told");
-        let script = format!("aborted:5000;note:{file};head:200;body:x;end");
-        let waiting = tokio::time::timeout(Duration::from_millis(50), scene.get(&script)).await;
-        assert!(waiting.is_err(), "the client went before the head");
+        let script = format!("note:{};aborted;note:{file};head:200;body:x;end", scene.file("began"));
+        let other = scene.clone();
+        let waiting = tokio::task::spawn_local(async move { other.get(&script).await });
+        wait_for("the script runs", || scene.lines("began") == 1).await;
+        waiting.abort();
+        assert!(waiting.await.is_err(), "the client went before the head");
         assert_eq!(scene.get(HELLO).await.text, "hello", "the worker was not killed");
         assert_eq!(scene.lines("told"), 1);
 
-        let script = format!("head:200;body:x;flush;aborted:5000;note:{file};body:y;end");
+        let script = format!("head:200;body:x;flush;aborted;note:{file};body:y;end");
         let reply = scene.ask("GET", &script, Content::Empty).await;
         assert!(matches!(reply.body, Body::Stream(_)));
         drop(reply);

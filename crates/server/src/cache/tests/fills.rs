@@ -1,8 +1,10 @@
 //! Waiting for fills, and PHP's failures.
 
+use std::cell::Cell;
 use std::task::{Context, Poll};
 
 use millrace_settings::plan::Profile;
+use tokio::task::JoinHandle;
 
 use super::*;
 use millrace_base::message::reply::{ContentSource, plain};
@@ -14,17 +16,39 @@ const A_WHILE: Duration = Duration::from_millis(50);
 
 /// Sends `count` requests at once.
 async fn crowd(scene: &Rc<Scene>, count: usize) -> Vec<Answer> {
-    let asking: Vec<_> = (0..count)
-        .map(|_| {
-            let scene = scene.clone();
-            tokio::task::spawn_local(async move { scene.get("/").await })
+    all_of(begin(scene, count).await).await
+}
+
+/// Sends `count` requests, and returns when each has come as far as it can alone.
+async fn begin(scene: &Rc<Scene>, count: usize) -> Vec<JoinHandle<Answer>> {
+    let begun = Rc::new(Cell::new(0));
+    let ask = |_| {
+        let (scene, begun) = (scene.clone(), begun.clone());
+        tokio::task::spawn_local(async move {
+            begun.set(begun.get() + 1);
+            scene.get("/").await
         })
-        .collect();
+    };
+    let asking = (0..count).map(ask).collect();
+    while begun.get() < count {
+        tokio::task::yield_now().await;
+    }
+    asking
+}
+
+async fn all_of(asking: Vec<JoinHandle<Answer>>) -> Vec<Answer> {
     let mut answers = Vec::new();
     for one in asking {
         answers.push(one.await.unwrap());
     }
     answers
+}
+
+/// Asks until the page is this one.
+async fn until_text(scene: &Scene, text: &str) {
+    while scene.get("/").await.text != text {
+        tokio::time::sleep(A_WHILE / 10).await;
+    }
 }
 
 #[test]
@@ -34,8 +58,11 @@ fn a_crowd_waits_for_one_run() {
         |_| (),
         async |scene: Scene| {
             let scene = Rc::new(scene);
-            answers_late(page(&[MINUTE], "once"), A_WHILE);
-            let all = crowd(&scene, 1000).await;
+            let gate = gate();
+            answers_behind(&gate, page(&[MINUTE], "once"));
+            let asking = begin(&scene, 1000).await;
+            gate.close();
+            let all = all_of(asking).await;
             assert_eq!((runs(), all.iter().filter(|a| a.text == "once").count()), (1, 1000));
             assert_eq!(scene.count(Counter::CacheCollapsed), 999);
             assert_eq!(all[0].cache(), "millrace; fwd=uri-miss; stored");
@@ -87,13 +114,20 @@ fn nobody_queues_for_what_is_for_one_only() {
         |_| (),
         async |scene: Scene| {
             let scene = Rc::new(scene);
-            answers_late(page(&[MINUTE, ("Set-Cookie", "id=0")], "0"), A_WHILE);
-            for n in 1..10 {
-                answers_late(page(&[MINUTE, ("Set-Cookie", &format!("id={n}"))], &n.to_string()), A_WHILE);
+            let (first, others) = (gate(), gate());
+            for n in 0..10 {
+                let reply = page(&[MINUTE, ("Set-Cookie", &format!("id={n}"))], &n.to_string());
+                answers_behind(if n == 0 { &first } else { &others }, reply);
             }
-            let began = std::time::Instant::now();
-            let all = crowd(&scene, 10).await;
-            assert!(began.elapsed() < A_WHILE * 6, "one after the other");
+            let asking = begin(&scene, 10).await;
+            assert_eq!(runs(), 1);
+            first.close();
+            // Not one after the other.
+            while runs() < 10 {
+                tokio::time::sleep(A_WHILE / 10).await;
+            }
+            others.close();
+            let all = all_of(asking).await;
             let mut texts: Vec<_> = all.iter().map(|a| a.text.clone()).collect();
             texts.sort();
             assert_eq!(texts, (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
@@ -168,15 +202,16 @@ fn a_stale_page_is_sent_while_a_new_one_is_made() {
             answers(page(&[brief], "old"));
             scene.get("/").await;
             tokio::time::sleep(Duration::from_millis(1300)).await;
-            answers_late(page(&[MINUTE], "new"), A_WHILE);
+            let gate = gate();
+            answers_behind(&gate, page(&[MINUTE], "new"));
             for _ in 0..3 {
                 let stale = scene.get("/").await;
                 assert_eq!((&*stale.text, stale.field("X-Cache")), ("old", "STALE"));
                 tokio::task::yield_now().await;
             }
-            tokio::time::sleep(A_WHILE * 2).await;
-            let new = scene.get("/").await;
-            assert_eq!((&*new.text, runs()), ("new", 2));
+            gate.close();
+            until_text(&scene, "new").await;
+            assert_eq!(runs(), 2);
         },
     );
 }
@@ -205,7 +240,8 @@ fn a_purge_during_a_run_counts_for_what_it_brings() {
         |_| (),
         async |scene: Scene| {
             let scene = Rc::new(scene);
-            answers_late(page(&[MINUTE], "of before the change"), A_WHILE);
+            let gate = gate();
+            answers_behind(&gate, page(&[MINUTE], "of before the change"));
             let asking = tokio::task::spawn_local({
                 let scene = scene.clone();
                 async move { scene.get("/").await }
@@ -214,6 +250,7 @@ fn a_purge_during_a_run_counts_for_what_it_brings() {
             scene.purge_everything(Hardness::Hard);
             answers(page(&[MINUTE], "of after it"));
             assert_eq!(scene.get("/").await.text, "of after it");
+            gate.close();
             let before = asking.await.unwrap();
             // It is superseded, or purged.
             assert_eq!((&*before.text, before.cache().contains("stored")), ("of before the change", false));
@@ -252,8 +289,14 @@ fn whoever_waits_too_long_gets_503() {
     let impatient = |plan: &mut plan::Plan| plan.cache.fill_wait = A_WHILE;
     play(Profile::Generic, impatient, async |scene: Scene| {
         let scene = Rc::new(scene);
-        answers_late(page(&[MINUTE], "late"), A_WHILE * 4);
-        let all = crowd(&scene, 3).await;
+        let gate = gate();
+        answers_behind(&gate, page(&[MINUTE], "late"));
+        let asking = begin(&scene, 3).await;
+        while scene.count(Counter::CacheWaitTimeouts) < 2 {
+            tokio::time::sleep(A_WHILE / 10).await;
+        }
+        gate.close();
+        let all = all_of(asking).await;
         assert_eq!((all[0].status, &*all[0].text), (200, "late"));
         assert_eq!((all[1].status, all[2].status, runs()), (503, 503, 1));
         assert_eq!(all[1].cache(), "millrace; fwd=uri-miss; collapsed; detail=timeout");
@@ -269,18 +312,24 @@ fn nobody_waits_longer_than_that_if_there_is_an_old_page() {
         answers(page(&[("Cache-Control", "public, max-age=60, stale-if-error=60")], "old"));
         scene.get("/").await;
         scene.purge_everything(Hardness::Soft);
-        answers_late(page(&[MINUTE], "late"), A_WHILE * 4);
+        let gate = gate();
+        answers_behind(&gate, page(&[MINUTE], "late"));
         // Nor does the first request.
         let all = crowd(&scene, 2).await;
         assert!(all.iter().all(|a| (a.status, &*a.text) == (200, "old")), "{all:?}");
         assert!(all.iter().all(|a| a.cache().ends_with("; detail=timeout")), "{all:?}");
         assert_eq!(scene.count(Counter::CacheWaitTimeouts), 2);
-        // The cache now knows that it takes long.
-        let began = std::time::Instant::now();
-        assert_eq!(scene.get("/").await.text, "old");
-        assert!(began.elapsed() < A_WHILE / 2, "waited {:?}", began.elapsed());
-        tokio::time::sleep(A_WHILE * 4).await;
-        assert_eq!((&*scene.get("/").await.text, runs()), ("late", 2));
+        // The cache now knows that it takes long. A machine that stalls makes some of these slow, not all.
+        let mut quickest = A_WHILE;
+        for _ in 0..20 {
+            let began = std::time::Instant::now();
+            assert_eq!(scene.get("/").await.text, "old");
+            quickest = quickest.min(began.elapsed());
+        }
+        assert!(quickest < A_WHILE, "each waited for {quickest:?}");
+        gate.close();
+        until_text(&scene, "late").await;
+        assert_eq!(runs(), 2);
     });
 }
 

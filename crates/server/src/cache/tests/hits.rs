@@ -46,7 +46,7 @@ fn every_client_gets_the_coding_it_likes_once_it_is_made() {
                 (long(), false)
             );
             let mut coding = String::new();
-            for _ in 0..500 {
+            for _ in 0..2000 {
                 coding = scene
                     .ask("GET", "/", &["Accept-Encoding: gzip, br, zstd"])
                     .await

@@ -19,6 +19,7 @@ use std::time::Duration;
 use millrace_pages::{Hardness, Purge};
 use millrace_settings::{Source, plan};
 use millrace_wire::head::{Head, Limits};
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
 use super::{CacheThread, Disk, DiskLimits, PageCache, PageMaker, PageRun, Waited, consult, settle};
@@ -62,6 +63,21 @@ fn answers_late(reply: Reply, after: Duration) {
             reply
         })
     });
+}
+
+/// The maker returns this response when the gate is closed: then nothing waits at it any more.
+fn answers_behind(gate: &Rc<Semaphore>, reply: Reply) {
+    let gate = gate.clone();
+    plays(move |_| {
+        Box::pin(async move {
+            let _ = gate.acquire().await;
+            reply
+        })
+    });
+}
+
+fn gate() -> Rc<Semaphore> {
+    Rc::new(Semaphore::new(0))
 }
 
 fn plays(play: impl FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>> + 'static) {
