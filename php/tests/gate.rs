@@ -268,7 +268,7 @@ fn what_a_boot_may_do() {
             .iter()
             .filter(|answer| is_rewound(answer))
             .all(|answer| answer.text() == *made || (*made == "null" && answer.text() == "NULL"));
-        if !good || boots.len() > 11 || !answers.iter().any(is_rewound) {
+        if !good || !answers.iter().any(is_rewound) {
             wrong.push(format!(
                 "{boot}: {boots:?} {:?} {:?}",
                 answers[0].text(),

@@ -115,12 +115,12 @@ impl Server {
         let log = Log::open(&plan.log).map_err(StartError::Log)?;
         let crowd = crowd::loops(plan.server.connections, descriptors);
         let stats = Registry::new(plan.server.threads + crowd);
-        // Addresses first: if a port is taken, PHP need not start.
+        // Addresses first: if a port is taken, PHP need not start. The admin address before them: it is there as soon as a port answers.
+        let admin = bind_admin(&plan, &log)?;
         let mut bound = Vec::new();
         for (address, is_secure) in addresses(&plan) {
             bound.push((address.clone(), BoundListener::new(address, is_secure, &plan, descriptors, crowd)?));
         }
-        let admin = bind_admin(&plan, &log)?;
         let terms = terms(&plan, None, &log)?;
         let process = Process::new(stats, log, plan.server.connection_memory);
         let (policy_of, port) = (policies(&terms), port(&terms));
