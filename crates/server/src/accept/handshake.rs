@@ -96,11 +96,12 @@ impl From<io::Error> for HandshakeFailure {
 
 /// Agrees with the client on keys, and passes the connection to its protocol.
 pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: ConnectionPermit) {
-    let setup = thread.setup();
+    let setup = thread.protocol.serve.setup();
     let shed_time = permit.is_shed().then_some(SHED_TIME);
     let patience = setup.plan.https.handshake_timeout.min(shed_time.unwrap_or(Duration::MAX));
     permit.grow(TLS_BYTES);
-    let newcomer = Newcomer::new(&thread.context, &thread.deadlines, Counter::ConnectionsShaking, permit);
+    let newcomer =
+        Newcomer::new(&thread.context, &thread.protocol.deadlines, Counter::ConnectionsShaking, permit);
     let terms = thread.terms.get();
     let busy = Some(Busy::new(thread));
     let handshake = Handshake { busy, newcomer: newcomer.clone(), thread: thread.clone(), terms };
@@ -111,19 +112,30 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
             () = newcomer.gone() => return,
             done = tokio::time::timeout(patience, handshake.run(socket)) => done,
         };
-        thread.clock.read();
+        thread.context.clock.read();
         let failed = |why: &dyn std::fmt::Display| {
-            thread.stats.add(Counter::TlsFailures, 1);
-            thread.process.log.debug(format_args!("TLS handshake with {} failed: {why}", shown(&ends)));
+            thread.context.stats.add(Counter::TlsFailures, 1);
+            thread
+                .protocol
+                .serve
+                .context
+                .process
+                .log
+                .debug(format_args!("TLS handshake with {} failed: {why}", shown(&ends)));
         };
         match done {
             // The authority has seen the certificate, and sends nothing (RFC 8737 section 3).
             Ok(Ok((stream, _))) if stream.protocol() == Some(CHALLENGE_PROTOCOL) => {}
             Ok(Ok((stream, policy))) => {
                 let resumed = stream.kind() == Some(HandshakeKind::Resumed);
-                thread.stats.add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);
+                thread
+                    .protocol
+                    .serve
+                    .context
+                    .stats
+                    .add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);
                 if stream.has_early_requests() {
-                    thread.stats.add(Counter::TlsEarly, 1);
+                    thread.context.stats.add(Counter::TlsEarly, 1);
                 }
                 let ends = Ends { scheme: Scheme::Https, tls: stream.terms(policy), ..ends };
                 let Some(permit) = newcomer.take_permit() else { return };
@@ -137,21 +149,27 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
                 failed(&error);
             }
             Ok(Err(HandshakeFailure::PlainHttp)) => failed(&"the client speaks plain HTTP"),
-            Err(_) => thread.stats.add(Counter::TlsTimeouts, 1),
+            Err(_) => thread.context.stats.add(Counter::TlsTimeouts, 1),
         }
     });
 }
 
 /// Logs why the server has refused a client; not more often than once a minute, since anyone can cause that.
 fn tell_refusal(thread: &AcceptThread, ends: &Ends, error: &io::Error) {
-    let (now, told) = (thread.clock.ticks(), &thread.handshakes.told);
+    let (now, told) = (thread.context.clock.ticks(), &thread.handshakes.told);
     if told.get().is_some_and(|told| told + REFUSALS_MS > now) {
         return;
     }
     if let Some(why) = refusal(error) {
         told.set(Some(now));
         let client = shown(ends);
-        thread.process.log.warn(format_args!("refused a TLS connection of {client}: {why}"));
+        thread
+            .protocol
+            .serve
+            .context
+            .process
+            .log
+            .warn(format_args!("refused a TLS connection of {client}: {why}"));
     }
 }
 
@@ -218,7 +236,7 @@ impl Handshake {
         if !terms.has_policies() {
             return Ok((Chosen { config: terms.config().clone(), policy: None }, Vec::new()));
         }
-        let (mut hello, setup) = (Hello::default(), self.thread.setup());
+        let (mut hello, setup) = (Hello::default(), self.thread.protocol.serve.setup());
         loop {
             match hello.read(socket, terms, &|name| &setup.site_for(name).plan)? {
                 Some(chosen) => return Ok((chosen, hello.bytes)),

@@ -194,10 +194,10 @@ pub fn look_at_queues(thread: &AcceptThread) {
         waiting += u64::from(millrace_sys::accept_queue(socket).unwrap_or(0));
         let dropped = millrace_sys::socket_memory(socket).map_or(0, |memory| memory.dropped);
         let more = dropped.wrapping_sub(listener.dropped.replace(dropped));
-        thread.stats.add(Counter::ListenDropped, more.into());
+        thread.context.stats.add(Counter::ListenDropped, more.into());
         true
     });
-    thread.stats.set(Counter::ListenWaiting, waiting);
+    thread.context.stats.set(Counter::ListenWaiting, waiting);
 }
 
 impl AsFd for Listener {

@@ -10,7 +10,6 @@ mod take_in;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::ops::Deref;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +24,16 @@ use crate::protocol::{self, ProtocolThread};
 use crate::serve::{ServeThread, Service};
 use crate::tls::Terms;
 use handshake::Handshakes;
-use millrace_base::context::Swapped;
 use millrace_base::context::stats::Counter;
+use millrace_base::context::{Context, Swapped};
 use millrace_base::message::request::{Ends, Scheme};
 use room::Lack;
 
 /// An event loop's part for accepting connections.
 #[derive(Debug)]
 pub struct AcceptThread {
+    /// The event loop's part for everything else.
+    pub context: Rc<Context>,
     /// Its part for existing connections.
     pub protocol: Rc<ProtocolThread>,
     /// Handshakes in progress.
@@ -60,20 +61,13 @@ impl AcceptThread {
             known.get().as_ref().as_ref().is_none_or(|terms| terms.covers(name, host))
         };
         Rc::new(AcceptThread {
+            context: serve.context.clone(),
             protocol: ProtocolThread::new(serve, exit.map(Rc::new), Box::new(covers)),
             handshakes: Handshakes::default(),
             listeners: RefCell::default(),
             nobody_idle_until: Cell::new(0),
             terms,
         })
-    }
-}
-
-impl Deref for AcceptThread {
-    type Target = ProtocolThread;
-
-    fn deref(&self) -> &ProtocolThread {
-        &self.protocol
     }
 }
 
@@ -109,7 +103,7 @@ async fn accept_one(thread: &Rc<AcceptThread>, listener: &Listener) {
         return tokio::time::sleep(pause).await;
     }
     if listener.is_secure {
-        thread.handshakes.less_than(thread.setup().plan.https.handshakes).await;
+        thread.handshakes.less_than(thread.protocol.serve.setup().plan.https.handshakes).await;
     }
     match listener.accept().await {
         Ok((stream, ends)) => start(thread, listener, stream, ends),
@@ -130,17 +124,17 @@ fn has_to_wait(thread: &AcceptThread, listener: &Listener) -> Option<Duration> {
 
 fn start(thread: &Rc<AcceptThread>, listener: &Listener, stream: ClientStream, ends: Ends) {
     let Some(permit) = listener.limits.admit(ends.client_ip()) else {
-        return thread.stats.add(Counter::ConnectionsRefused, 1);
+        return thread.context.stats.add(Counter::ConnectionsRefused, 1);
     };
-    thread.stats.add(Counter::ConnectionsAccepted, 1);
+    thread.context.stats.add(Counter::ConnectionsAccepted, 1);
     let permit = match room::make_room(thread) {
         true => permit,
         false => {
-            thread.stats.add(Counter::ConnectionsShed, 1);
+            thread.context.stats.add(Counter::ConnectionsShed, 1);
             permit.for_shedding()
         }
     };
-    let permit = permit.charged(&thread.process.budget);
+    let permit = permit.charged(&thread.context.process.budget);
     match stream {
         ClientStream::Tcp(socket) if listener.is_secure => handshake::begin(thread, socket, ends, permit),
         stream => protocol::start(&thread.protocol, Accepted { stream, ends, permit }),
@@ -159,16 +153,16 @@ async fn rest_after(thread: &AcceptThread, error: &io::Error) {
     };
     let cure = match lack {
         Lack::Descriptors => {
-            thread.stats.add(Counter::AcceptNoDescriptors, 1);
+            thread.context.stats.add(Counter::AcceptNoDescriptors, 1);
             "raise the limit of open files (ulimit -n, LimitNOFILE=, fs.file-max), or lower server.connections"
         }
         Lack::Memory => {
-            thread.stats.add(Counter::AcceptNoMemory, 1);
+            thread.context.stats.add(Counter::AcceptNoMemory, 1);
             "the kernel is out of memory for connections: lower server.connection_memory, or raise net.ipv4.tcp_mem"
         }
     };
     // The log limits repeated messages.
-    thread.process.log.warn(format_args!(
+    thread.context.process.log.warn(format_args!(
         "cannot accept a connection: {error}; closing idle connections to make room; {cure}"
     ));
     let pause = if room::free_descriptors(thread) > 0 { SHORT_PAUSE } else { PAUSE };
@@ -220,7 +214,7 @@ mod tests {
             let cache = crate::cache::PageCache::new(0, 1);
             let service = Service::new(process, setup, cache);
             let thread = AcceptThread::new(0, 1, service, Swapped::new(Arc::new(None)), None);
-            thread.deadlines.set_idle(50);
+            thread.protocol.deadlines.set_idle(50);
             let limits = ConnectionLimits::new(Most { connections: 100, ..Most::default() });
             let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
             let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);
@@ -237,7 +231,7 @@ mod tests {
         }
 
         fn count(&self, counter: Counter) -> u64 {
-            self.thread.process.stats.value(counter)
+            self.thread.context.process.stats.value(counter)
         }
     }
 

@@ -23,19 +23,19 @@ const LOOK_AGAIN_MS: u64 = 100;
 /// Closes the idlest connections of this event loop if the memory for connections is used up. Returns whether there
 /// is room now.
 pub fn make_room(thread: &AcceptThread) -> bool {
-    let excess = thread.process.budget.excess();
+    let excess = thread.context.process.budget.excess();
     if excess == 0 {
         return true;
     }
     close_idlest(thread, excess, usize::MAX);
-    !thread.process.budget.is_full()
+    !thread.context.process.budget.is_full()
 }
 
 /// The same for event loops that need no room themselves, but have idle connections: all contribute.
 pub fn give_way(thread: &AcceptThread) {
-    let excess = thread.process.budget.excess();
+    let excess = thread.context.process.budget.excess();
     if excess > 0 {
-        close_idlest(thread, excess.div_ceil(thread.loops as u64), usize::MAX);
+        close_idlest(thread, excess.div_ceil(thread.context.loops as u64), usize::MAX);
     }
 }
 
@@ -45,17 +45,17 @@ pub fn free_descriptors(thread: &AcceptThread) -> usize {
 }
 
 fn close_idlest(thread: &AcceptThread, bytes: u64, most: usize) -> usize {
-    thread.clock.read();
-    let now = thread.clock.ticks();
+    thread.context.clock.read();
+    let now = thread.context.clock.ticks();
     if now < thread.nobody_idle_until.get() {
         return 0;
     }
-    let need = if thread.process.budget.is_far_exceeded() { Need::Great } else { Need::Some };
-    let closed = thread.deadlines.close_idlest(now, need, bytes, most);
+    let need = if thread.context.process.budget.is_far_exceeded() { Need::Great } else { Need::Some };
+    let closed = thread.protocol.deadlines.close_idlest(now, need, bytes, most);
     if closed.bytes < bytes && closed.count < most {
         thread.nobody_idle_until.set(now + LOOK_AGAIN_MS);
     }
-    thread.stats.add(Counter::ConnectionsGaveWay, closed.count as u64);
+    thread.context.stats.add(Counter::ConnectionsGaveWay, closed.count as u64);
     closed.count
 }
 

@@ -14,7 +14,7 @@ pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {
     while let Some((descriptor, Passed { ends, permit, begun })) = entry.next().await {
         match descriptor.map(|descriptor| TcpStream::from_std(descriptor.into())) {
             Some(Ok(stream)) => {
-                thread.stats.add(Counter::ConnectionsPassed, 1);
+                thread.context.stats.add(Counter::ConnectionsPassed, 1);
                 protocol::resume(
                     &thread.protocol,
                     Accepted { stream: ClientStream::Tcp(stream), ends, permit },
@@ -22,8 +22,14 @@ pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {
                 );
             }
             _ => {
-                thread.stats.add(Counter::AcceptNoDescriptors, 1);
-                thread.process.log.warn(format_args!("lost a connection: out of file descriptors"));
+                thread.context.stats.add(Counter::AcceptNoDescriptors, 1);
+                thread
+                    .protocol
+                    .serve
+                    .context
+                    .process
+                    .log
+                    .warn(format_args!("lost a connection: out of file descriptors"));
                 room::free_descriptors(&thread);
             }
         }

@@ -22,7 +22,7 @@ pub fn alive(state: &AdminState) -> AdminResponse {
 
 /// The event loops that hang, a sentence each.
 fn hung(state: &AdminState) -> Vec<String> {
-    state.process.pulses.hung().iter().map(HungLoop::text).collect()
+    state.service.process.pulses.hung().iter().map(HungLoop::text).collect()
 }
 
 /// Makes an event loop hang.
@@ -49,7 +49,7 @@ pub fn hang(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 /// 200, or 503 and the reasons, one per line. While the server starts, the admin address accepts connections but responds only
 /// when all listeners are open, so a probe waits or times out.
 pub fn ready(state: &AdminState) -> AdminResponse {
-    let mut reasons = reasons(state.process.stage(), &(state.pools)());
+    let mut reasons = reasons(state.service.process.stage(), &(state.pools)());
     reasons.extend(hung(state));
     match reasons.is_empty() {
         true => AdminResponse::text(200, "ready\n"),

@@ -176,7 +176,7 @@ pub struct Totals {
 impl Totals {
     /// Reads the counters and the PHP pools.
     pub fn gather(state: &AdminState) -> Totals {
-        let value = |counter| state.process.stats.value(counter);
+        let value = |counter| state.service.process.stats.value(counter);
         let hits = value(Counter::CacheHits) + value(Counter::CacheStale);
         let made = value(Counter::CacheMisses) + value(Counter::CacheCollapsed);
         let pools = (state.pools)();
@@ -186,7 +186,7 @@ impl Totals {
             sent: value(Counter::BytesSent),
             hits,
             asked: hits + made + value(Counter::CacheBypassed) + value(Counter::CachePassed),
-            answers: state.process.stats.all_answers(),
+            answers: state.service.process.stats.all_answers(),
             busy: pools.iter().map(|php| php.running + php.background).sum(),
             waiting: pools.iter().map(|php| php.waiting).sum(),
             connections: super::connections::open(&value),

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// The response as a value.
 pub(super) async fn value(state: &AdminState) -> Value {
-    let services = state.process.setup().look_into_php();
+    let services = state.service.setup().look_into_php();
     let deadline = Instant::now() + PATIENCE;
     while !services.iter().all(|(_, insight)| insight.is_complete()) && Instant::now() < deadline {
         tokio::time::sleep(PAUSE).await;

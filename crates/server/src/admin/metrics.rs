@@ -12,14 +12,14 @@ use millrace_base::context::stats::{Exposition, PhpStatus, PoolStatus, Row, tabl
 pub fn answer(state: &AdminState, now: Instant) -> AdminResponse {
     let mut out = Exposition::default();
     measured(&mut out, state);
-    sites::expose(&mut out, &state.process.stats.sites());
-    CacheFigures::gather(&state.process, now).expose(&mut out);
-    objects::expose(&mut out, &objects::gather(&state.process.setup().plan, &state.objects));
+    sites::expose(&mut out, &state.service.process.stats.sites());
+    CacheFigures::gather(&state.service, now).expose(&mut out);
+    objects::expose(&mut out, &objects::gather(&state.service.setup().plan, &state.objects));
     certificates::expose(&mut out, &(state.certificates)());
     let php = (state.pools)();
     pools(&mut out, &php);
     rewind::expose(&mut out, &php);
-    state.process.stats.expose(&mut out);
+    state.service.process.stats.expose(&mut out);
     AdminResponse::new(200, Exposition::MEDIA_TYPE, out.into_text())
 }
 
@@ -34,9 +34,9 @@ fn measured(out: &mut Exposition, state: &AdminState) {
         out.family(row);
         out.sample(row, &[], value);
     }
-    let budget = &state.process.budget;
+    let budget = &state.service.process.budget;
     let amounts: [(&Row, u64); 8] = [
-        (&table::LOOPS_HUNG, state.process.pulses.hung().len() as u64),
+        (&table::LOOPS_HUNG, state.service.process.pulses.hung().len() as u64),
         (&table::MEMORY, machine.memory),
         (&table::DESCRIPTORS, machine.descriptors),
         (&table::DESCRIPTOR_LIMIT, machine.descriptor_limit),

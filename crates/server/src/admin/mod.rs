@@ -87,7 +87,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the admin address shows and does.
 pub struct AdminState {
     /// The process that it serves.
-    pub process: Arc<Service>,
+    pub service: Arc<Service>,
     /// Figures of the object cache.
     pub objects: Arc<ObjectBoard>,
     /// Start time of the process.
@@ -192,6 +192,7 @@ pub async fn serve(listener: AdminListener, state: Rc<AdminState>) {
             Err(error) => {
                 // Probably out of descriptors: others need the next free one more.
                 state
+                    .service
                     .process
                     .log
                     .warn(format_args!("cannot accept connections on the admin address: {error}"));
@@ -212,14 +213,14 @@ impl Memory {
     fn new(state: &AdminState) -> Memory {
         Memory {
             rates: Rates::default(),
-            history: History::new(Totals::gather(state), &state.process.stats.sites()),
+            history: History::new(Totals::gather(state), &state.service.process.stats.sites()),
             tokens: TokenGuard::default(),
         }
     }
 
     /// Notes the figures; every [`NOTE_EVERY`].
     fn note(&mut self, state: &AdminState) {
-        let stats = &state.process.stats;
+        let stats = &state.service.process.stats;
         self.rates.note(Instant::now(), stats);
         self.history.note(Instant::now(), Totals::gather(state), &stats.sites());
     }
@@ -233,8 +234,8 @@ impl Memory {
 fn admit(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminRequest) -> Result<(), AdminResponse> {
     let admitted = memory.borrow_mut().tokens.admit(
         asked,
-        state.process.plan.get().admin.token.as_ref(),
-        &AdminUsers { server: rustix::process::geteuid().as_raw(), php: state.process.setup().php_users() },
+        state.service.plan.get().admin.token.as_ref(),
+        &AdminUsers { server: rustix::process::geteuid().as_raw(), php: state.service.setup().php_users() },
         Instant::now(),
     );
     admitted.map_err(|refusal| refuse(state, asked, &refusal))
@@ -278,7 +279,7 @@ async fn answer(state: &AdminState, memory: &RefCell<Memory>, asked: &AdminReque
 fn refuse(state: &AdminState, asked: &AdminRequest, refusal: &TokenRefusal) -> AdminResponse {
     let who = if asked.caller == Caller::Dashboard { "the dashboard" } else { "a program" };
     let path = &asked.path;
-    let log = &state.process.log;
+    let log = &state.service.process.log;
     match refusal {
         TokenRefusal::Wrong => {
             log.warn(format_args!("{who} has sent a wrong token to {path} of the admin address"));
@@ -324,7 +325,7 @@ fn watch(
 fn event(state: &AdminState, memory: &RefCell<Memory>, doctor: &Rc<DoctorReports>) -> String {
     let mut status = memory.borrow().status(state).json();
     status["doctor"] = doctor.json(Instant::now());
-    status["may_purge"] = state.process.plan.get().admin.token.is_some().into();
+    status["may_purge"] = state.service.plan.get().admin.token.is_some().into();
     status.to_string()
 }
 
@@ -341,11 +342,11 @@ async fn inform(question: DoctorQuestion, state: Rc<AdminState>, memory: Rc<RefC
 
 /// Purges pages; the response has the approximate number of pages purged.
 fn purge(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
-    let setup = state.process.setup();
+    let setup = state.service.setup();
     match purge::PurgeOrder::from_form(&setup, &asked.form()) {
         Ok(order) => {
             let who = if asked.caller == Caller::Dashboard { "the dashboard" } else { "millrace purge" };
-            let pages = purge::follow(&state.process, &state.process.cache, &setup, &order, who);
+            let pages = purge::follow(&state.service.process, &state.service.cache, &setup, &order, who);
             AdminResponse::text(200, format!("{pages} pages\n"))
         }
         Err(why) => AdminResponse::text(422, format!("{why}\n")),
@@ -356,7 +357,7 @@ fn purge(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 async fn warm(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     let form = asked.form();
     let value = |name: &str| form.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
-    match WarmRequest::from_url(&state.process.setup(), value("url"), value("content") == "1") {
+    match WarmRequest::from_url(&state.service.setup(), value("url"), value("content") == "1") {
         Ok(wanted) => match (state.fetch)(wanted).await {
             Ok(fetched) => AdminResponse::text(200, fetched.text()),
             Err(why) => AdminResponse::text(503, format!("{why}\n")),
@@ -369,7 +370,7 @@ async fn warm(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
     let form = asked.form();
     let is_json = form.iter().any(|(name, value)| name == "json" && value == "1");
-    match ExplainRequest::from_form(&state.process.setup(), &form) {
+    match ExplainRequest::from_form(&state.service.setup(), &form) {
         Ok(question) => match (state.explain)(question).await {
             Ok(answer) if is_json => AdminResponse::json(explain::json(&answer)),
             Ok(answer) => AdminResponse::text(200, explain::text(&answer)),
@@ -381,10 +382,10 @@ async fn explain(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 
 /// Lists, orders and ends bans, and says what is known of an address.
 fn shield(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
-    let (form, plan) = (asked.form(), state.process.plan.get());
+    let (form, plan) = (asked.form(), state.service.plan.get());
     let is_json = form.iter().any(|(name, value)| name == "json" && value == "1");
     match ShieldOrder::from_form(&form, &plan.shield) {
-        Ok(order) => match state.process.shield.obey(order, &plan.shield) {
+        Ok(order) => match state.service.shield.obey(order, &plan.shield) {
             report if is_json => AdminResponse::json(format!("{:#}\n", shield::report_json(&report))),
             report => AdminResponse::text(200, shield::report_text(&report)),
         },
@@ -470,7 +471,7 @@ mod tests {
             ..Default::default()
         };
         AdminState {
-            process: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
+            service: Service::new(process, setup, crate::cache::PageCache::new(0, 1)),
             objects: Arc::default(),
             started: SystemTime::now() - Duration::from_secs(100),
             certificates: Box::new(Vec::new),

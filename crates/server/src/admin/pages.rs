@@ -37,16 +37,16 @@ pub struct CacheFigures {
 
 impl CacheFigures {
     /// Reads the current values.
-    pub fn gather(process: &Service, now: Instant) -> CacheFigures {
-        let sites = process.stats.causes(now);
+    pub fn gather(service: &Service, now: Instant) -> CacheFigures {
+        let sites = service.process.stats.causes(now);
         CacheFigures {
-            usage: process.cache.usage(),
-            disk: Some(process.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
+            usage: service.cache.usage(),
+            disk: Some(service.cache.disk()).filter(|disk| disk.is_on()).map(Disk::usage),
             causes: sum_of(&sites),
             sites,
             now,
-            purges: process.stats.purges(),
-            visitors: process.setup().sites.iter().fold(visitors::VisitorUsage::default(), |sum, site| {
+            purges: service.process.stats.purges(),
+            visitors: service.setup().sites.iter().fold(visitors::VisitorUsage::default(), |sum, site| {
                 let usage = site.visitors.usage();
                 visitors::VisitorUsage {
                     logins: sum.logins + usage.logins,

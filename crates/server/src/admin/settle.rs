@@ -41,7 +41,7 @@ pub async fn settle(state: &AdminState, asked: &AdminRequest) -> AdminResponse {
 }
 
 async fn rounds(state: &AdminState, until: Instant) -> AdminResponse {
-    state.process.left_looks.settle(&state.process).await;
+    state.service.left_looks.settle(&state.service.process).await;
     for _ in 0..ROUNDS {
         // The loops say what is open, a moment before the time is over.
         let patience = until.saturating_duration_since(Instant::now()).mul_f32(0.9);
@@ -56,17 +56,17 @@ async fn rounds(state: &AdminState, until: Instant) -> AdminResponse {
             return AdminResponse::text(503, format!("not settled: {left} {scripts} without a client\n"));
         }
     }
-    state.process.cache.disk().settle().await;
-    state.process.log.settle().await;
+    state.service.cache.disk().settle().await;
+    state.service.process.log.settle().await;
     AdminResponse::text(200, "settled\n")
 }
 
 /// Waits for the scripts that run; they go on behind their responses, and purge then. How many still run when the time is over.
 async fn scripts_end(state: &AdminState, until: Instant) -> usize {
-    let mut runs = state.process.setup().php_runs();
+    let mut runs = state.service.setup().php_runs();
     while !runs.is_empty() && Instant::now() < until {
         tokio::time::sleep(SCRIPTS_EVERY).await;
-        let now = state.process.setup().php_runs();
+        let now = state.service.setup().php_runs();
         runs.retain(|run| now.contains(run));
     }
     runs.len()

@@ -103,33 +103,33 @@ pub struct Status {
 
 /// Collects the status.
 pub fn gather(state: &AdminState, rates: &Rates, history: &History) -> Status {
-    let stats = &state.process.stats;
-    let setup = state.process.setup();
+    let stats = &state.service.process.stats;
+    let setup = state.service.setup();
     let server = &setup.plan.server;
     let how = (!server.connection_memory_is_written).then(|| server.memory_shares.to_string());
     Status {
-        connections: Connections::gather(&|counter| stats.value(counter), &state.process.budget, how),
+        connections: Connections::gather(&|counter| stats.value(counter), &state.service.process.budget, how),
         counters: ALL.iter().map(|&counter| stats.value(counter)).collect(),
         started: state.started,
         uptime: state.started.elapsed().unwrap_or_default(),
-        stage: state.process.stage(),
-        reloading: state.process.reloading(),
-        hung: state.process.pulses.hung(),
+        stage: state.service.process.stage(),
+        reloading: state.service.process.reloading(),
+        hung: state.service.process.pulses.hung(),
         machine: Machine::read(),
         lately: rates.lately(Instant::now(), stats),
         answers: ResponseClass::ALL.map(|class| stats.answer(class)),
         first_bytes: ResponseClass::ALL.map(|class| stats.first_byte(class)),
-        pages: CacheFigures::gather(&state.process, Instant::now()),
+        pages: CacheFigures::gather(&state.service, Instant::now()),
         objects: objects::gather(&setup.plan, &state.objects),
         pools: (state.pools)(),
-        applications: state.process.applications.status(&setup.plan),
+        applications: state.service.applications.status(&setup.plan),
         sites: sites::gather(&setup, stats, history),
         setup,
-        uploads: state.process.uploads.running(),
-        htaccess: state.process.unapplied_lines(HTACCESS_LINES),
+        uploads: state.service.uploads.running(),
+        htaccess: state.service.unapplied_lines(HTACCESS_LINES),
         certificates: (state.certificates)(),
-        shield: state.process.shield.status(),
-        fatal: state.process.log.last_fatal(),
+        shield: state.service.shield.status(),
+        fatal: state.service.process.log.last_fatal(),
     }
 }
 

@@ -60,8 +60,8 @@ pub fn look<'a>(
     }
     let mut reply = serve::answer_privately(&found.0.page, &asked).ok_or(Bypass::Cart(CartHold::Page))?;
     cache_status::hit_with_cart(&mut reply, &found.0);
-    thread.stats.add(Counter::CacheHits, 1);
-    thread.stats.add(Counter::VisitorsWithCart, 1);
+    thread.context.stats.add(Counter::CacheHits, 1);
+    thread.context.stats.add(Counter::VisitorsWithCart, 1);
     Ok(reply)
 }
 
@@ -81,7 +81,7 @@ pub fn stored(
         settle::select(thread, site, rules, request, name, out);
     };
     let mut shard = cache.lock(cache.shard_of(key));
-    let Lookup::Fresh(hit) = shard.look(key, &mut select, cache.now(thread)) else { return None };
+    let Lookup::Fresh(hit) = shard.look(key, &mut select, cache.now(&thread.context)) else { return None };
     if is_meant || !asking.wants.allow(hit.age, hit.ttl_left, false) {
         return None;
     }
@@ -104,7 +104,7 @@ pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) 
 pub fn proof(thread: &CacheThread, site: &Site, key: &[u8], terms: &Terms, pass: &Pass) -> PageProof {
     let view = view(site, terms, &pass.items, pass.has_address);
     let ask = |proofs: &mut Proofs, now| proofs.of_page(&terms.tags, Key::new(key).hash, view, now);
-    site.visitors.with_proofs(thread, ask)
+    site.visitors.with_proofs(&thread.context, ask)
 }
 
 /// Compares a complete page for a visitor with a cart, which PHP has begun to make at `begun`, with the public one.
@@ -128,11 +128,12 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
         return note_other(watched, &terms, proven, page.is_unread, what);
     }
     let Some(form) = uncoded(&hit.page) else { return };
-    let (blanks, now) = (blanks(page), thread.cache.now(thread) / 1000);
+    let (blanks, now) = (blanks(page), thread.cache.now(&thread.context) / 1000);
     let found = carts::compare(form.body(), content, &blanks, now);
     if found != Sameness::Same {
         let url = url_of(request.authority().as_bytes(), request.head.path_query());
-        site.visitors.with_proofs(thread, |proofs, now| proofs.fetches.expect(page.visitor, url, kind, now));
+        site.visitors
+            .with_proofs(&thread.context, |proofs, now| proofs.fetches.expect(page.visitor, url, kind, now));
     }
     match found {
         Sameness::Same => agrees(thread, site, proven, false),
@@ -176,7 +177,7 @@ fn other_response(watched: &WatchedPage, page: &CartPage, is_of_kind: bool) -> O
 /// PHP's response is another one. A script that reads the cart is no accident of one page: it is the kind's at once.
 fn note_other(watched: &WatchedPage, terms: &Terms, page: ProvenPage, is_unread: bool, what: &str) {
     let WatchedPage { thread, site, .. } = watched;
-    site.visitors.with_proofs(thread, |proofs, now| {
+    site.visitors.with_proofs(&thread.context, |proofs, now| {
         // The tag of this response's kind says nothing about pages of the public one's.
         let is_its = terms.tags.contains(&page.kind);
         let Some(kind) =
@@ -189,12 +190,12 @@ fn note_other(watched: &WatchedPage, terms: &Terms, page: ProvenPage, is_unread:
             proofs.add(kind, page.view, false, now);
         }
     });
-    thread.stats.add(Counter::CartPagesDiffer, 1);
+    thread.context.stats.add(Counter::CartPagesDiffer, 1);
 }
 
 /// A page was the same; `if_fetched`: if the visitor's browser fetches the cart. As long as that was not seen, it says nothing.
 pub fn agrees(thread: &CacheThread, site: &Site, page: ProvenPage, if_fetched: bool) {
-    let counts = site.visitors.with_proofs(thread, |proofs, now| {
+    let counts = site.visitors.with_proofs(&thread.context, |proofs, now| {
         let counts = !if_fetched || proofs.fetches.are_seen(page.kind);
         if counts {
             proofs.agrees(page, if_fetched, now);
@@ -204,7 +205,7 @@ pub fn agrees(thread: &CacheThread, site: &Site, page: ProvenPage, if_fetched: b
         counts
     });
     if counts {
-        thread.stats.add(Counter::CartPagesSame, 1);
+        thread.context.stats.add(Counter::CartPagesSame, 1);
     }
 }
 
@@ -224,7 +225,11 @@ pub fn fetched(thread: &CacheThread, site: &Site, request: &Request, status: u16
     };
     let (authority, target) = page.split_at(memchr::memchr(b'/', page).unwrap_or(page.len()));
     if authority.eq_ignore_ascii_case(request.authority().as_bytes()) {
-        site.visitors.has_fetched_cart(thread, request, url_of(request.authority().as_bytes(), target));
+        site.visitors.has_fetched_cart(
+            &thread.context,
+            request,
+            url_of(request.authority().as_bytes(), target),
+        );
     }
 }
 

@@ -106,7 +106,7 @@ fn consult_by(
     let stripped;
     let mut result = consulted(request, false);
     if knows_visitors && matches!(result, Err(Bypass::Cookie { .. })) {
-        match site.visitors.permit(thread, request) {
+        match site.visitors.permit(&thread.context, request) {
             // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must
             // not see them.
             CachePermit::Anonymous => {
@@ -143,21 +143,21 @@ fn ruled_out<'a, I>(
     if thread.passes_on {
         return Step::Elsewhere;
     }
-    thread.stats.add(Counter::CacheBypassed, 1);
+    thread.context.stats.add(Counter::CacheBypassed, 1);
     let name = site.name().unwrap_or("");
-    thread.stats.bypassed(name, thread.clock.now(), bypass.word(), bypass.what());
+    thread.context.stats.bypassed(name, thread.context.clock.now(), bypass.word(), bypass.what());
     ROOM.with_borrow_mut(|key| {
         write_page_key(rules, asked, key);
-        thread.cache.lately.bypassed(key, bypass, thread.cache.now(thread));
+        thread.cache.lately.bypassed(key, bypass, thread.cache.now(&thread.context));
     });
     PageRun::alone(CacheStatus::ruled_out(bypass).after(thread.cache.orders_begun()))
 }
 
 /// A request for a page that is known to be uncacheable, or has no room for its variant.
 fn passes(thread: &CacheThread, site: &Site, path: &[u8], cache_status: CacheStatus) -> Step<PageRun> {
-    thread.stats.add(Counter::CachePassed, 1);
+    thread.context.stats.add(Counter::CachePassed, 1);
     let (name, path) = (site.name().unwrap_or(""), String::from_utf8_lossy(path));
-    thread.stats.bypassed(name, thread.clock.now(), UNCACHEABLE, Some(&path));
+    thread.context.stats.bypassed(name, thread.context.clock.now(), UNCACHEABLE, Some(&path));
     PageRun::alone(cache_status)
 }
 
@@ -179,7 +179,7 @@ impl<'a> Consultation<'a> {
     fn look(self, key: Key<'_>) -> Result<Step<PageRun>, Bypass<'a>> {
         let passes_on = self.thread.passes_on;
         let cache = &self.thread.cache;
-        let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: cache.purges() };
+        let moment = StoreMoment { ticks: self.thread.context.clock.ticks(), purges: cache.purges() };
         if passed::is_noted(key, moment) {
             if passes_on {
                 return Ok(Step::Elsewhere);
@@ -190,7 +190,7 @@ impl<'a> Consultation<'a> {
         cache.lock(cache.shard_of(key)).expect(key);
         let head = &self.request.head;
         let asked = PageRequest::read(head);
-        let now = cache.now(self.thread);
+        let now = cache.now(&self.thread.context);
         let (lacks_country, meant) = (Cell::new(false), Cell::new(None));
         let mut select = |name: &str, out: &mut Vec<u8>| {
             let before = out.len();
@@ -266,7 +266,7 @@ impl<'a> Consultation<'a> {
             }
             None if is_special => PageRun::alone(cache_status),
             None => {
-                let fill = Arc::new(Fill::new(self.thread.clock.now(), self.told_by()));
+                let fill = Arc::new(Fill::new(self.thread.context.clock.now(), self.told_by()));
                 let ticket = shard.lead(key, &mut select, fill.clone());
                 // A purged page is known to have changed, whatever the application's validators say.
                 let previous = stale.as_ref().filter(|(_, grace)| !grace.purged).and_then(|(hit, _)| {
@@ -321,7 +321,7 @@ impl<'a> Consultation<'a> {
 
     /// The response from a stored page; counts it.
     fn stored(&self, hit: &Hit, asked: &PageRequest<'_>, counter: Counter) -> Step<PageRun> {
-        self.thread.stats.add(counter, 1);
+        self.thread.context.stats.add(counter, 1);
         let mut reply = serve::answer(&hit.page, asked);
         cache_status::hit(&mut reply, hit);
         Step::Answer(reply)
@@ -352,7 +352,7 @@ impl<'a> Consultation<'a> {
             private,
             cache_status,
             is_shared: false,
-            _open: self.thread.begin(WorkKind::Page),
+            _open: self.thread.context.begin(WorkKind::Page),
         };
         tokio::task::spawn_local(job.run(lead));
     }
@@ -386,7 +386,7 @@ impl<'a> Consultation<'a> {
         cache_status: CacheStatus,
         asked: PageRequest<'_>,
     ) -> Step<PageRun> {
-        self.thread.stats.add(Counter::CacheMisses, 1);
+        self.thread.context.stats.add(Counter::CacheMisses, 1);
         let patience = self.patience();
         let waiter = self.waiter(fill, stale, cache_status, asked);
         PageRun::shared(async move {
@@ -414,9 +414,9 @@ impl<'a> Consultation<'a> {
         cache_status: CacheStatus,
         asked: PageRequest<'_>,
     ) -> Step<PageRun> {
-        self.thread.stats.add(Counter::CacheCollapsed, 1);
+        self.thread.context.stats.add(Counter::CacheCollapsed, 1);
         let mut patience = self.patience();
-        let running = fill.age(self.thread.clock.now());
+        let running = fill.age(self.thread.context.clock.now());
         let waiter = self.waiter(fill, stale, cache_status.collapsed(), asked);
         if waiter.fallback.is_some() {
             // Each request would wait again for a page that is known to take long.
@@ -426,7 +426,7 @@ impl<'a> Consultation<'a> {
     }
 
     fn patience(&self) -> Duration {
-        self.thread.plan().cache.fill_wait
+        self.thread.context.plan().cache.fill_wait
     }
 }
 
@@ -460,7 +460,7 @@ impl FillWaiter {
     }
 
     fn give_up(&self) -> Waited {
-        self.thread.stats.add(Counter::CacheWaitTimeouts, 1);
+        self.thread.context.stats.add(Counter::CacheWaitTimeouts, 1);
         match &self.fallback {
             Some(hit) => Waited::Reply(self.fallen_back(hit, None)),
             None => {
@@ -514,7 +514,7 @@ impl FillWaiter {
 
     /// A stale page instead of PHP's error, or of a response that did not come in time.
     fn fallen_back(&self, hit: &Hit, error: Option<u16>) -> Reply {
-        self.thread.stats.add(Counter::CacheStale, 1);
+        self.thread.context.stats.add(Counter::CacheStale, 1);
         let mut reply = serve::answer(&hit.page, &self.asked);
         cache_status::stale_on_error(&mut reply, hit, error);
         reply

@@ -233,11 +233,11 @@ pub struct FillJob {
 impl FillJob {
     /// Runs the script and gives the waiting requests their responses.
     pub async fn run(mut self, lead: Lead) {
-        self.thread.stats.add(Counter::CacheFills, 1);
+        self.thread.context.stats.add(Counter::CacheFills, 1);
         let mut request = self.request.derived(self.request.head.path_query(), |_| true, &[]);
         request.hints = self.request.hints.take();
         let mut reply = (self.make)(request).await;
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         if reply.is_turned_away() {
             return self.turn_away(lead, reply);
         }
@@ -296,7 +296,7 @@ impl FillJob {
     }
 
     fn now(&self) -> Millis {
-        self.thread.cache.now(&self.thread)
+        self.thread.cache.now(&self.thread.context)
     }
 
     fn place(&self) -> Place<'_> {
@@ -339,7 +339,7 @@ impl FillJob {
             None | Some(Refusal::Status) => &*grounds.text,
             _ => grounds.source,
         });
-        self.thread.stats.refused(name, self.thread.clock.now(), outcome, Some(cause));
+        self.thread.context.stats.refused(name, self.thread.context.clock.now(), outcome, Some(cause));
         let answer = NotedResponse { at: self.now(), key: lead.key().into(), status, outcome, grounds };
         self.thread.cache.lately.note(answer);
     }
@@ -353,7 +353,7 @@ impl FillJob {
     }
 
     fn country(&self) -> Option<Country> {
-        self.site.visitors.country(&self.thread, &self.request)
+        self.site.visitors.country(&self.thread.context, &self.request)
     }
 
     /// The page is complete: compresses and stores it.
@@ -370,7 +370,7 @@ impl FillJob {
         if make::lacks_any(&page) {
             // Takes a millisecond or two; without it, all requests would get the plain form in the meantime.
             let _ = self.thread.cache.compressor.soon(&page).await;
-            self.thread.clock.read();
+            self.thread.context.clock.read();
         }
         self.store(lead, page, terms, grounds);
     }
@@ -387,7 +387,11 @@ impl FillJob {
             let refused = cache_status::not_stored(stored);
             let (at, outcome) = (now, refused.unwrap_or(NotedResponse::STORED));
             for read in grounds.reads.iter() {
-                self.thread.stats.varied(self.site.name().unwrap_or(""), self.thread.clock.now(), read);
+                self.thread.context.stats.varied(
+                    self.site.name().unwrap_or(""),
+                    self.thread.context.clock.now(),
+                    read,
+                );
             }
             cache.lately.note(NotedResponse { at, key, status: page.status, outcome, grounds });
             Brought { page, age, refused }.outcome(is_for_all)
@@ -454,7 +458,7 @@ impl FillJob {
     }
 
     fn turn_away(mut self, lead: Lead, reply: Reply) {
-        self.thread.stats.add(Counter::CacheFillsFailed, 1);
+        self.thread.context.stats.add(Counter::CacheFillsFailed, 1);
         // The client that has sent too many requests, or is banned, learns that; the others don't.
         if let Some(private) = self.private.take().filter(|_| matches!(reply.status, 403 | 429)) {
             // It may have gone.
@@ -467,7 +471,7 @@ impl FillJob {
     }
 
     fn fail(self, lead: Lead, mut reply: Reply, aside: &Aside) {
-        self.thread.stats.add(Counter::CacheFillsFailed, 1);
+        self.thread.context.stats.add(Counter::CacheFillsFailed, 1);
         let content = match std::mem::replace(&mut reply.body, Body::Empty) {
             Body::Bytes(content) => content,
             _ => Vec::new(),
@@ -502,7 +506,8 @@ impl FillJob {
     fn refuse(mut self, lead: Lead, mut reply: Reply, why: Refusal, remember: Millis, tags: Box<[Tag]>) {
         cache_status::refused(&mut reply, self.cache_status, why);
         if why == Refusal::Cookie {
-            let moment = StoreMoment { ticks: self.thread.clock.ticks(), purges: self.thread.cache.purges() };
+            let moment =
+                StoreMoment { ticks: self.thread.context.clock.ticks(), purges: self.thread.cache.purges() };
             passed::note(passed::with_cookies(Key::new(lead.key())), moment);
         }
         if let Some(private) = self.private.take() {
@@ -577,7 +582,7 @@ impl FillJob {
             // No client has seen a byte of it.
             return self.fail(lead, plain(502), &aside);
         }
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         growing.end(whole);
         if let Some(said) = stream.take_aside() {
             aside.hear(*said);

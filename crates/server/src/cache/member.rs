@@ -56,10 +56,10 @@ pub fn look<'a>(
     if site.plan.compress_php {
         let resource = (request.authority(), request.head.path_query());
         let asked = CodingRequest { head: &request.head, resource, restored: false };
-        passing::compress(&mut reply, &asked, thread.plan().files.compress_from);
+        passing::compress(&mut reply, &asked, thread.context.plan().files.compress_from);
     }
-    thread.stats.add(Counter::CacheHits, 1);
-    thread.stats.add(Counter::VisitorsMembers, 1);
+    thread.context.stats.add(Counter::CacheHits, 1);
+    thread.context.stats.add(Counter::VisitorsMembers, 1);
     Ok(reply)
 }
 
@@ -71,7 +71,7 @@ pub fn may_have(
     terms: &Terms,
     pass: &MemberPass,
 ) -> Result<(), MemberHold> {
-    match site.visitors.proof(thread, &terms.tags) {
+    match site.visitors.proof(&thread.context, &terms.tags) {
         PageProof::Differs => Err(MemberHold::Differs),
         PageProof::Proven if site.visitors.is_confirmed(Key::new(key).hash, stored, pass) => Ok(()),
         _ => Err(MemberHold::Unproven),
@@ -126,7 +126,7 @@ pub fn take(
     let known = site.visitors.maker(Key::new(&key).hash, hit.page.stored);
     let form = uncoded(&hit.page)?;
     let common = known.as_ref().zip(own.as_ref().filter(fits)).and_then(|((maker, is_confirmed), _)| {
-        let now = thread.cache.now(thread) / 1000;
+        let now = thread.cache.now(&thread.context) / 1000;
         let own = MadeFor::new(content, &made.pass.values, now);
         if *is_confirmed {
             let sent = members::filled(form.body(), &made.pass.values)?;
@@ -137,11 +137,16 @@ pub fn take(
     });
     let kind = own.as_ref().map_or(Tag(0), |own| own.kind);
     let stored = (Key::new(&key).hash, hit.page.stored);
-    let found =
-        site.visitors.compare_for_member(thread, stored, (&terms.tags, kind), &made.pass, common.is_some());
+    let found = site.visitors.compare_for_member(
+        &thread.context,
+        stored,
+        (&terms.tags, kind),
+        &made.pass,
+        common.is_some(),
+    );
     match found {
         Comparison::Same => {
-            thread.stats.add(Counter::MemberPagesSame, 1);
+            thread.context.stats.add(Counter::MemberPagesSame, 1);
             let common = common.filter(|common| **common != *form.body());
             if let (Some(better), Some((maker, _))) = (common.and_then(page), known) {
                 // The first one had a word cut out that was no value of its member.
@@ -150,7 +155,7 @@ pub fn take(
             }
         }
         Comparison::Differs => {
-            thread.stats.add(Counter::MemberPagesDiffer, 1);
+            thread.context.stats.add(Counter::MemberPagesDiffer, 1);
             own?.store(&place, &made.pass);
         }
         Comparison::Unknown => drop(own?.store(&place, &made.pass)),
@@ -212,7 +217,7 @@ impl Made {
             content: template,
             tagged: false,
         };
-        let page = make::page(made, thread.cache.now(thread));
+        let page = make::page(made, thread.cache.now(&thread.context));
         if has_marks(&page) {
             for coding in CODINGS {
                 page.put_form(coding, None);
@@ -237,8 +242,8 @@ impl Made {
             if cache.orders_begun() != orders {
                 return None;
             }
-            let ticket = shard.lead(key, &mut select, Arc::new(Fill::new(thread.clock.now(), 0)));
-            shard.store(ticket, &mut select, self.page.clone(), self.terms, cache.now(thread))
+            let ticket = shard.lead(key, &mut select, Arc::new(Fill::new(thread.context.clock.now(), 0)));
+            shard.store(ticket, &mut select, self.page.clone(), self.terms, cache.now(&thread.context))
         };
         if stored != StoreOutcome::Fresh {
             return None;
@@ -262,14 +267,14 @@ fn judged(
         status: 200,
         fields: watched.fields.iter(),
         notes,
-        country: site.visitors.country(thread, request),
+        country: site.visitors.country(&thread.context, request),
         content,
         failed: aside.is_some_and(|aside| aside.failed),
     };
     let mut path = Vec::new();
     path::normalise(request.raw_path(), &mut path).ok()?;
     let place = settle::place(site, request, &path);
-    match judge(site.cache.as_deref()?, &place, asking, &answer, thread.cache.now(thread)) {
+    match judge(site.cache.as_deref()?, &place, asking, &answer, thread.cache.now(&thread.context)) {
         Verdict::Store { terms, keep } => Some((terms, keep)),
         Verdict::Refuse { .. } => None,
     }

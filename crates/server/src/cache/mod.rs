@@ -49,7 +49,6 @@ mod written;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +88,8 @@ pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>
 /// An event loop's part of the page cache, which all loops share.
 #[derive(Debug)]
 pub struct CacheThread {
-    context: Rc<Context>,
+    /// The event loop's part for everything else.
+    pub context: Rc<Context>,
     /// The page cache of all sites.
     pub cache: Arc<PageCache>,
     /// It serves only what is ready, and passes other requests on.
@@ -100,14 +100,6 @@ impl CacheThread {
     /// The part of an event loop.
     pub fn new(context: &Rc<Context>, cache: &Arc<PageCache>, passes_on: bool) -> Rc<CacheThread> {
         Rc::new(CacheThread { context: context.clone(), cache: cache.clone(), passes_on })
-    }
-}
-
-impl Deref for CacheThread {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
     }
 }
 

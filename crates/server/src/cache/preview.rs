@@ -84,8 +84,8 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     let peek = peek(thread, site, rules, request, &key);
     let meant = peek.vary.iter().find_map(|name| settle::meant_cookie(rules, request, name));
     // PHP finds out the country of an address that is new.
-    let lacks_country =
-        peek.vary.iter().any(|name| **name == *COUNTRY) && site.visitors.country(thread, request).is_none();
+    let lacks_country = peek.vary.iter().any(|name| **name == *COUNTRY)
+        && site.visitors.country(&thread.context, request).is_none();
     let decision = match (decision, meant) {
         (Decision::Lookup | Decision::LookupAsAnonymous, _) if lacks_country => bypass(&Bypass::Country),
         (Decision::Lookup | Decision::LookupAsAnonymous, Some(cookie)) => {
@@ -104,9 +104,11 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     let looked_for = peek.vary.iter().filter_map(|name| name.strip_prefix(READS)).map(Box::from).collect();
     let history = thread.cache.lately.of(&key);
     let cart_differences = match &peek.entry {
-        PeekEntry::Page(PeekPage { terms, .. }) => site
-            .visitors
-            .with_proofs(thread, |proofs, now| proofs.differences(&terms.tags, Key::new(&key).hash, now)),
+        PeekEntry::Page(PeekPage { terms, .. }) => {
+            site.visitors.with_proofs(&thread.context, |proofs, now| {
+                proofs.differences(&terms.tags, Key::new(&key).hash, now)
+            })
+        }
         _ => Vec::new(),
     };
     Some(Preview { decision, key: key.into(), peek, variant, looked_for, history, cart_differences })
@@ -129,7 +131,7 @@ fn by_permit(
     request: &Request,
     why: &Bypass<'_>,
 ) -> Decision {
-    match site.visitors.would_permit(thread, request) {
+    match site.visitors.would_permit(&thread.context, request) {
         CachePermit::Anonymous => Decision::LookupAsAnonymous,
         CachePermit::Cart(pass) => with_cart(thread, site, rules, stripped, key, &pass),
         CachePermit::Held(hold) => bypass(&Bypass::Cart(hold)),
@@ -202,5 +204,5 @@ fn bypass(why: &Bypass<'_>) -> Decision {
 fn peek(thread: &CacheThread, site: &Site, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
     let (key, cache) = (Key::new(key), &thread.cache);
     let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
-    cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(thread))
+    cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(&thread.context))
 }

@@ -157,11 +157,11 @@ pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) {
     let WatchedPage { thread, site, .. } = watched;
     let proven = found.proven;
     let ask = |proofs: &mut carts::Proofs, now| proofs.of_page(found.tags, proven.page, proven.view, now);
-    if site.visitors.with_proofs(thread, ask) == PageProof::Differs {
-        thread.stats.add(Counter::CartPagesDiffer, 1);
+    if site.visitors.with_proofs(&thread.context, ask) == PageProof::Differs {
+        thread.context.stats.add(Counter::CartPagesDiffer, 1);
         return;
     }
-    let (blanks, now) = (cart::blanks(found.page), thread.cache.now(thread));
+    let (blanks, now) = (cart::blanks(found.page), thread.cache.now(&thread.context));
     let pages = [found.public, found.own].map(|page| ComparedPage::new(page, &blanks, now / 1000));
     let [Some(public), Some(own)] = pages else {
         // What a browser makes of it is unclear.
@@ -177,7 +177,7 @@ pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) {
     {
         return cart::agrees(thread, site, proven, if_fetched);
     }
-    site.visitors.with_proofs(thread, |proofs, _| proofs.holds(proven));
+    site.visitors.with_proofs(&thread.context, |proofs, _| proofs.holds(proven));
     let may_run = RUNNING.with_borrow_mut(|running| {
         let may_run = running.len() < MOST && !running.contains(&proven.page);
         running.extend(may_run.then_some(proven.page));
@@ -196,7 +196,7 @@ pub fn begin(watched: &WatchedPage, found: CartDifference<'_>) {
             stored: found.stored,
             proven,
         };
-        let open = thread.begin(WorkKind::Page);
+        let open = thread.context.begin(WorkKind::Page);
         tokio::task::spawn_local(async move {
             let _open = open;
             recheck.run().await;
@@ -213,8 +213,8 @@ pub fn is_running() -> bool {
 
 /// The difference counts.
 fn differs(thread: &CacheThread, site: &Site, page: ProvenPage, what: &str) {
-    site.visitors.with_proofs(thread, |proofs, now| proofs.differs(page, what, now));
-    thread.stats.add(Counter::CartPagesDiffer, 1);
+    site.visitors.with_proofs(&thread.context, |proofs, now| proofs.differs(page, what, now));
+    thread.context.stats.add(Counter::CartPagesDiffer, 1);
 }
 
 /// A difference that is looked into.
@@ -240,8 +240,8 @@ impl Recheck {
             Finding::Differs => differs(thread, site, *proven, &what),
             Finding::Unsure => {
                 let ask = |proofs: &mut carts::Proofs, now| proofs.is_unsure(*proven, &what, now);
-                if site.visitors.with_proofs(thread, ask) {
-                    thread.stats.add(Counter::CartPagesDiffer, 1);
+                if site.visitors.with_proofs(&thread.context, ask) {
+                    thread.context.stats.add(Counter::CartPagesDiffer, 1);
                 }
             }
             Finding::Late => {}
@@ -254,7 +254,7 @@ impl Recheck {
         loop {
             let Some(public) = self.new_page(stored).await else { return (Finding::Late, what) };
             stored = public.stored;
-            let now = self.thread.cache.now(&self.thread);
+            let now = self.thread.cache.now(&self.thread.context);
             let body = uncoded(&public);
             let compared =
                 body.and_then(|form| ComparedPage::new(form.body(), &cart::blanks(&self.page), now / 1000));
@@ -284,7 +284,7 @@ impl Recheck {
         cache.wished.need(&self.key);
         for _ in 0..LOOKS {
             tokio::time::sleep(PAUSE).await;
-            self.thread.clock.read();
+            self.thread.context.clock.read();
             let rules = self.site.cache.as_ref()?;
             let found = cart::stored(&self.thread, &self.site, rules, &self.request, &self.asking, &self.key);
             if let Some((hit, _)) = found.filter(|(hit, _)| hit.page.stored > stored) {

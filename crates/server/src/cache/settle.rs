@@ -89,9 +89,9 @@ fn tell_as_get(
     }
     let verdict = {
         let (asking, none) = (Asking { head: false, ..asking }, Aside::default());
-        let country = site.visitors.country(thread, request);
+        let country = site.visitors.country(&thread.context, request);
         let answer = answer(reply, reply.aside.as_deref().unwrap_or(&none), &[], country);
-        judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(thread))
+        judge(rules, &place(site, request, &path), &asking, &answer, thread.cache.now(&thread.context))
     };
     match verdict {
         Verdict::Store { .. } => cache_status::streamed(reply, cache_status),
@@ -128,7 +128,7 @@ pub fn purge(
         let pages = thread.cache.purge(&purges);
         // An unsafe method purges implicitly, and there is seldom a page for its URL.
         if pages > 0 {
-            let process = &thread.process;
+            let process = &thread.context.process;
             let who = format!("{method} {}{}", place.host, place.path.escape_ascii());
             note(&process.stats, &process.log, &who, &asked_for(aside), pages);
         }
@@ -184,7 +184,7 @@ pub fn select(
     match name {
         COUNTRY => {
             out.extend_from_slice(
-                site.visitors.country(thread, request).as_ref().map_or(b"", Country::letters),
+                site.visitors.country(&thread.context, request).as_ref().map_or(b"", Country::letters),
             );
         }
         PROTOCOL => out.extend_from_slice(request.head.version().text().as_bytes()),

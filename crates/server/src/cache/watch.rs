@@ -90,8 +90,8 @@ pub struct WatchedPage {
 impl WatchedPage {
     /// The content is complete; `aside`: notes received after the head.
     fn is_complete(&self, content: &[u8], aside: Option<&Aside>) {
-        let Some((page, age)) = self.visit.page(self.thread.clock.now()) else { return };
-        let begun = self.thread.cache.now(&self.thread).saturating_sub(age);
+        let Some((page, age)) = self.visit.page(self.thread.context.clock.now()) else { return };
+        let begun = self.thread.cache.now(&self.thread.context).saturating_sub(age);
         match page {
             VisitorPage::Cart(page) => cart::compare(self, content, &page, begun),
             VisitorPage::Member(page) => {

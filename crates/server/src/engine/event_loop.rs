@@ -121,19 +121,19 @@ impl EventLoop {
 /// # Errors
 /// No thread, runtime or descriptor is available.
 pub fn start(
-    process: &Arc<Service>,
+    service: &Arc<Service>,
     terms: &Arc<Swapped<Option<Terms>>>,
     crowd: usize,
     room: &Arc<ConnectionLimits>,
 ) -> io::Result<Vec<EventLoop>> {
-    let server = process.setup().plan.server.clone();
+    let server = service.setup().plan.server.clone();
     let mut loops = Vec::with_capacity(server.threads + crowd);
     for index in 0..server.threads {
-        loops.push(start_one(index, process.clone(), terms.clone(), server.pin_threads)?);
+        loops.push(start_one(index, service.clone(), terms.clone(), server.pin_threads)?);
     }
     for number in 0..crowd {
         let (event_loop, entry) =
-            start_crowd(number, server.threads, crowd, process.clone(), terms.clone(), room.clone())?;
+            start_crowd(number, server.threads, crowd, service.clone(), terms.clone(), room.clone())?;
         loops[number % server.threads].order(LoopOrder::TakeIn(entry));
         loops.push(event_loop);
     }
@@ -149,7 +149,7 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
 
 fn start_one(
     index: usize,
-    process: Arc<Service>,
+    service: Arc<Service>,
     terms: Arc<Swapped<Option<Terms>>>,
     pinned: bool,
 ) -> io::Result<EventLoop> {
@@ -162,8 +162,8 @@ fn start_one(
         match runtime() {
             Ok(runtime) => {
                 let _ = started.send(Ok(()));
-                let loops = process.setup().plan.server.threads;
-                runtime.block_on(live(AcceptThread::new(index, loops, process, terms, None), inbox));
+                let loops = service.setup().plan.server.threads;
+                runtime.block_on(live(AcceptThread::new(index, loops, service, terms, None), inbox));
             }
             Err(error) => drop(started.send(Err(error))),
         }
@@ -176,7 +176,7 @@ fn start_crowd(
     number: usize,
     threads: usize,
     crowd: usize,
-    process: Arc<Service>,
+    service: Arc<Service>,
     terms: Arc<Swapped<Option<Terms>>>,
     room: Arc<ConnectionLimits>,
 ) -> io::Result<(EventLoop, PassingEntry)> {
@@ -186,7 +186,7 @@ fn start_crowd(
         match crowd::secede(&room) {
             Ok((runtime, Ways { exit, entry, supply })) => {
                 let _ = started.send(Ok((entry, supply)));
-                let thread = AcceptThread::new(threads + number, threads + crowd, process, terms, Some(exit));
+                let thread = AcceptThread::new(threads + number, threads + crowd, service, terms, Some(exit));
                 runtime.block_on(live(thread, inbox));
             }
             Err(error) => drop(started.send(Err(error))),
@@ -211,12 +211,12 @@ fn pin(index: usize) {
 
 async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopOrder>) {
     spawn_local(sweep(thread.clone()));
-    if thread.exit.is_none() {
-        spawn_local(warm::refill(thread.serve().clone()));
-        if thread.index == 0 {
-            spawn_local(sql::watch(thread.serve().clone()));
-            spawn_local(code::watch(thread.serve().clone()));
-            spawn_local(serve::watch_applications(thread.serve().proxy.clone()));
+    if thread.protocol.exit.is_none() {
+        spawn_local(warm::refill(thread.protocol.serve.clone()));
+        if thread.context.index == 0 {
+            spawn_local(sql::watch(thread.protocol.serve.clone()));
+            spawn_local(code::watch(thread.protocol.serve.clone()));
+            spawn_local(serve::watch_applications(thread.protocol.serve.proxy.clone()));
         }
     }
     let mut accepting = Vec::new();
@@ -227,7 +227,7 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
                 Err(error) => cannot_accept(&thread, &error),
             },
             LoopOrder::Supplied(supplied, closed) => {
-                match thread.exit.as_ref().map(|exit| exit.listening()) {
+                match thread.protocol.exit.as_ref().map(|exit| exit.listening()) {
                     Some(Ok(socket)) => match supplied.with(socket).start() {
                         Ok(listener) => {
                             accepting.push(spawn_local(accept::accept(thread.clone(), listener, closed)))
@@ -239,8 +239,10 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
                 }
             }
             LoopOrder::TakeIn(entry) => drop(spawn_local(accept::take_in(thread.clone(), entry))),
-            LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.serve().clone(), errand))),
-            LoopOrder::Explain(question) => drop(spawn_local(explain::run(thread.serve().clone(), question))),
+            LoopOrder::Fetch(errand) => drop(spawn_local(warm::run(thread.protocol.serve.clone(), errand))),
+            LoopOrder::Explain(question) => {
+                drop(spawn_local(explain::run(thread.protocol.serve.clone(), question)))
+            }
             LoopOrder::Hang(hang) => hang.hang(),
             LoopOrder::Settle(order) => drop(spawn_local(settle(thread.clone(), order))),
             LoopOrder::Drain { until } => {
@@ -249,22 +251,22 @@ async fn live(thread: Rc<AcceptThread>, mut inbox: mpsc::UnboundedReceiver<LoopO
             }
         }
     }
-    thread.access.flush(&thread);
+    thread.context.access.flush(&thread.context);
 }
 
 fn cannot_accept(thread: &AcceptThread, error: &io::Error) {
-    thread.process.log.error(format_args!("cannot accept connections: {error}"));
+    thread.context.process.log.error(format_args!("cannot accept connections: {error}"));
 }
 
 async fn settle(thread: Rc<AcceptThread>, Settle { patience, done }: Settle) {
-    let open = match tokio::time::timeout(patience, thread.work.settle()).await {
+    let open = match tokio::time::timeout(patience, thread.context.work.settle()).await {
         Ok(()) => WorkCount::default(),
-        Err(_) => thread.work.count(),
+        Err(_) => thread.context.work.count(),
     };
     // Pages that this work has purged are wanted again: their visits begin before the response.
-    thread.rounds.notify_waiters();
+    thread.context.rounds.notify_waiters();
     tokio::task::yield_now().await;
-    thread.access.flush(&thread);
+    thread.context.access.flush(&thread.context);
     // The asker may have gone.
     let _ = done.send(open);
 }
@@ -274,9 +276,9 @@ async fn drain(thread: &Rc<AcceptThread>, accepting: Vec<tokio::task::JoinHandle
         let _ = task.await;
     }
     while Instant::now() < until {
-        thread.deadlines.end_idle();
+        thread.protocol.deadlines.end_idle();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        if thread.deadlines.is_empty() {
+        if thread.protocol.deadlines.is_empty() {
             break;
         }
     }
@@ -286,20 +288,20 @@ async fn drain(thread: &Rc<AcceptThread>, accepting: Vec<tokio::task::JoinHandle
 async fn sweep(thread: Rc<AcceptThread>) {
     let mut tick = tokio::time::interval(Duration::from_millis(SWEEP_MS));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut setup = thread.setup();
+    let mut setup = thread.protocol.serve.setup();
     loop {
         tick.tick().await;
-        thread.pulse.beat();
-        thread.clock.read();
-        let now = thread.setup();
+        thread.context.pulse.beat();
+        thread.context.clock.read();
+        let now = thread.protocol.serve.setup();
         if !Rc::ptr_eq(&now, &setup) {
             setup = now;
-            thread.deadlines.renew();
+            thread.protocol.deadlines.renew();
         }
-        thread.deadlines.sweep(thread.clock.ticks());
+        thread.protocol.deadlines.sweep(thread.context.clock.ticks());
         accept::give_way(&thread);
         accept::look_at_queues(&thread);
-        thread.access.flush(&thread);
-        thread.rounds.notify_waiters();
+        thread.context.access.flush(&thread.context);
+        thread.context.rounds.notify_waiters();
     }
 }

@@ -27,10 +27,10 @@ pub fn announce(server: &Server, log: &Log) {
 }
 
 /// If other programs use the machine's memory, connections get no more.
-pub fn heed(process: &Service) {
-    let setup = process.setup();
+pub fn heed(service: &Service) {
+    let setup = service.setup();
     let server = &setup.plan.server;
     if let Some(available) = available_memory().filter(|_| server.connection_memory > 0) {
-        process.budget.heed(available, server.memory_shares.machine / KEPT);
+        service.process.budget.heed(available, server.memory_shares.machine / KEPT);
     }
 }

@@ -83,7 +83,7 @@ impl Signals {
 
 /// A running server, as its control thread sees it.
 struct Server {
-    process: Arc<Service>,
+    service: Arc<Service>,
     /// The terms of encrypted connections in force.
     terms: Arc<Swapped<Option<Terms>>>,
     loops: Vec<EventLoop>,
@@ -125,23 +125,23 @@ impl Server {
         let process = Process::new(stats, log, plan.server.connection_memory);
         let (policy_of, port) = (policies(&terms), port(&terms));
         let objects = Arc::new(Objects::start(&plan, &process));
-        let process = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
+        let service = Service::start(plan, process, &policy_of, &port).map_err(StartError::Php)?;
         drop(policy_of);
-        let (setup, terms) = (process.setup(), Swapped::new(Arc::new(terms)));
+        let (setup, terms) = (service.setup(), Swapped::new(Arc::new(terms)));
         // Half: scripts and other listeners need descriptors, too.
         let room = ConnectionLimits::new(Most { connections: (descriptors / 2) as usize, ..Most::default() });
-        let loops = event_loop::start(&process, &terms, crowd, &room)
+        let loops = event_loop::start(&service, &terms, crowd, &room)
             .map_err(|error| StartError::System("start an event loop", error))?;
         if crowd > 0 {
-            process.log.info(format_args!(
+            service.process.log.info(format_args!(
                 "server.connections = {} with {descriptors} file descriptors per table: using {crowd} crowd loops to \
                  hold connections",
-                process.setup().plan.server.connections
+                service.setup().plan.server.connections
             ));
         }
         let (listeners, started) = (BTreeMap::new(), SystemTime::now());
         let mut server = Server {
-            process,
+            service,
             terms,
             loops,
             listeners,
@@ -156,14 +156,14 @@ impl Server {
             server.listen(address, bound);
         }
         server.announce(&setup);
-        memory::announce(&setup.plan.server, &server.process.log);
+        memory::announce(&setup.plan.server, &server.service.process.log);
         acme::attend(&server.concern(), true);
         Ok(server)
     }
 
     /// The input of the keeper of certificates.
     fn concern(&self) -> acme::Concern {
-        let Service { process, plan, acme, .. } = &*self.process;
+        let Service { process, plan, acme, .. } = &*self.service;
         acme::Concern {
             process: process.clone(),
             acme: acme.clone(),
@@ -178,10 +178,13 @@ impl Server {
         let loops = self.loops.iter().filter(|event_loop| event_loop.is_crowd() == bound.is_crowd);
         for (event_loop, socket) in loops.zip(bound.sockets) {
             if let Err(error) = event_loop.listen(socket, is_closed.clone()) {
-                self.process.log.error(format_args!("an event loop cannot listen on {shown}: {error}"));
+                self.service
+                    .process
+                    .log
+                    .error(format_args!("an event loop cannot listen on {shown}: {error}"));
             }
         }
-        self.process.log.info(format_args!("listening on {shown}"));
+        self.service.process.log.info(format_args!("listening on {shown}"));
         let active = ActiveListener {
             limits: bound.limits,
             is_secure: bound.is_secure,
@@ -194,18 +197,20 @@ impl Server {
     fn announce(&self, setup: &Setup) {
         if setup.plan.https.kernel_tls && self.terms.get().is_some() {
             match tls::ability() {
-                Ok(able) => {
-                    self.process.log.info(format_args!("kernel TLS is on for large files: {}", able.shown()))
-                }
+                Ok(able) => self
+                    .service
+                    .process
+                    .log
+                    .info(format_args!("kernel TLS is on for large files: {}", able.shown())),
                 Err(why) => {
-                    self.process.log.info(format_args!("kernel TLS is off: {why}"));
+                    self.service.process.log.info(format_args!("kernel TLS is off: {why}"));
                 }
             }
         }
         for site in &setup.sites {
             let name = site.name().unwrap_or("any host");
             let php = if site.plan.php.is_some() { "with PHP" } else { "without PHP" };
-            self.process.log.info(format_args!(
+            self.service.process.log.info(format_args!(
                 "serving {} for {name} as {}, {php}",
                 site.plan.root.display(),
                 site.plan.profile.name()
@@ -242,11 +247,11 @@ impl Server {
                     running = Some(RunningReload::start(self, &reload, Some(asker)));
                 }
                 (prepared, asker) = RunningReload::end(&mut running) => self.finish_reload(prepared, asker),
-                _ = signals.reopen.recv() => self.process.log.reopen(&self.process.setup().plan.log),
+                _ = signals.reopen.recv() => self.service.process.log.reopen(&self.service.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
-                _ = look_at_loops.tick() => loops.look(&self.process),
-                _ = look_at_memory.tick() => memory::heed(&self.process),
+                _ = look_at_loops.tick() => loops.look(&self.service),
+                _ = look_at_memory.tick() => memory::heed(&self.service),
                 _ = look_again.tick() => {
                     self.renew_certificates();
                     if std::process::id() == 1 {
@@ -257,7 +262,7 @@ impl Server {
             }
         }
         drop(running);
-        let until = Instant::now() + self.process.setup().plan.server.shutdown_grace;
+        let until = Instant::now() + self.service.setup().plan.server.shutdown_grace;
         tokio::select! {
             () = async { self.drain(until).await; self.stop_pools(until).await } => {}
             _ = signals.terminate.recv() => self.give_up().await,
@@ -268,9 +273,9 @@ impl Server {
 
     /// Reads certificate files that have changed, without being told.
     fn renew_certificates(&self) {
-        let setup = self.process.setup();
+        let setup = self.service.setup();
         if let Some(terms) = self.terms.get().as_ref() {
-            terms.renew(&setup.plan.https, &self.process.log);
+            terms.renew(&setup.plan.https, &self.service.process.log);
         }
     }
 
@@ -278,7 +283,7 @@ impl Server {
     fn serve_admin(&mut self, doctor: admin::Doctor) -> mpsc::UnboundedReceiver<ReloadAsked> {
         let (ask, reloads) = mpsc::unbounded_channel::<ReloadAsked>();
         if let Some(listener) = self.admin.take() {
-            let process = self.process.clone();
+            let service = self.service.clone();
             let scripted = self.loops.iter().filter(|event_loop| !event_loop.is_crowd());
             let loops: Vec<_> = scripted.map(EventLoop::orders).collect();
             let next = Cell::new(0);
@@ -292,11 +297,11 @@ impl Server {
             let all: Vec<_> = self.loops.iter().map(EventLoop::orders).collect();
             let to_settle = all.clone();
             let state = admin::AdminState {
-                process: self.process.clone(),
+                service: self.service.clone(),
                 objects: self.objects.board.clone(),
                 started: self.started,
                 certificates: Box::new(move || concern.standing()),
-                pools: Box::new(move || process.setup().pool_status()),
+                pools: Box::new(move || service.setup().pool_status()),
                 fetch: Box::new(move |wanted| {
                     let (asker, result) = oneshot::channel();
                     let sent = send(LoopOrder::Fetch(Errand { wanted, asker }));
@@ -332,7 +337,7 @@ impl Server {
     /// A reload has been prepared: puts it in force, or tells why not; the old configuration stays then.
     fn finish_reload(&mut self, prepared: Result<ReadyReload, ReloadError>, asker: Option<ReloadAsked>) {
         let result = prepared.map(|ready| self.take_over(ready));
-        let log = &self.process.log;
+        let log = &self.service.process.log;
         match &result {
             Ok(warnings) => {
                 warnings.iter().for_each(|w| log.warn(format_args!("{w}")));
@@ -349,15 +354,15 @@ impl Server {
     /// Puts a new configuration in force. Returns the warnings.
     fn take_over(&mut self, ready: ReadyReload) -> Vec<String> {
         let ReadyReload { warnings, bound, terms, objects, built } = ready;
-        let (old, setup) = (self.process.setup(), built.setup.clone());
-        self.process.cache.set_limits(&setup.plan.cache);
-        self.process.budget.change(setup.plan.server.connection_memory);
+        let (old, setup) = (self.service.setup(), built.setup.clone());
+        self.service.cache.set_limits(&setup.plan.cache);
+        self.service.process.budget.change(setup.plan.server.connection_memory);
         if setup.plan.server.connection_memory != old.plan.server.connection_memory {
-            memory::announce(&setup.plan.server, &self.process.log);
+            memory::announce(&setup.plan.server, &self.service.process.log);
         }
-        self.process.log.reopen(&setup.plan.log);
+        self.service.process.log.reopen(&setup.plan.log);
         self.terms.replace(Arc::new(terms));
-        self.process.replace_setup(setup.clone());
+        self.service.replace_setup(setup.clone());
         self.objects.serve(objects);
         acme::attend(&self.concern(), false);
         self.renew_certificates();
@@ -380,11 +385,12 @@ impl Server {
 
     /// Accepts no more connections and lets requests in progress finish, until the configured time is over.
     async fn drain(&self, until: Instant) {
-        let grace = self.process.setup().plan.server.shutdown_grace;
-        self.process
+        let grace = self.service.setup().plan.server.shutdown_grace;
+        self.service
+            .process
             .log
             .info(format_args!("shutting down: waiting up to {} s for running requests", grace.as_secs()));
-        self.process.set_stage(ProcessStage::Draining);
+        self.service.process.set_stage(ProcessStage::Draining);
         for active in self.listeners.values() {
             let _ = active.closed.send(true);
         }
@@ -398,7 +404,7 @@ impl Server {
 
     /// Scripts that still run after their response may use the rest of the time, too.
     async fn stop_pools(&self, until: Instant) {
-        let setup = self.process.setup();
+        let setup = self.service.setup();
         let (done, ended) = oneshot::channel();
         let stopping = std::thread::Builder::new().name("stop-php".to_owned()).spawn(move || {
             setup.stop_pools(until);
@@ -412,25 +418,28 @@ impl Server {
 
     /// A second signal: ends all waiting.
     async fn give_up(&mut self) {
-        self.process.log.warn(format_args!("shutting down now, without waiting for running requests"));
+        self.service
+            .process
+            .log
+            .warn(format_args!("shutting down now, without waiting for running requests"));
         if let Some(task) = self.admin_task.take() {
             // This removes its socket file.
             task.abort();
             let _ = task.await;
         }
-        self.process.setup().stop_pools(Instant::now());
+        self.service.setup().stop_pools(Instant::now());
         self.remove_sockets();
         self.objects.stop();
-        self.process.log.close();
+        self.service.process.log.close();
         std::process::exit(1);
     }
 
     fn end(&mut self) {
         self.remove_sockets();
         self.objects.stop();
-        self.process.cache.disk().close();
-        self.process.log.info(format_args!("shut down"));
-        self.process.log.close();
+        self.service.cache.disk().close();
+        self.service.process.log.info(format_args!("shut down"));
+        self.service.process.log.close();
     }
 
     fn remove_sockets(&self) {

@@ -72,7 +72,7 @@ impl LoopWatch {
     pub fn look(&mut self, service: &Service) {
         let now = Instant::now();
         let passed = self.last.replace(now).map_or(Duration::ZERO, |last| now - last).min(LONGEST_LOOK);
-        let living = service.pulses.living();
+        let living = service.process.pulses.living();
         self.loops.retain(|known| living.iter().any(|pulse| Arc::ptr_eq(pulse, &known.pulse)));
         for pulse in living {
             if !self.loops.iter().any(|known| Arc::ptr_eq(&known.pulse, &pulse)) {
@@ -80,7 +80,7 @@ impl LoopWatch {
             }
         }
         let hung = self.loops.iter_mut().filter_map(|known| known.look(service, passed)).collect();
-        service.pulses.set_hung(hung);
+        service.process.pulses.set_hung(hung);
     }
 }
 
@@ -92,7 +92,7 @@ impl WatchedLoop {
         let name = &self.pulse.name;
         if silence < HUNG {
             if std::mem::take(&mut self.is_told) {
-                service.log.warn(format_args!("the event loop {name} goes on"));
+                service.process.log.warn(format_args!("the event loop {name} goes on"));
             }
             return None;
         }
@@ -102,7 +102,7 @@ impl WatchedLoop {
             None => report,
         };
         if !std::mem::replace(&mut self.is_told, true) {
-            service.log.error(format_args!(
+            service.process.log.error(format_args!(
                 "the event loop {name} has been stuck for {} s: {doing}\nIts connections wait; restart Millrace if it does not go on, and report \
                  this with the lines above",
                 silence.as_secs()

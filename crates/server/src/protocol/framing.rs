@@ -22,5 +22,5 @@ pub(super) fn transport_security(thread: &ProtocolThread, request: &Request) -> 
     if request.ends.scheme != Scheme::Https {
         return None;
     }
-    Some(thread.setup().plan.https.hsts.as_secs()).filter(|age| *age > 0)
+    Some(thread.serve.setup().plan.https.hsts.as_secs()).filter(|age| *age > 0)
 }

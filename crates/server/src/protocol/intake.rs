@@ -89,7 +89,7 @@ impl<'a> Intake<'a> {
         most: u64,
         request: &Request,
     ) -> Result<Intake<'a>, ExchangeTrouble> {
-        let begun = thread.clock.now();
+        let begun = thread.context.clock.now();
         let content = Collector::default();
         let intake = Intake { thread: thread.clone(), plan, most, content, listed: None, begun };
         match request.head.framing() {
@@ -116,7 +116,7 @@ impl<'a> Intake<'a> {
         request: &Request,
         in_memory: usize,
     ) -> Result<(), ExchangeTrouble> {
-        let process = &self.thread.process;
+        let process = &self.thread.context.process;
         let in_memory = if process.budget.is_full() { in_memory.min(SHORT_MEMORY) } else { in_memory };
         if !self.content.is_full(in_memory) {
             return Ok(());
@@ -131,7 +131,7 @@ impl<'a> Intake<'a> {
                     Framing::Length(length) => Some(length),
                     _ => None,
                 };
-                self.thread.stats.add(Counter::Uploads, 1);
+                self.thread.context.stats.add(Counter::Uploads, 1);
                 self.listed = Some(self.thread.service.uploads.list(request, total, self.begun, received));
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Intake<'a> {
     /// minimum mean rate applies, as soon as the first timeout could have passed.
     pub(super) fn is_too_slow(&self) -> bool {
         let http = &self.plan.http;
-        let elapsed = self.thread.clock.now().duration_since(self.begun);
+        let elapsed = self.thread.context.clock.now().duration_since(self.begun);
         elapsed > http.body_timeout
             && self.content.length() < (http.body_min_rate as f64 * elapsed.as_secs_f64()) as u64
     }
@@ -169,7 +169,7 @@ impl<'a> Intake<'a> {
     fn too_large(&self, request: &Request, length: Option<u64>) -> ExchangeTrouble {
         let path = request.raw_path();
         let length = length.map_or("more".to_owned(), |length| format!("{length} bytes"));
-        self.thread.process.log.warn(format_args!(
+        self.thread.context.process.log.warn(format_args!(
             "rejected {} {} with {length} of content, the limit is {} bytes: raise body_bytes in the site, or \
              http.body_bytes",
             request.head.method(),
@@ -181,7 +181,7 @@ impl<'a> Intake<'a> {
 
     fn cannot_spool(&self, error: &io::Error) -> ExchangeTrouble {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        self.thread.process.log.error(format_args!(
+        self.thread.context.process.log.error(format_args!(
             "cannot spool a request's content in {}: {error}; free some space there, or set server.spool_dir",
             self.plan.server.spool_dir.display()
         ));

@@ -18,7 +18,6 @@ mod weight;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
@@ -27,11 +26,15 @@ use h2::Flooders;
 
 use crate::connection::{Accepted, ClientStream, Deadlines, Exit, Newcomer};
 use crate::serve::ServeThread;
+use millrace_base::context::Context;
 use millrace_base::context::stats::Counter;
 
 /// An event loop's part for its connections.
 pub struct ProtocolThread {
-    serve: Rc<ServeThread>,
+    /// The event loop's part for everything else.
+    pub context: Rc<Context>,
+    /// Its part for serving sites.
+    pub serve: Rc<ServeThread>,
     /// When its connections must be woken or closed.
     pub deadlines: Deadlines,
     /// Buffers that its connections share.
@@ -57,6 +60,7 @@ impl ProtocolThread {
     /// The part of an event loop; with an `exit`, of a crowd loop.
     pub fn new(serve: Rc<ServeThread>, exit: Option<Rc<Exit>>, covers: Covers) -> Rc<ProtocolThread> {
         Rc::new(ProtocolThread {
+            context: serve.context.clone(),
             serve,
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
@@ -64,19 +68,6 @@ impl ProtocolThread {
             exit,
             covers,
         })
-    }
-
-    /// Its part for serving sites.
-    pub fn serve(&self) -> &Rc<ServeThread> {
-        &self.serve
-    }
-}
-
-impl Deref for ProtocolThread {
-    type Target = ServeThread;
-
-    fn deref(&self) -> &ServeThread {
-        &self.serve
     }
 }
 
@@ -87,7 +78,7 @@ pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
     match &accepted.stream {
         ClientStream::Tls(stream) if stream.is_h2() => serve_h2(thread, accepted, Vec::new()),
         ClientStream::Tls(_) => serve_h1(thread, accepted, Vec::new()),
-        _ if thread.setup().plan.http.h2c => {
+        _ if thread.serve.setup().plan.http.h2c => {
             tokio::task::spawn_local(find_out(thread, accepted));
         }
         _ => serve_h1(thread, accepted, Vec::new()),
@@ -96,7 +87,7 @@ pub fn start(thread: &Rc<ProtocolThread>, accepted: Accepted) {
 
 /// Continues a connection without TLS from another event loop, which has read `begun`.
 pub fn resume(thread: &Rc<ProtocolThread>, accepted: Accepted, begun: Vec<u8>) {
-    let is_h2 = thread.setup().plan.http.h2c && h2::is_preface(&begun) == Some(true);
+    let is_h2 = thread.serve.setup().plan.http.h2c && h2::is_preface(&begun) == Some(true);
     let serve = if is_h2 { serve_h2 } else { serve_h1 };
     serve(thread.clone(), accepted, begun);
 }
@@ -115,7 +106,7 @@ const FIRST_BYTES: usize = 4096;
 /// Waits for the first bytes of a connection, which may be HTTP/2 (RFC 9113 section 3.3).
 async fn find_out(thread: Rc<ProtocolThread>, accepted: Accepted) {
     let Accepted { mut stream, ends, permit } = accepted;
-    let patience = thread.setup().plan.http.head_timeout;
+    let patience = thread.serve.setup().plan.http.head_timeout;
     let newcomer = Newcomer::new(&thread.context, &thread.deadlines, Counter::ConnectionsIdle, permit);
     let begun = tokio::select! {
         biased;
@@ -132,7 +123,7 @@ async fn find_out(thread: Rc<ProtocolThread>, accepted: Accepted) {
         },
         Ok(Ok((begun, false))) => serve_h1(thread, accepted, begun),
         Ok(Err(_)) => {}
-        Err(_) => thread.stats.add(Counter::ConnectionsTimedOut, 1),
+        Err(_) => thread.context.stats.add(Counter::ConnectionsTimedOut, 1),
     }
 }
 
@@ -162,7 +153,7 @@ async fn first_bytes(thread: &ProtocolThread, stream: &mut ClientStream) -> io::
         }
         match h2::is_preface(&begun) {
             Some(is_preface) => {
-                thread.stats.add(Counter::BytesReceived, begun.len() as u64);
+                thread.context.stats.add(Counter::BytesReceived, begun.len() as u64);
                 return Ok((begun, is_preface));
             }
             None if begun.len() >= 4 => return Ok((begun, false)),

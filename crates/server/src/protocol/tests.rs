@@ -93,18 +93,18 @@ impl TestLoop {
 
     /// The value of `counter`.
     pub fn count(&self, counter: Counter) -> u64 {
-        self.thread.process.stats.value(counter)
+        self.thread.context.process.stats.value(counter)
     }
 
     /// The event loop checks its connections, `later` from now.
     pub fn sweep(&self, later: Duration) {
-        self.thread.clock.read();
-        self.thread.deadlines.sweep(self.thread.clock.ticks() + later.as_millis() as u64);
+        self.thread.context.clock.read();
+        self.thread.deadlines.sweep(self.thread.context.clock.ticks() + later.as_millis() as u64);
     }
 
     /// The server is about to exit.
     pub fn drain(&self) {
-        self.thread.process.set_stage(ProcessStage::Draining);
+        self.thread.context.process.set_stage(ProcessStage::Draining);
         self.thread.deadlines.end_idle();
     }
 

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +26,8 @@ const LONGEST_IDLE_MS: u64 = 60_000;
 /// An event loop's part for applications.
 #[derive(Debug)]
 pub struct ProxyThread {
-    context: Rc<Context>,
+    /// The event loop's part for everything else.
+    pub context: Rc<Context>,
     /// What all event loops know of them.
     pub shared: Arc<Applications>,
     known: RefCell<Vec<Rc<KnownApplication>>>,
@@ -68,14 +68,6 @@ impl Drop for Opened {
     }
 }
 
-impl Deref for ProxyThread {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
-
 impl ProxyThread {
     /// The part of an event loop.
     pub fn new(context: &Rc<Context>, shared: &Arc<Applications>) -> Rc<ProxyThread> {
@@ -85,7 +77,7 @@ impl ProxyThread {
 
     /// The copy of the application to ask next; `tried`: those that have failed, which are preferred least.
     pub fn choose(&self, proxy: &Proxy, tried: &[Arc<Application>]) -> Rc<KnownApplication> {
-        let now = self.shared.at(self.clock.now());
+        let now = self.shared.at(self.context.clock.now());
         let rank = |application: &Rc<KnownApplication>| {
             let times = tried.iter().filter(|tried| Arc::ptr_eq(tried, &application.shared)).count();
             (times, application.shared.load(now))
@@ -144,9 +136,9 @@ impl ProxyThread {
         shared.open.fetch_add(1, Relaxed);
         let open = Opened(shared.clone());
         let connected = connect(shared, http2).await;
-        self.clock.read();
+        self.context.clock.read();
         let stream = connected.map_err(ConnectError::refused)?;
-        self.stats.add(Counter::ProxyConnections, 1);
+        self.context.stats.add(Counter::ProxyConnections, 1);
         Ok(AppConnection { stream, is_used: false, idle_since: 0, open })
     }
 
@@ -156,7 +148,7 @@ impl ProxyThread {
         if idle.len() >= most {
             return;
         }
-        idle.push(AppConnection { is_used: true, idle_since: self.clock.ticks(), ..connection });
+        idle.push(AppConnection { is_used: true, idle_since: self.context.clock.ticks(), ..connection });
         self.begin_sweeps();
     }
 
@@ -216,8 +208,8 @@ async fn connect(application: &Application, http2: bool) -> io::Result<AppStream
 async fn sweep(thread: Rc<ProxyThread>) {
     loop {
         tokio::time::sleep(SWEEP).await;
-        thread.clock.read();
-        let now = thread.clock.ticks();
+        thread.context.clock.read();
+        let now = thread.context.clock.ticks();
         let mut left = 0;
         for application in &*thread.known.borrow() {
             let mut idle = application.idle.borrow_mut();

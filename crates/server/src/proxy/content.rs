@@ -99,12 +99,17 @@ impl AppContent {
         if let ExchangeError::Client(_) = error {
             return io::Error::other("the client has broken off its request");
         }
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         let (thread, application) = (&self.thread, &self.application.shared);
-        thread.stats.add(Counter::ProxyFailures, 1);
+        thread.context.stats.add(Counter::ProxyFailures, 1);
         let why = format!("a response broke off: {error}");
-        thread.process.log.error(format_args!("the application at {}: {why}", application.url));
-        application.fails(&thread.process.log, false, thread.shared.at(thread.clock.now()), &why);
+        thread.context.process.log.error(format_args!("the application at {}: {why}", application.url));
+        application.fails(
+            &thread.context.process.log,
+            false,
+            thread.shared.at(thread.context.clock.now()),
+            &why,
+        );
         io::Error::other(why)
     }
 }

@@ -17,8 +17,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub async fn watch(thread: Rc<ProxyThread>) {
     loop {
         tokio::time::sleep(TICK).await;
-        thread.clock.read();
-        let (plan, now) = (thread.plan(), thread.shared.at(thread.clock.now()));
+        thread.context.clock.read();
+        let (plan, now) = (thread.context.plan(), thread.shared.at(thread.context.clock.now()));
         for proxy in plan.sites.iter().flat_map(|site| &site.proxies) {
             let Some(path) = &proxy.health_path else { continue };
             for url in &proxy.to {
@@ -37,7 +37,7 @@ pub async fn watch(thread: Rc<ProxyThread>) {
 
 async fn check(thread: &Rc<ProxyThread>, application: &KnownApplication, proxy: &Proxy, path: &str) {
     let asked = tokio::time::timeout(proxy.health_interval, ask(thread, application, proxy, path)).await;
-    let log = &thread.process.log;
+    let log = &thread.context.process.log;
     match asked.unwrap_or_else(|_| Err("it took too long (proxy.health.interval)".to_owned())) {
         Ok(()) => application.shared.succeeds(log),
         Err(why) => application.shared.fails_check(log, &format!("the check {path}: {why}")),

@@ -23,7 +23,7 @@ use millrace_base::message::reply::{Body, Reply, plain};
 /// fields are known, and 502, 504 or 508 if there is none. Dropping the future ends the request at the application.
 pub async fn run(thread: &Rc<ProxyThread>, proxy: &Proxy, request: &mut Request) -> Reply {
     if head::is_loop(request) {
-        thread.process.log.error(format_args!(
+        thread.context.process.log.error(format_args!(
             "{}{} goes in a circle: proxy.to leads back to this server; correct it",
             request.authority(),
             String::from_utf8_lossy(request.raw_path())
@@ -34,7 +34,7 @@ pub async fn run(thread: &Rc<ProxyThread>, proxy: &Proxy, request: &mut Request)
     if normalise(request.raw_path(), &mut path).is_err() {
         return plain(400);
     }
-    thread.stats.add(Counter::ProxyRequests, 1);
+    thread.context.stats.add(Counter::ProxyRequests, 1);
     let (mut tried, mut retries) = (Vec::new(), proxy.retries);
     loop {
         let application = thread.choose(proxy, &tried);
@@ -43,12 +43,12 @@ pub async fn run(thread: &Rc<ProxyThread>, proxy: &Proxy, request: &mut Request)
             Ok(reply) => return reply,
             Err(failure) => failure,
         };
-        thread.clock.read();
+        thread.context.clock.read();
         if !failure.may_repeat(request) || (retries == 0 && !failure.is_stale) {
             return attempt.give_up(request, &failure);
         }
         retries -= usize::from(!failure.is_stale);
-        thread.stats.add(Counter::ProxyRetried, 1);
+        thread.context.stats.add(Counter::ProxyRetried, 1);
         tried.push(attempt.application.shared.clone());
     }
 }
@@ -189,8 +189,8 @@ impl Attempt<'_> {
     }
 
     fn succeed(&self) {
-        self.thread.clock.read();
-        self.application.shared.succeeds(&self.thread.process.log);
+        self.thread.context.clock.read();
+        self.application.shared.succeeds(&self.thread.context.process.log);
     }
 
     async fn connect(&self) -> Result<AppConnection, AttemptFailure> {
@@ -211,10 +211,10 @@ impl Attempt<'_> {
     fn note(&self, failure: AttemptFailure) -> AttemptFailure {
         let is_clients = matches!(failure.cause, FailureCause::Exchange(ExchangeError::Client(_)));
         if !failure.is_stale && !is_clients {
-            self.thread.clock.read();
-            let now = self.thread.shared.at(self.thread.clock.now());
+            self.thread.context.clock.read();
+            let now = self.thread.shared.at(self.thread.context.clock.now());
             let is_refused = matches!(failure.cause, FailureCause::Connect(_));
-            self.application.shared.fails(&self.thread.process.log, is_refused, now, &failure.why());
+            self.application.shared.fails(&self.thread.context.process.log, is_refused, now, &failure.why());
         }
         failure
     }
@@ -272,14 +272,14 @@ impl Attempt<'_> {
                 // It has gone: clients do.
                 return Reply { close: true, ..plain(status) };
             }
-            let (log, authority) = (&self.thread.process.log, request.authority());
+            let (log, authority) = (&self.thread.context.process.log, request.authority());
             log.warn(format_args!("answered {method} {authority}{target} with {status}: {}", failure.why()));
             return Reply { close: true, ..plain(status) };
         }
         let counter = if status == 504 { Counter::ProxyTimeouts } else { Counter::ProxyFailures };
-        self.thread.stats.add(counter, 1);
+        self.thread.context.stats.add(counter, 1);
         let url = &self.application.shared.url;
-        self.thread.process.log.error(format_args!(
+        self.thread.context.process.log.error(format_args!(
             "answered {method} {}{target} with {status}: the application at {url}: {}",
             request.authority(),
             failure.why()

@@ -30,15 +30,15 @@ impl AppTunnel {
         patience: Duration,
         progress: InProgress,
     ) -> AppTunnel {
-        thread.stats.add(Counter::ProxyTunnels, 1);
-        thread.stats.add(Counter::ProxySwitched, 1);
+        thread.context.stats.add(Counter::ProxyTunnels, 1);
+        thread.context.stats.add(Counter::ProxySwitched, 1);
         AppTunnel { thread: thread.clone(), connection, first, patience, _progress: progress }
     }
 }
 
 impl Drop for AppTunnel {
     fn drop(&mut self) {
-        self.thread.stats.sub(Counter::ProxyTunnels, 1);
+        self.thread.context.stats.sub(Counter::ProxyTunnels, 1);
     }
 }
 

@@ -18,7 +18,7 @@ pub fn apply(thread: &ServeThread, site: &Site, request: &Request, path: &[u8]) 
         Some(verdict) => (&verdict.path[..], verdict.query.as_deref()),
         None => (path, request.query()),
     };
-    let look = |path: &[u8]| -> AtPath { route::place(thread, &thread.files, site, path) };
+    let look = |path: &[u8]| -> AtPath { route::place(&thread.context, &thread.files, site, path) };
     rewrites.apply(path, query, look)
 }
 

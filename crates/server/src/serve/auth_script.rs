@@ -43,21 +43,21 @@ pub async fn ask(
     let Some(RuleAction::AuthScript(auth)) = rule.and_then(|rule| rule.plan.action.as_ref()) else {
         return Ok(fail(thread, request, "", 500, "it has no such rule"));
     };
-    let Some(script) = route::find_script(thread, &thread.files, site, &auth.script) else {
+    let Some(script) = route::find_script(&thread.context, &thread.files, site, &auth.script) else {
         return Ok(fail(thread, request, &auth.script, 500, "it is missing, or may not run"));
     };
     let mut asking = asking(request, auth);
     // By the fields as the client sent them: they tell an untrusted proxy.
     let own = request.derived(auth.script.as_bytes(), |_| true, &[]);
-    let seen = thread.shield.look(thread, site, &own, &script);
+    let seen = thread.shield.look(&thread.context, site, &own, &script);
     let _pass = match thread.shield.admit(&thread.context, site, seen, &mut asking).await {
         Ok(pass) => pass,
         Err(refusal) => return Ok(turned_away(thread, site, request, &script, refusal)),
     };
     let reply = php::run_while(&thread.php, site, &mut asking, &script, gone).await;
-    thread.clock.read();
+    thread.context.clock.read();
     if let Some(reply) = &reply {
-        thread.shield.checked(thread, seen, reply.status);
+        thread.shield.checked(&thread.context, seen, reply.status);
     }
     match reply {
         None => Err(ExchangeTrouble::Gone),
@@ -181,7 +181,7 @@ fn refusal(mut reply: Reply) -> Reply {
 
 /// Nothing passes if the script has not decided.
 fn fail(thread: &ServeThread, request: &mut Request, script: &str, status: u16, why: &str) -> WalkStep {
-    thread.process.log.error(format_args!(
+    thread.context.process.log.error(format_args!(
         "auth.script {script}: {why}; answered {} {}{} with {status}",
         request.head.method(),
         request.authority(),

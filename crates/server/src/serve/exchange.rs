@@ -66,11 +66,11 @@ pub fn record_at_once(
     reply: &Reply,
 ) {
     let bytes = if request.is_head() { 0 } else { reply.body.length().unwrap_or(0) };
-    thread.stats.count_site_reply(site.number, reply.status, bytes);
-    thread.stats.took(class, Duration::ZERO, Duration::ZERO);
+    thread.context.stats.count_site_reply(site.number, reply.status, bytes);
+    thread.context.stats.took(class, Duration::ZERO, Duration::ZERO);
     let (asked, client) = (logged(site, request), request.ends.client_ip());
     let entry = AccessEntry { asked, client, status: reply.status, bytes, duration: Duration::ZERO };
-    thread.access.record(thread, &entry);
+    thread.context.access.record(&thread.context, &entry);
 }
 
 /// A request for the access log.
@@ -84,11 +84,11 @@ async fn awaiting_php<T>(thread: &ServeThread, answer: impl Future<Output = T>) 
 
     impl Drop for WaitingCount<'_> {
         fn drop(&mut self) {
-            self.0.stats.sub(Counter::AwaitPhp, 1);
+            self.0.context.stats.sub(Counter::AwaitPhp, 1);
         }
     }
 
-    thread.stats.add(Counter::AwaitPhp, 1);
+    thread.context.stats.add(Counter::AwaitPhp, 1);
     let _waiting = WaitingCount(thread);
     answer.await
 }
@@ -144,9 +144,9 @@ impl Exchange {
         site: &Arc<SiteWorkers>,
         request: Request,
     ) -> Exchange {
-        let (started, class) = (thread.clock.now(), ResponseClass::Other);
+        let (started, class) = (thread.context.clock.now(), ResponseClass::Other);
         let (site, setup) = (site.clone(), setup.clone());
-        let _open = Some(thread.begin(WorkKind::Request));
+        let _open = Some(thread.context.begin(WorkKind::Request));
         Exchange { request, site, setup, started, class, step: None, restored: false, _open }
     }
 
@@ -193,13 +193,13 @@ impl Exchange {
 
     /// Time since the request arrived.
     pub fn elapsed(&self, thread: &ServeThread) -> Duration {
-        thread.clock.now().duration_since(self.started)
+        thread.context.clock.now().duration_since(self.started)
     }
 
     /// Counts a response whose first byte was sent after `first_byte`, and logs it in the access log.
     pub fn record(&self, thread: &ServeThread, status: u16, bytes: u64, first_byte: Duration) {
-        thread.stats.count_site_reply(self.site.number, status, bytes);
-        thread.stats.took(self.class, first_byte, self.elapsed(thread));
+        thread.context.stats.count_site_reply(self.site.number, status, bytes);
+        thread.context.stats.took(self.class, first_byte, self.elapsed(thread));
         self.log(thread, status, bytes);
     }
 
@@ -207,7 +207,10 @@ impl Exchange {
     pub fn log(&self, thread: &ServeThread, status: u16, bytes: u64) {
         let duration = self.elapsed(thread);
         let (asked, client) = (logged(&self.site, &self.request), self.request.ends.client_ip());
-        thread.access.record(thread, &AccessEntry { asked, client, status, bytes, duration });
+        thread
+            .context
+            .access
+            .record(&thread.context, &AccessEntry { asked, client, status, bytes, duration });
     }
 
     async fn reply(
@@ -330,7 +333,8 @@ impl Exchange {
     /// The refusal of a client that requests too much that is not there.
     fn scanned(&self, thread: &ServeThread, reply: &Reply) -> Option<Reply> {
         let missing = Missing::by_script(reply);
-        (reply.status == 404).then(|| thread.shield.not_found(thread, &self.site, &self.request, missing))?
+        (reply.status == 404)
+            .then(|| thread.shield.not_found(&thread.context, &self.site, &self.request, missing))?
     }
 
     /// Runs a script for this request alone.
@@ -343,7 +347,7 @@ impl Exchange {
     ) -> Result<Reply, ExchangeTrouble> {
         self.content(thread, client, false).await?;
         self.site.content.note(self.request.content.length());
-        let seen = thread.shield.look(thread, &self.site, &self.request, script);
+        let seen = thread.shield.look(&thread.context, &self.site, &self.request, script);
         let pass = thread.shield.admit(&thread.context, &self.site, seen, &mut self.request).await;
         let _pass = match pass {
             Ok(pass) => pass,
@@ -358,7 +362,7 @@ impl Exchange {
         let running = php::run_while(&thread.php, &self.site, &mut self.request, script, gone);
         let reply = awaiting_php(thread, running).await;
         let reply = reply.ok_or(ExchangeTrouble::Gone)?;
-        thread.shield.checked(thread, seen, reply.status);
+        thread.shield.checked(&thread.context, seen, reply.status);
         if let Some(refusal) = self.scanned(thread, &reply) {
             return Ok(refusal);
         }
@@ -435,7 +439,7 @@ impl Exchange {
         let resource = (request.authority(), request.head.path_query());
         let asked = passing::CodingRequest { head: &request.head, resource, restored: self.restored };
         if passing::compress(reply, &asked, self.setup.plan.files.compress_from) {
-            thread.stats.add(Counter::PhpCompressed, 1);
+            thread.context.stats.add(Counter::PhpCompressed, 1);
         }
     }
 

@@ -213,7 +213,7 @@ const MOST_WAITS: usize = 64;
 
 /// Answers a question, on an event loop.
 pub async fn run(thread: Rc<ServeThread>, question: Question) {
-    thread.clock.read();
+    thread.context.clock.read();
     if let Ok(answer) = explain(&thread, &question.asked).await {
         // The asker may have gone.
         let _ = question.asker.send(answer);
@@ -229,7 +229,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     let site = setup.workers_for(&asked.url.authority);
     let PageUrl { scheme, authority, target } = &asked.url;
     let name = |cookie: Box<[u8]>| String::from_utf8_lossy(&cookie).into_owned();
-    let states = site.visitors.states(thread, &request).into_iter();
+    let states = site.visitors.states(&thread.context, &request).into_iter();
     let cache = &site.plan.cache;
     let ExplainedWalk { row, result: (result, result_text), page, rules, trail } =
         walked(thread, site, &mut request).await;
@@ -249,8 +249,8 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
             paths: cache.bypass_paths.clone(),
             arguments: cache.bypass_arguments.clone(),
         },
-        causes: thread.process.stats.causes_of(site.name().unwrap_or(""), thread.clock.now()),
-        now: (thread.pages.cache.now(thread), thread.clock.now()),
+        causes: thread.context.process.stats.causes_of(site.name().unwrap_or(""), thread.context.clock.now()),
+        now: (thread.pages.cache.now(&thread.context), thread.context.clock.now()),
     })
 }
 
@@ -273,7 +273,7 @@ async fn walked(thread: &Rc<ServeThread>, site: &Arc<SiteWorkers>, request: &mut
             // A file that is compressed first is known to be the response.
             Step::Wait(waiting) if walk.class != ResponseClass::File => {
                 waiting.await;
-                thread.clock.read();
+                thread.context.clock.read();
             }
             step => return ended(walk, &step),
         }

@@ -69,13 +69,13 @@ pub async fn hand_over(
             };
             let ranges = !reply.fields.iter().any(refuses_ranges);
             let media_type = media_type(&reply.fields).map(|(_, value)| value);
-            match files::hand_out(thread, request, &entry, ranges, media_type) {
+            match files::hand_out(&thread.context, request, &entry, ranges, media_type) {
                 FileResponse::Ready(sent) => sent,
                 FileResponse::Later(sent) => sent.await,
             }
         }
         Err((status, why)) => {
-            thread.process.log.warn(format_args!(
+            thread.context.process.log.warn(format_args!(
                 "{} sent {field}: {}, answered with {status}: {why}",
                 String::from_utf8_lossy(&script.filename),
                 String::from_utf8_lossy(name)
@@ -272,7 +272,7 @@ impl<'a> Search<'a> {
 
     fn below(&self, folder: HandoverFolder<'a>, path: &[u8]) -> Result<SharedEntry, HandoverRefusal> {
         let HandoverFolder { number, path: root } = folder;
-        match self.thread.files.find_handed(self.thread, self.site, number, root, path) {
+        match self.thread.files.find_handed(&self.thread.context, self.site, number, root, path) {
             Node::File(entry) if !path.ends_with(b"/") => Ok(entry),
             Node::Unavailable => Err((503, "the file cannot be opened at the moment".to_owned())),
             Node::Directory => Err((403, format!("it is a folder below {}", root.display()))),

@@ -25,11 +25,11 @@ pub enum NextLook {
 
 /// Waits for what is needed first, or for the loop's next round.
 pub async fn rest(thread: &ServeThread, needs: impl Iterator<Item = NextLook>) {
-    match pause(needs.min().unwrap_or(NextLook::None), thread.clock.ticks()) {
+    match pause(needs.min().unwrap_or(NextLook::None), thread.context.clock.ticks()) {
         Some(pause) => sleep(Duration::from_millis(pause)).await,
-        None => thread.rounds.notified().await,
+        None => thread.context.rounds.notified().await,
     }
-    thread.clock.read();
+    thread.context.clock.read();
 }
 
 /// Milliseconds until it is needed; `None`: not soon.

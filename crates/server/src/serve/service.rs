@@ -287,14 +287,6 @@ impl Service {
     }
 }
 
-impl Deref for Service {
-    type Target = Process;
-
-    fn deref(&self) -> &Process {
-        &self.process
-    }
-}
-
 /// An event loop's part for serving sites. Passed along the path of a request; never crosses to another thread.
 #[derive(Debug)]
 pub struct ServeThread {
@@ -346,7 +338,7 @@ impl ServeThread {
         let generation = self.service.setup.generation();
         if self.generation.replace(generation) != generation {
             let setup = self.service.setup();
-            self.files.reset(&setup.plan.files, self.loops);
+            self.files.reset(&setup.plan.files, self.context.loops);
             self.context.set_plan(setup.plan.clone());
             *self.setup.borrow_mut() = Rc::new(setup);
         }
@@ -354,13 +346,6 @@ impl ServeThread {
     }
 }
 
-impl Deref for ServeThread {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
 /// How people know a PHP service: by its first site, and by the script of persistent workers.
 fn name_of(service: &Arc<PhpService>, site: &SiteWorkers) -> String {
     let name = site.name().unwrap_or("default");

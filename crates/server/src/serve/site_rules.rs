@@ -103,7 +103,8 @@ impl Passage<'_> {
     fn count(&mut self, number: u32, limit: &RequestLimit) {
         let (address, place) = (self.request.ends.client_ip(), (self.site, number));
         if self.explains {
-            let refusal = self.thread.shield.would_refuse_for_rule(self.thread, place, limit, address);
+            let refusal =
+                self.thread.shield.would_refuse_for_rule(&self.thread.context, place, limit, address);
             self.end = refusal.map(Step::Answer);
             return;
         }
@@ -115,7 +116,7 @@ impl Passage<'_> {
             return;
         }
         self.counted = number + 1;
-        let refusal = self.thread.shield.count_for_rule(self.thread, place, limit, address);
+        let refusal = self.thread.shield.count_for_rule(&self.thread.context, place, limit, address);
         self.end = refusal.map(Step::Answer);
     }
 
@@ -265,7 +266,7 @@ impl Passage<'_> {
                 self.end = Some(Step::Answer(reply::plain(503).with("Retry-After", "5")));
             }
             Err(why) => {
-                self.thread.process.log.error(format_args!("site.rule: user {user}: {why}"));
+                self.thread.context.process.log.error(format_args!("site.rule: user {user}: {why}"));
                 self.end = Some(Step::Refuse(500));
             }
         }
@@ -356,7 +357,7 @@ pub fn error_page(site: &Site, request: &mut Request, path: &[u8], status: u16) 
 
 /// Applies the rules of `.htaccess` files and of the site to a response.
 pub fn change(thread: &ServeThread, site: &Site, request: &Request, origin: Origin, reply: &mut Reply) {
-    htaccess::change(&thread.htaccess, thread, site, request, origin, reply);
+    htaccess::change(&thread.htaccess, &thread.context, site, request, origin, reply);
     if request.found.rules.is_some() {
         change_fields(thread, site, request, origin, reply);
     }
@@ -387,7 +388,7 @@ fn change_fields(thread: &ServeThread, site: &Site, request: &Request, origin: O
         // What is missing today may be there tomorrow: an error has a lifetime only by a rule that names its status.
         let may_expire = origin != Origin::Server && (reply.status < 400 || !effects.statuses.is_empty());
         if let Some(lifetime) = effects.expires.filter(|_| may_expire && !has_own) {
-            expire(thread.clock.unix_time().as_secs(), lifetime.as_secs(), reply);
+            expire(thread.context.clock.unix_time().as_secs(), lifetime.as_secs(), reply);
         }
     }
 }

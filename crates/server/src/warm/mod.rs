@@ -115,7 +115,7 @@ impl WarmRequest {
 
 /// Fetches a page, on an event loop.
 pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
-    let _open = thread.begin(WorkKind::Visit);
+    let _open = thread.context.begin(WorkKind::Visit);
     let fetched = match tokio::time::timeout(PATIENCE, fetch(&thread, &errand.wanted)).await {
         Ok(fetched) => fetched,
         Err(_) => Fetched::because("failed", 0, &format!("timed out after {} s", PATIENCE.as_secs())),
@@ -125,7 +125,7 @@ pub async fn run(thread: Rc<ServeThread>, errand: Errand) {
 }
 
 async fn fetch(thread: &Rc<ServeThread>, wanted: &WarmRequest) -> Fetched {
-    thread.clock.read();
+    thread.context.clock.read();
     let setup = thread.setup();
     let site = setup.workers_for(&wanted.page.authority);
     if site.pages_service().is_some_and(|service| !service.is_at_leisure()) {

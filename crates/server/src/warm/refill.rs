@@ -16,19 +16,19 @@ const MOST: usize = 256;
 pub async fn refill(thread: Rc<ServeThread>) {
     let mut wanted: VecDeque<Box<[u8]>> = VecDeque::new();
     loop {
-        thread.rounds.notified().await;
-        if thread.process.stage() != ProcessStage::Running {
+        thread.context.rounds.notified().await;
+        if thread.context.process.stage() != ProcessStage::Running {
             return;
         }
-        thread.clock.read();
-        let found = thread.service.cache.tidy(&thread, MOST);
+        thread.context.clock.read();
+        let found = thread.service.cache.tidy(&thread.context, MOST);
         for key in found {
             if !wanted.contains(&key) {
                 wanted.push_back(key);
             }
         }
         wanted.truncate(MOST);
-        let _open = (!wanted.is_empty()).then(|| thread.begin(WorkKind::Visit));
+        let _open = (!wanted.is_empty()).then(|| thread.context.begin(WorkKind::Visit));
         while let Some(page) = wanted.front().and_then(|key| WarmRequest::from_key(key)) {
             if !make(&thread, &page).await {
                 break;
@@ -44,7 +44,7 @@ pub async fn refill(thread: Rc<ServeThread>) {
 
 /// Makes a page; false if PHP is busy.
 async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
-    thread.clock.read();
+    thread.context.clock.read();
     let setup = thread.setup();
     let site = setup.workers_for(&page.page.authority);
     if !site.pages_service().is_some_and(|service| service.is_at_leisure()) {
@@ -52,7 +52,7 @@ async fn make(thread: &Rc<ServeThread>, page: &WarmRequest) -> bool {
     }
     // The next visitor sees the result.
     if tokio::time::timeout(PATIENCE, ask(thread, site, page)).await.is_ok() {
-        thread.stats.add(Counter::CacheRefills, 1);
+        thread.context.stats.add(Counter::CacheRefills, 1);
     }
     true
 }

@@ -32,7 +32,7 @@ pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Re
         Err(refusal) => {
             if refusal.status == 403 && request::is_worth_a_line(request) {
                 let (method, host) = (request.head.method(), request.authority());
-                let log = &thread.process.log;
+                let log = &thread.context.process.log;
                 log.message(
                     Level::Warn,
                     format_args!("rejected {method} from this machine for {host}: {}", request::WHAT_TO_DO),
@@ -45,7 +45,7 @@ pub fn answer(thread: &CacheThread, setup: &SiteSetup, site: &Site, request: &Re
                 Some(ip) => format!("{} from {ip}", request.head.method()),
                 None => format!("{} from a Unix socket", request.head.method()),
             };
-            request::done(follow(&thread.process, &thread.cache, setup, &order, &who))
+            request::done(follow(&thread.context.process, &thread.cache, setup, &order, &who))
         }
     }
 }

@@ -54,13 +54,13 @@ impl Scene {
     /// The same with this target.
     async fn shopper_at(&self, target: &str, note: &str, reply: Reply) -> Answer {
         let mut request = self.request(None, "GET", target, &[COOKIE]);
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
             Step::Answer(reply) => return read(reply, false).await,
             Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
             _ => panic!("it waits for a page"),
         };
-        self.site.visitors.begin(&self.thread, &mut request, self.site.cache.as_deref());
+        self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
         let visit = request.found.visit.clone().expect("a visit");
         let mut reply = reply;
         let is_late = matches!(reply.body, Body::Stream(_));
@@ -163,7 +163,7 @@ fn a_coded_page_is_whole_and_a_torn_one_is_not() {
         else {
             panic!("PHP does not run");
         };
-        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
         let mut reply = reply();
         settle(&scene.thread, &scene.site, &request, &mut reply, status);
         let Body::Stream(mut stream) = reply.body else { panic!("no stream") };
@@ -244,7 +244,7 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         else {
             panic!("PHP does not run");
         };
-        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
         tokio::time::sleep(Duration::from_millis(20)).await;
         answers(page(PUBLIC, &shop("0")));
         scene.get("/shop").await;

@@ -15,7 +15,7 @@ impl Scene {
     fn php(&self, country: &'static str, by_address: bool) {
         let (site, thread) = (self.site.clone(), self.thread.clone());
         plays(move |mut request| {
-            site.visitors.begin(&thread, &mut request, site.cache.as_deref());
+            site.visitors.begin(&thread.context, &mut request, site.cache.as_deref());
             if by_address {
                 request
                     .found
@@ -38,7 +38,7 @@ impl Scene {
             is_forwarded,
             ..self.request(Some(client.parse().unwrap()), "GET", "/shop", fields)
         };
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         let (request, same) = (ask(), ask());
         let would = preview(&self.thread, &self.site, &request, b"/shop").expect("the cache is on");
         let would_hit = would.decision == Decision::Lookup && matches!(would.peek.entry, PeekEntry::Page(_));
@@ -106,7 +106,7 @@ fn a_field_counts_from_a_trusted_proxy_only() {
         // The first page of all: PHP believes the field, the server does not.
         scene.php("FR", false);
         assert_eq!(scene.from(GERMAN, false, &named).await, "country FR");
-        scene.thread.clock.read();
+        scene.thread.context.clock.read();
         scene.purge_everything(Hardness::Hard);
         scene.php("FR", false);
         assert_eq!(scene.from(OTHER, true, &named).await, "stored FR");

@@ -42,7 +42,7 @@ impl Scene {
         let cookie = format!("Cookie: wordpress_logged_in_5f={number}");
         let fields: Vec<&str> = fields.iter().copied().chain([cookie.as_str()]).collect();
         let mut request = self.request(None, "GET", target, &fields);
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         let path = target.split('?').next().unwrap_or(target).as_bytes();
         let cache_status = match consult(&self.thread, &self.site, &request, path, &maker) {
             Step::Answer(reply) => return read(reply, false).await,
@@ -51,8 +51,8 @@ impl Scene {
         };
         // Pages are told apart by the millisecond in which they were stored.
         tokio::time::sleep(Duration::from_millis(2)).await;
-        self.thread.clock.read();
-        self.site.visitors.begin(&self.thread, &mut request, self.site.cache.as_deref());
+        self.thread.context.clock.read();
+        self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
         let visit = request.found.visit.clone().expect("a visit");
         notes.iter().for_each(|note| visit.hear(note.as_bytes()));
         let mut reply = reply;
@@ -172,7 +172,7 @@ fn what_ends_a_pass() {
         }
         // A request that changes something.
         let mut request = scene.request(None, "POST", "/news", &["Cookie: wordpress_logged_in_5f=0"]);
-        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
         assert_eq!(ask(0).await, "member-changing");
         drop(request);
         assert_eq!((ask(0).await.as_str(), ask(0).await.as_str()), ("member-changing", "member"));
@@ -255,7 +255,7 @@ fn a_purge_meanwhile_or_later() {
         else {
             panic!("PHP does not run");
         };
-        scene.site.visitors.begin(&scene.thread, &mut request, None);
+        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
         scene.purge_everything(Hardness::Soft);
         let visit = request.found.visit.clone().unwrap();
         said(0, "gold", SHARED).iter().for_each(|note| visit.hear(note.as_bytes()));

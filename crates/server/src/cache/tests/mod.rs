@@ -197,7 +197,7 @@ impl Scene {
     ) -> Answer {
         let request = self.request(client, method, target, fields);
         let same = self.request(client, method, target, fields);
-        self.thread.clock.read();
+        self.thread.context.clock.read();
         let reply = loop {
             let mut path = Vec::new();
             millrace_wire::path::normalise(request.raw_path(), &mut path).expect("a path");
@@ -233,7 +233,7 @@ impl Scene {
     }
 
     fn count(&self, counter: Counter) -> u64 {
-        self.thread.process.stats.value(counter)
+        self.thread.context.process.stats.value(counter)
     }
 }
 

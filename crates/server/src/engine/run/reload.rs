@@ -51,10 +51,10 @@ impl RunningReload {
         let reload = reload.clone();
         // If it can't be started, its end of the channel is dropped.
         let _ = std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
-            let process = preparation.process.clone();
-            process.set_reloading(Some("reading the configuration".to_owned()));
+            let service = preparation.service.clone();
+            service.process.set_reloading(Some("reading the configuration".to_owned()));
             let result = preparation.make(&reload);
-            process.set_reloading(None);
+            service.process.set_reloading(None);
             // The server is shutting down: the process is about to end, and PHP with it.
             let _ = tell.send(result);
         });
@@ -76,7 +76,7 @@ impl RunningReload {
 
 /// What the thread knows of the server.
 struct Preparation {
-    process: Arc<Service>,
+    service: Arc<Service>,
     terms: Arc<Swapped<Option<Terms>>>,
     objects: Arc<Objects>,
     /// The addresses in use, and whether they are encrypted.
@@ -89,7 +89,7 @@ impl Preparation {
     fn of(server: &Server) -> Preparation {
         let listeners = server.listeners.iter().map(|(address, active)| (address.clone(), active.is_secure));
         Preparation {
-            process: server.process.clone(),
+            service: server.service.clone(),
             terms: server.terms.clone(),
             objects: server.objects.clone(),
             listeners: listeners.collect(),
@@ -100,15 +100,16 @@ impl Preparation {
 
     fn make(&self, reload: &Reload) -> Result<ReadyReload, ReloadError> {
         let (mut plan, mut warnings) = reload().map_err(ReloadError::Settings)?;
-        let old = self.process.setup();
+        let old = self.service.setup();
         warnings.extend(self.needs_restart(&old.plan, &plan));
         plan.server.threads = old.plan.server.threads;
         let bound = self.bind(&plan)?;
-        let terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.process.log)?;
-        let objects = self.objects.prepare(&plan, &self.process.log);
+        let terms = terms(&plan, self.terms.get().as_ref().as_ref(), &self.service.process.log)?;
+        let objects = self.objects.prepare(&plan, &self.service.process.log);
         let (policy_of, port) = (policies(&terms), port(&terms));
-        let built = serve::build(plan, &policy_of, &port, Some(&old), &self.process, &self.process.cache)
-            .map_err(StartError::Php)?;
+        let built =
+            serve::build(plan, &policy_of, &port, Some(&old), &self.service.process, &self.service.cache)
+                .map_err(StartError::Php)?;
         drop(policy_of);
         Ok(ReadyReload { warnings, bound, terms, objects, built })
     }

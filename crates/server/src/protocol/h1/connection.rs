@@ -52,12 +52,12 @@ impl Connection {
     /// A newly accepted connection.
     pub fn new(thread: Rc<ProtocolThread>, accepted: Accepted) -> Rc<Connection> {
         let Accepted { stream, ends, permit } = accepted;
-        thread.stats.add(ConnectionPhase::Idle.gauge(), 1);
+        thread.context.stats.add(ConnectionPhase::Idle.gauge(), 1);
         if matches!(stream, ClientStream::Tls(_)) {
-            thread.stats.add(Counter::ConnectionsTls, 1);
+            thread.context.stats.add(Counter::ConnectionsTls, 1);
         }
         Rc::new(Connection {
-            weight: Weight::new(thread.clock.ticks()),
+            weight: Weight::new(thread.context.clock.ticks()),
             thread,
             ends,
             stream: RefCell::new(stream),
@@ -92,8 +92,8 @@ impl Connection {
 
     /// A new connection should send a request soon: the first head has no keep-alive time.
     pub(super) fn await_first_head(&self) {
-        self.thread.clock.read();
-        let most = self.thread.setup().plan.http.head_timeout;
+        self.thread.context.clock.read();
+        let most = self.thread.serve.setup().plan.http.head_timeout;
         self.patience(if self.is_shed { most.min(SHED_TIME) } else { most });
     }
 
@@ -115,7 +115,7 @@ impl Connection {
     /// The first bytes of a head have arrived; the rest must follow in time, in any number of pieces.
     pub(super) fn begin_head(&self) {
         self.change(ConnectionPhase::Head);
-        self.patience(self.thread.setup().plan.http.head_timeout);
+        self.patience(self.thread.serve.setup().plan.http.head_timeout);
     }
 
     /// Nothing is left to do until more bytes arrive. `idle`: no part of a head has arrived. `answered`: a response
@@ -124,7 +124,7 @@ impl Connection {
         match (idle, answered) {
             (true, _) => {
                 self.change(ConnectionPhase::Idle);
-                self.patience(self.thread.setup().plan.http.keep_alive);
+                self.patience(self.thread.serve.setup().plan.http.keep_alive);
             }
             (false, true) => self.begin_head(),
             // The head continues, and so does its time limit.
@@ -137,7 +137,7 @@ impl Connection {
         if self.change(phase) == phase {
             return;
         }
-        let setup = self.thread.setup();
+        let setup = self.thread.serve.setup();
         let http = &setup.plan.http;
         match phase {
             ConnectionPhase::Idle => self.patience(http.keep_alive),
@@ -151,7 +151,7 @@ impl Connection {
 
     /// The client has made progress: its time limit restarts.
     pub(super) fn progress(&self) {
-        let setup = self.thread.setup();
+        let setup = self.thread.serve.setup();
         match self.phase.get() {
             ConnectionPhase::Content => self.patience(setup.plan.http.body_timeout),
             ConnectionPhase::Writing => self.patience(setup.plan.http.send_timeout),
@@ -179,11 +179,11 @@ impl Connection {
     /// Counts the request, and returns whether another one may follow its response.
     pub(super) fn keeps(&self, request: &Request, reply: &Reply) -> bool {
         self.requests.set(self.requests.get() + 1);
-        let most = self.thread.setup().plan.http.keep_alive_requests;
+        let most = self.thread.serve.setup().plan.http.keep_alive_requests;
         request.head.keep_alive()
             && !reply.close
             && (most == 0 || self.requests.get() < most)
-            && self.thread.process.stage() == ProcessStage::Running
+            && self.thread.context.process.stage() == ProcessStage::Running
             && !self.stream().is_worn()
     }
 
@@ -210,7 +210,7 @@ impl Connection {
     }
 
     fn patience(&self, time: Duration) {
-        let now = self.thread.clock.ticks();
+        let now = self.thread.context.clock.ticks();
         self.weight.moved(now);
         self.deadline.set(now + time.as_millis() as u64);
     }
@@ -219,8 +219,8 @@ impl Connection {
     fn change(&self, phase: ConnectionPhase) -> ConnectionPhase {
         let before = self.phase.replace(phase);
         if before != phase {
-            self.thread.stats.sub(before.gauge(), 1);
-            self.thread.stats.add(phase.gauge(), 1);
+            self.thread.context.stats.sub(before.gauge(), 1);
+            self.thread.context.stats.add(phase.gauge(), 1);
         }
         before
     }
@@ -230,20 +230,20 @@ impl Connection {
         let mut output = Vec::new();
         let reply = reply::plain(408);
         send::refusal(&self.thread, &reply, &mut output);
-        self.thread.stats.count_reply(reply.status);
+        self.thread.context.stats.count_reply(reply.status);
         let _ = self.stream().try_write(&[IoSlice::new(&output)]);
         if self.phase.get() == ConnectionPhase::Head {
             // There is no request to log. If content is arriving, its exchange logs it.
             let (asked, client) = (LoggedRequest::Malformed(b""), self.ends.client_ip());
             let entry = AccessEntry { asked, client, status: 408, bytes: 0, duration: Duration::ZERO };
-            self.thread.access.record(&self.thread, &entry);
+            self.thread.context.access.record(&self.thread.context, &entry);
         }
     }
 }
 
 impl Expire for Connection {
     fn expire(&self) {
-        self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
+        self.thread.context.stats.add(Counter::ConnectionsTimedOut, 1);
         self.timed_out.set(true);
         if matches!(self.phase.get(), ConnectionPhase::Head | ConnectionPhase::Content) {
             self.say_timed_out();
@@ -271,8 +271,8 @@ impl TakesHints for Connection {
         let whole = [b"HTTP/1.1 103 Early Hints\r\n", lines, b"\r\n"].concat();
         // If the client has gone, sending the response will fail.
         let written = self.stream().try_write(&[IoSlice::new(&whole)]).unwrap_or(0);
-        self.thread.stats.add(Counter::BytesSent, written as u64);
-        self.thread.stats.add(Counter::EarlyHints, 1);
+        self.thread.context.stats.add(Counter::BytesSent, written as u64);
+        self.thread.context.stats.add(Counter::EarlyHints, 1);
         unsent.extend_from_slice(&whole[written..]);
     }
 }
@@ -316,9 +316,9 @@ impl HasDeadline for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.thread.stats.sub(self.phase.get().gauge(), 1);
+        self.thread.context.stats.sub(self.phase.get().gauge(), 1);
         if matches!(*self.stream.borrow(), ClientStream::Tls(_)) {
-            self.thread.stats.sub(Counter::ConnectionsTls, 1);
+            self.thread.context.stats.sub(Counter::ConnectionsTls, 1);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn read(
     most: u64,
 ) -> Result<(), ExchangeTrouble> {
     let Some(coding) = Coding::of(request) else { return Ok(()) };
-    let intake = Intake::begin(connection.thread.serve(), plan, most, request)?;
+    let intake = Intake::begin(&connection.thread.serve, plan, most, request)?;
     let mut reader = ContentReader { connection, coding, intake };
     let taken = reader.take(rest).map_err(|status| reader.intake.refuse(request, status))?;
     rest.drain(..taken);
@@ -125,7 +125,7 @@ impl H1Content {
         most: u64,
     ) -> Result<Option<Rc<RefCell<H1Content>>>, ExchangeTrouble> {
         let Some(coding) = Coding::of(request) else { return Ok(None) };
-        let limits = StreamLimits::begin(connection.thread.serve(), plan, most, request)?;
+        let limits = StreamLimits::begin(&connection.thread.serve, plan, most, request)?;
         if request.head.expects_continue() && rest.is_empty() {
             go_on(connection).await?;
         }
@@ -161,7 +161,7 @@ impl H1Content {
                 Poll::Ready(_) => return Poll::Ready(Err(400)),
                 Poll::Pending => return self.limits.poll_pause(cx).map(Err),
             };
-            connection.thread.stats.add(Counter::BytesReceived, read as u64);
+            connection.thread.context.stats.add(Counter::BytesReceived, read as u64);
             let taken = self.coding.read(&input[..read], &mut take)?;
             self.rest.extend_from_slice(&input[taken..read]);
         } else {
@@ -219,12 +219,12 @@ impl ContentReader<'_> {
             if read == 0 {
                 return Poll::Ready(Err(ExchangeTrouble::Gone));
             }
-            connection.thread.stats.add(Counter::BytesReceived, read as u64);
+            connection.thread.context.stats.add(Counter::BytesReceived, read as u64);
             let taken = self.take(&input[..read]).map_err(|status| self.intake.refuse(request, status));
             Poll::Ready(taken.map(|taken| rest.extend_from_slice(&input[taken..read])))
         })
         .await;
-        connection.thread.clock.read();
+        connection.thread.context.clock.read();
         taken
     }
 }

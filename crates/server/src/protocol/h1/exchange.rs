@@ -67,13 +67,13 @@ pub(super) async fn run(
     connection.begin_hints(&exchange.request);
     let thread = connection.thread.clone();
     let mut client = H1Client { connection, rest, streamed: None };
-    let answer = exchange.answer(thread.serve(), &mut client).await;
+    let answer = exchange.answer(&thread.serve, &mut client).await;
     let streamed = client.streamed;
     let mut reply = match answer {
         Ok(reply) | Err(ExchangeTrouble::Answer(reply)) => reply,
         Err(ExchangeTrouble::Gone) => {
             let status = if connection.is_timed_out() { 408 } else { CLIENT_GONE };
-            exchange.log(&thread, status, 0);
+            exchange.log(&thread.serve, status, 0);
             return NextStep::Close;
         }
     };
@@ -91,16 +91,16 @@ pub(super) async fn run(
     let tunnel = reply.take_tunnel();
     let close = !connection.keeps(&exchange.request, &reply) && tunnel.is_none();
     let status = reply.status;
-    thread.clock.read();
-    let first_byte = exchange.elapsed(&thread);
+    thread.context.clock.read();
+    let first_byte = exchange.elapsed(&thread.serve);
     connection.enter(ConnectionPhase::Running);
     let mut sent = send::reply(connection, &exchange.request, hints, reply, close).await;
     let switches = tunnel.is_some() && sent.whole;
     if let Some(tunnel) = tunnel.filter(|_| switches) {
         sent.bytes = tunnel::join(connection, tunnel, std::mem::take(rest)).await;
     }
-    thread.clock.read();
-    exchange.record(&thread, status, sent.bytes, first_byte);
+    thread.context.clock.read();
+    exchange.record(&thread.serve, status, sent.bytes, first_byte);
     thread.buffers.give_back(exchange.request.head);
     match (sent.whole, close) {
         // The client may still be sending when the application's end breaks: it should get what came before.

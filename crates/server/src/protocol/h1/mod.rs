@@ -142,8 +142,8 @@ async fn wait(connection: &Connection, idle: bool) -> io::Result<usize> {
     })
     .await
     .inspect(|read| {
-        connection.thread.clock.read();
-        connection.thread.stats.add(Counter::BytesReceived, *read as u64);
+        connection.thread.context.clock.read();
+        connection.thread.context.stats.add(Counter::BytesReceived, *read as u64);
         connection.note_early(!idle);
         if idle {
             connection.begin_head();
@@ -202,7 +202,7 @@ fn answer_all(
     input: &[u8],
     output: &mut Vec<u8>,
 ) -> PipelinedAnswers {
-    let setup = thread.setup();
+    let setup = thread.serve.setup();
     let mut taken = 0;
     let after = |step, taken| PipelinedAnswers { step, taken, tail: Tail::default() };
     while taken < input.len() && output.len() < BATCH_BYTES {
@@ -275,7 +275,7 @@ fn answer(
     mut request: Request,
     output: &mut Vec<u8>,
 ) -> Answered {
-    let site = setup.workers_of(&thread.process.log, &mut request);
+    let site = setup.workers_of(&thread.context.process.log, &mut request);
     if connection.is_shed() && (thread.exit.is_none() || request.head.framing() == Framing::None) {
         return send_away(thread, connection, setup, request, output);
     }
@@ -283,14 +283,14 @@ fn answer(
         return answer_or_pass_on(thread, connection, exit, site, request, output);
     }
     if request.head.framing() != Framing::None {
-        return Answered::Waits(Box::new(Exchange::new(thread, setup, site, request)));
+        return Answered::Waits(Box::new(Exchange::new(&thread.serve, setup, site, request)));
     }
-    match serve::respond(thread.serve(), site, &mut request) {
+    match serve::respond(&thread.serve, site, &mut request) {
         (class, Step::Answer(reply)) if is_short(&reply) => {
             ready(thread, connection, site, request, class, &reply, output)
         }
         (class, step) => {
-            Answered::Waits(Box::new(Exchange::new(thread, setup, site, request).with(class, step)))
+            Answered::Waits(Box::new(Exchange::new(&thread.serve, setup, site, request).with(class, step)))
         }
     }
 }
@@ -305,7 +305,7 @@ fn answer_or_pass_on(
     output: &mut Vec<u8>,
 ) -> Answered {
     if request.head.framing() == Framing::None
-        && let (class, Step::Answer(reply)) = serve::respond(thread.serve(), site, &mut request)
+        && let (class, Step::Answer(reply)) = serve::respond(&thread.serve, site, &mut request)
         && is_short(&reply)
     {
         return ready(thread, connection, site, request, class, &reply, output);
@@ -332,7 +332,7 @@ fn send_away(
     }
     // Its content is not read, which needs care.
     let exchange =
-        Exchange::new(thread, setup, &site, request).with(ResponseClass::Other, Step::Answer(reply));
+        Exchange::new(&thread.serve, setup, &site, request).with(ResponseClass::Other, Step::Answer(reply));
     Answered::Waits(Box::new(exchange))
 }
 
@@ -349,7 +349,7 @@ fn ready(
     let close = !connection.keeps(&request, reply);
     let tail = tail(&request, reply);
     send::short(thread, &request, reply, tail.is_none(), close, output);
-    record_at_once(thread, site, &request, class, reply);
+    record_at_once(&thread.serve, site, &request, class, reply);
     thread.buffers.give_back(request.head);
     Answered::Ready { close, tail }
 }
@@ -382,14 +382,14 @@ fn refuse(
     start: &[u8],
     output: &mut Vec<u8>,
 ) {
-    thread.stats.add(Counter::RequestsMalformed, 1);
-    thread.process.log.debug(format_args!(
+    thread.context.stats.add(Counter::RequestsMalformed, 1);
+    thread.context.process.log.debug(format_args!(
         "rejected a request from {}: {refusal}",
         connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string())
     ));
     let reply = reply::plain(refusal.status());
     send::refusal(thread, &reply, output);
-    thread.stats.count_reply(reply.status);
+    thread.context.stats.count_reply(reply.status);
     let entry = AccessEntry {
         asked: LoggedRequest::Malformed(start),
         client: connection.ends.client_ip(),
@@ -397,7 +397,7 @@ fn refuse(
         bytes: reply.body.length().unwrap_or(0),
         duration: Duration::ZERO,
     };
-    thread.access.record(thread, &entry);
+    thread.context.access.record(&thread.context, &entry);
 }
 
 /// Writes the collected responses; an exchange writes what the socket does not take.
@@ -411,14 +411,14 @@ fn write_out(connection: &Connection, step: NextStep, output: &[u8], tail: Tail,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return NextStep::Close,
         }
-        connection.thread.stats.add(Counter::BytesSent, written as u64);
+        connection.thread.context.stats.add(Counter::BytesSent, written as u64);
     }
     if written < output.len() + behind || !connection.stream().is_flushed() {
         let unsent = output[written.min(output.len())..].to_vec();
         return NextStep::Write(unsent, tail.after(written.saturating_sub(output.len())), Box::new(step));
     }
     if let NextStep::Wait = step {
-        if connection.thread.process.stage() == ProcessStage::Draining && idle {
+        if connection.thread.context.process.stage() == ProcessStage::Draining && idle {
             return NextStep::Close;
         }
         connection.await_bytes(idle, !output.is_empty());
@@ -448,7 +448,7 @@ async fn go_on(connection: &Rc<Connection>, rest: &mut Vec<u8>, mut step: NextSt
             }
             NextStep::Wait if rest.is_empty() => {
                 connection.await_bytes(true, true);
-                return connection.thread.process.stage() != ProcessStage::Draining;
+                return connection.thread.context.process.stage() != ProcessStage::Draining;
             }
             NextStep::More => advance_rest(connection, rest),
             NextStep::Wait => match advance_rest(connection, rest) {
@@ -498,7 +498,7 @@ async fn write_all(connection: &Connection, mut pieces: &mut [IoSlice<'_>]) -> i
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        connection.thread.stats.add(Counter::BytesSent, written as u64);
+        connection.thread.context.stats.add(Counter::BytesSent, written as u64);
         IoSlice::advance_slices(&mut pieces, written);
         connection.progress();
     }

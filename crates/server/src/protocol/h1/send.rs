@@ -177,7 +177,7 @@ fn status_line(thread: &ProtocolThread, reply: &Reply, output: &mut Vec<u8>) {
         return output.extend_from_slice(b"\r\n");
     }
     output.extend_from_slice(b"\r\nDate: ");
-    thread.clock.with_date(|date| output.extend_from_slice(date.as_bytes()));
+    thread.context.clock.with_date(|date| output.extend_from_slice(date.as_bytes()));
     output.extend_from_slice(b"\r\n");
 }
 
@@ -267,7 +267,7 @@ impl ResponseSender<'_> {
         }
         flush(self.connection).await?;
         let goes = self.connection.stream().go_to_kernel()?;
-        self.connection.thread.stats.add(Counter::TlsKernel, goes.into());
+        self.connection.thread.context.stats.add(Counter::TlsKernel, goes.into());
         Ok(goes)
     }
 
@@ -302,7 +302,7 @@ impl ResponseSender<'_> {
             ready => ready,
         })
         .await?;
-        self.connection.thread.stats.add(Counter::BytesSent, written as u64);
+        self.connection.thread.context.stats.add(Counter::BytesSent, written as u64);
         self.connection.progress();
         Ok(written)
     }

@@ -255,7 +255,7 @@ async fn read(scene: &TestLoop, framing: &str, pieces: &[&[u8]]) -> (Result<Vec<
     let mut rest = pieces[0].to_vec();
     pieces[1..].iter().for_each(|piece| client.send(piece));
     client.end();
-    let setup = scene.thread.setup();
+    let setup = scene.thread.serve.setup();
     let read = match content::read(&connection, &mut request, &mut rest, &setup.plan, 20).await {
         Ok(()) => Ok(match request.content {
             Content::Memory(bytes) => bytes,

@@ -25,7 +25,7 @@ pub(super) async fn join(connection: &Connection, tunnel: Box<dyn Tunnel>, begun
     poll_fn(|cx| {
         let before = joint.moved();
         let ended = joint.poll(cx);
-        connection.thread.clock.read();
+        connection.thread.context.clock.read();
         connection.works_with(REQUEST_BYTES as usize + joint.in_memory());
         if ended.is_ready() {
             return Poll::Ready(());
@@ -98,7 +98,7 @@ impl Joint<'_> {
             let mut input = connection.thread.buffers.input.borrow_mut();
             let most = input.len().min(PIECE);
             let read = ready!(connection.stream().poll_read(cx, &mut input[..most]))?;
-            connection.thread.stats.add(Counter::BytesReceived, read as u64);
+            connection.thread.context.stats.add(Counter::BytesReceived, read as u64);
             up.read(&input[..read]);
         }
         Poll::Ready(Ok(()))
@@ -114,7 +114,7 @@ impl Joint<'_> {
                 if written == 0 {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
-                connection.thread.stats.add(Counter::BytesSent, written as u64);
+                connection.thread.context.stats.add(Counter::BytesSent, written as u64);
                 down.wrote(written);
             }
             ready!(connection.stream().poll_flush(cx))?;

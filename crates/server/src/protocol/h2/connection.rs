@@ -133,15 +133,15 @@ impl Connection {
             ClientStream::Tls(stream) => stream.server_name().map(Box::from),
             _ => None,
         };
-        thread.clock.read();
-        let setup = thread.setup();
+        thread.context.clock.read();
+        let setup = thread.serve.setup();
         let http = &setup.plan.http;
-        let watch = Watch::new(http.h2_frames, http.h2_resets, thread.clock.ticks());
-        thread.stats.add(ConnectionPhase::Idle.gauge(), 1);
-        thread.stats.add(Counter::H2Connections, 1);
-        thread.stats.add(Counter::ConnectionsH2, 1);
+        let watch = Watch::new(http.h2_frames, http.h2_resets, thread.context.clock.ticks());
+        thread.context.stats.add(ConnectionPhase::Idle.gauge(), 1);
+        thread.context.stats.add(Counter::H2Connections, 1);
+        thread.context.stats.add(Counter::ConnectionsH2, 1);
         if matches!(stream, ClientStream::Tls(_)) {
-            thread.stats.add(Counter::ConnectionsTls, 1);
+            thread.context.stats.add(Counter::ConnectionsTls, 1);
         }
         permit.grow(H2_BYTES);
         let connection = Rc::new(Connection {
@@ -156,7 +156,7 @@ impl Connection {
             uploads: Cell::new(0),
             wishes: Cell::default(),
             resets: Cell::new(0),
-            weight: Weight::new(thread.clock.ticks()),
+            weight: Weight::new(thread.context.clock.ticks()),
             upload_bytes: Cell::new(0),
             permit,
             thread,
@@ -183,8 +183,8 @@ impl Connection {
         if before == phase {
             return;
         }
-        self.thread.stats.sub(before.gauge(), 1);
-        self.thread.stats.add(phase.gauge(), 1);
+        self.thread.context.stats.sub(before.gauge(), 1);
+        self.thread.context.stats.add(phase.gauge(), 1);
         match patience {
             Some(time) => self.patience(time),
             None => self.deadline.clear(),
@@ -198,7 +198,7 @@ impl Connection {
     }
 
     fn patience(&self, time: Duration) {
-        self.patience_since(self.thread.clock.ticks(), time);
+        self.patience_since(self.thread.context.clock.ticks(), time);
     }
 
     /// Whether there is no room for it: it gets a 503 response.
@@ -336,7 +336,7 @@ impl Connection {
 
 impl Expire for Connection {
     fn expire(&self) {
-        self.thread.stats.add(Counter::ConnectionsTimedOut, 1);
+        self.thread.context.stats.add(Counter::ConnectionsTimedOut, 1);
         if self.driver.borrow().is_none() {
             // The driver has ended: the connection lingers.
             return self.cut(false);
@@ -390,17 +390,17 @@ impl TakesHints for Connection {
         let Some(waiting) = u32::try_from(number).ok().and_then(|id| self.waiting(id)) else { return };
         let told = waiting.respond.borrow_mut().send_informational(head::interim(103, lines));
         if told.is_ok() {
-            self.thread.stats.add(Counter::EarlyHints, 1);
+            self.thread.context.stats.add(Counter::EarlyHints, 1);
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.thread.stats.sub(self.phase.get().gauge(), 1);
-        self.thread.stats.sub(Counter::ConnectionsH2, 1);
+        self.thread.context.stats.sub(self.phase.get().gauge(), 1);
+        self.thread.context.stats.sub(Counter::ConnectionsH2, 1);
         if matches!(self.line().stream, ClientStream::Tls(_)) {
-            self.thread.stats.sub(Counter::ConnectionsTls, 1);
+            self.thread.context.stats.sub(Counter::ConnectionsTls, 1);
         }
     }
 }

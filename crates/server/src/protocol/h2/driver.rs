@@ -46,13 +46,13 @@ type Library = server::Connection<Wire, Piece>;
 pub async fn serve(connection: Rc<Connection>) {
     let thread = connection.thread.clone();
     if let Some(pause) =
-        connection.ends.client_ip().and_then(|ip| thread.flooders.pause(ip, thread.clock.ticks()))
+        connection.ends.client_ip().and_then(|ip| thread.flooders.pause(ip, thread.context.clock.ticks()))
     {
         tokio::time::sleep(pause).await;
     }
     let Some(library) = shake_hands(&connection).await else { return };
     let mut driver = Driver {
-        setup: thread.setup(),
+        setup: thread.serve.setup(),
         connection: connection.clone(),
         library,
         outbox: Outbox::default(),
@@ -89,7 +89,7 @@ enum ConnectionEnd {
 
 /// Sends our settings and reads the client's preface; `None`: that failed.
 async fn shake_hands(connection: &Rc<Connection>) -> Option<Library> {
-    let settings = settings(&connection.thread.setup().plan);
+    let settings = settings(&connection.thread.serve.setup().plan);
     let mut shaking = pin!(settings.handshake(Wire(connection.clone())));
     let library = poll_fn(|cx| {
         connection.driven(cx);
@@ -150,7 +150,7 @@ struct Driver {
 impl Driver {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnd> {
         let thread = self.connection.thread.clone();
-        thread.clock.read();
+        thread.context.clock.read();
         self.connection.driven(cx);
         self.connection.line().begin_turn();
         let wishes = self.connection.wishes();
@@ -214,12 +214,12 @@ impl Driver {
         match error.reason() {
             Some(Reason::NO_ERROR) => {}
             Some(Reason::ENHANCE_YOUR_CALM) => {
-                thread.stats.add(Counter::H2FloodHeads, 1);
+                thread.context.stats.add(Counter::H2FloodHeads, 1);
                 self.over = Some(ConnectionEnd::Cut);
                 self.flooded(&error);
             }
             _ => {
-                thread.stats.add(Counter::H2Refused, 1);
+                thread.context.stats.add(Counter::H2Refused, 1);
                 self.tell("closed a connection", &format_args!("{error}"));
             }
         }
@@ -227,14 +227,20 @@ impl Driver {
 
     fn tell(&self, what: &str, why: &dyn std::fmt::Display) {
         let client = self.connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string());
-        self.connection.thread.process.log.debug(format_args!("{what} from {client} (HTTP/2): {why}"));
+        self.connection
+            .thread
+            .serve
+            .context
+            .process
+            .log
+            .debug(format_args!("{what} from {client} (HTTP/2): {why}"));
     }
 
     /// Ends the connection because of a flood; the client's next connections wait a moment.
     fn flooded(&self, why: &dyn std::fmt::Display) {
         let thread = &self.connection.thread;
         if let Some(ip) = self.connection.ends.client_ip() {
-            thread.flooders.add(ip, thread.clock.ticks());
+            thread.flooders.add(ip, thread.context.clock.ticks());
         }
         self.tell("closed a connection", why);
     }
@@ -247,7 +253,7 @@ impl Driver {
             (line.watch.take_cancelled(), line.watch.take_reordered(), line.flood)
         };
         for id in cancelled {
-            thread.stats.add(Counter::H2Resets, 1);
+            thread.context.stats.add(Counter::H2Resets, 1);
             self.outbox.cancel(thread, id);
             if let Some(waiting) = self.connection.waiting(id) {
                 waiting.go();
@@ -264,7 +270,7 @@ impl Driver {
                 Flood::Frames => Counter::H2FloodFrames,
                 Flood::Resets => Counter::H2FloodResets,
             };
-            thread.stats.add(counter, 1);
+            thread.context.stats.add(counter, 1);
             self.flooded(&format_args!("flood: {flood:?}"));
             self.library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -276,13 +282,13 @@ impl Driver {
     /// A request has arrived.
     fn begin(&mut self, request: http::Request<RecvStream>, respond: SendResponse<Piece>) {
         let thread = self.connection.thread.clone();
-        thread.stats.add(Counter::H2Requests, 1);
+        thread.context.stats.add(Counter::H2Requests, 1);
         self.requests += 1;
         if self.connection.line().watch.is_cancelled(respond.stream_id().as_u32()) {
             // No work has begun for it.
             return;
         }
-        let setup = thread.setup();
+        let setup = thread.serve.setup();
         let most = setup.plan.http.keep_alive_requests;
         let is_last = (most != 0 && self.requests >= most) || !Rc::ptr_eq(&setup, &self.setup);
         if is_last || self.connection.is_shed() {
@@ -299,12 +305,12 @@ impl Driver {
         if setup.plan.http.early_hints {
             request.hints = Some(self.connection.hints(respond.stream_id().as_u32()));
         }
-        let site = setup.workers_of(&thread.process.log, &mut request).clone();
+        let site = setup.workers_of(&thread.context.process.log, &mut request).clone();
         if !self.is_ours(&request) {
-            thread.stats.add(Counter::H2Misdirected, 1);
+            thread.context.stats.add(Counter::H2Misdirected, 1);
             let mut reply = reply::plain(421);
             serve::leave(&site, &mut reply);
-            record_at_once(&thread, &site, &request, ResponseClass::Other, &reply);
+            record_at_once(&thread.serve, &site, &request, ResponseClass::Other, &reply);
             return self.send(respond, &request, reply, said, has_content);
         }
         self.route(&setup, &site, request, content, respond, said);
@@ -322,25 +328,25 @@ impl Driver {
         let thread = self.connection.thread.clone();
         let (class, step) = match self.connection.is_shed() {
             true => (ResponseClass::Other, Step::Answer(no_room(site))),
-            false => serve::respond(thread.serve(), site, &mut request),
+            false => serve::respond(&thread.serve, site, &mut request),
         };
         match (class, step) {
             (class, step @ Step::Answer(_)) if !content.is_end_stream() => {
-                let exchange = Exchange::new(&thread, setup, site, request).with(class, step);
+                let exchange = Exchange::new(&thread.serve, setup, site, request).with(class, step);
                 let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
             (class, Step::Answer(reply)) if is_short(&reply) => {
-                record_at_once(&thread, site, &request, class, &reply);
+                record_at_once(&thread.serve, site, &request, class, &reply);
                 self.send(respond, &request, reply, said, false);
                 thread.buffers.give_back(request.head);
             }
             (class, Step::Answer(reply)) => {
-                let exchange = Exchange::new(&thread, setup, site, request).of(class);
+                let exchange = Exchange::new(&thread.serve, setup, site, request).of(class);
                 self.send_for(respond, Box::new(exchange), reply, said, false);
             }
             (class, step) => {
-                let exchange = Exchange::new(&thread, setup, site, request).with(class, step);
+                let exchange = Exchange::new(&thread.serve, setup, site, request).with(class, step);
                 let waiting = PendingRequest::new(respond, said);
                 exchange::start(self.connection.clone(), Box::new(exchange), waiting, content);
             }
@@ -365,10 +371,10 @@ impl Driver {
         mut respond: SendResponse<Piece>,
     ) {
         let thread = &self.connection.thread;
-        thread.stats.add(Counter::RequestsMalformed, 1);
+        thread.context.stats.add(Counter::RequestsMalformed, 1);
         self.tell("rejected a request", &refusal);
         let reply = reply::plain(refusal.status());
-        thread.stats.count_reply(reply.status);
+        thread.context.stats.count_reply(reply.status);
         let line = format!("{} {} HTTP/2.0", parts.method, parts.uri.path());
         let entry = AccessEntry {
             asked: LoggedRequest::Malformed(line.as_bytes()),
@@ -377,7 +383,7 @@ impl Driver {
             bytes: reply.body.length().unwrap_or(0),
             duration: Duration::ZERO,
         };
-        thread.access.record(thread, &entry);
+        thread.context.access.record(&thread.context, &entry);
         let id = respond.stream_id().as_u32();
         let response = head::of_refusal(thread, &reply);
         let content = UnsentContent::of(reply.body).filter(|_| parts.method != http::Method::HEAD);
@@ -414,7 +420,7 @@ impl Driver {
         unread: bool,
     ) {
         let thread = &self.connection.thread;
-        let (status, first_byte) = (reply.status, exchange.elapsed(thread));
+        let (status, first_byte) = (reply.status, exchange.elapsed(&thread.serve));
         match self.send_head(respond, &exchange.request, reply, said, unread) {
             HeadSent::Head(mut answer) => {
                 (answer.status, answer.first_byte) = (status, first_byte);
@@ -422,10 +428,10 @@ impl Driver {
                 self.outbox.push(*answer);
             }
             HeadSent::All => {
-                exchange.record(thread, status, 0, first_byte);
+                exchange.record(&thread.serve, status, 0, first_byte);
                 thread.buffers.give_back(exchange.request.head);
             }
-            HeadSent::Nothing => exchange.log(thread, CLIENT_GONE, 0),
+            HeadSent::Nothing => exchange.log(&thread.serve, CLIENT_GONE, 0),
         }
     }
 
@@ -495,8 +501,9 @@ impl Driver {
                 if !self.connection.line().is_empty() {
                     return true;
                 }
-                let patience = thread.setup().plan.http.send_timeout.as_millis() as u64;
-                let ended = self.outbox.end_stalled(&thread, thread.clock.ticks().saturating_sub(patience));
+                let patience = thread.serve.setup().plan.http.send_timeout.as_millis() as u64;
+                let ended =
+                    self.outbox.end_stalled(&thread, thread.context.clock.ticks().saturating_sub(patience));
                 if ended > 0 && (!self.outbox.is_empty() || self.connection.has_waiting()) {
                     return false;
                 }
@@ -510,7 +517,7 @@ impl Driver {
     /// The turn is over: sets until when the connection may stay in its phase.
     fn rest(&mut self) {
         let connection = &self.connection;
-        let setup = connection.thread.setup();
+        let setup = connection.thread.serve.setup();
         let http = &setup.plan.http;
         connection.works_with(connection.count_waiting() * REQUEST_BYTES as usize + self.outbox.in_memory());
         let mut line = connection.line();
@@ -518,7 +525,7 @@ impl Driver {
             connection.enter(ConnectionPhase::Lingering, Some(LINGER));
         } else if !line.is_empty() {
             if connection.phase() != ConnectionPhase::Writing {
-                line.moved = connection.thread.clock.ticks();
+                line.moved = connection.thread.context.clock.ticks();
             }
             connection.enter(ConnectionPhase::Writing, None);
             connection.patience_since(line.moved, http.send_timeout);
@@ -538,7 +545,7 @@ impl Driver {
             connection.enter(ConnectionPhase::Idle, Some(http.keep_alive));
             if std::mem::replace(&mut self.rested_at, self.requests) != self.requests {
                 // It may have been idle before, and all responses may have been sent in this turn.
-                connection.patience_since(connection.thread.clock.ticks(), http.keep_alive);
+                connection.patience_since(connection.thread.context.clock.ticks(), http.keep_alive);
             }
         }
     }

@@ -46,10 +46,10 @@ pub(super) fn start(
             false => Ok(()),
         };
         let answer = match passed {
-            Ok(()) => exchange.answer(thread.serve(), &mut asker).await,
+            Ok(()) => exchange.answer(&thread.serve, &mut asker).await,
             Err(trouble) => Err(trouble),
         };
-        thread.clock.read();
+        thread.context.clock.read();
         match answer {
             Ok(mut reply) | Err(ExchangeTrouble::Answer(mut reply)) => {
                 if let Some(tunnel) = reply.take_tunnel()
@@ -65,7 +65,7 @@ pub(super) fn start(
                 connection.answer(FinishedExchange { waiting, exchange, reply, unread });
             }
             Err(ExchangeTrouble::Gone) => {
-                exchange.log(&thread, CLIENT_GONE, 0);
+                exchange.log(&thread.serve, CLIENT_GONE, 0);
                 connection.end(&waiting);
             }
         }
@@ -183,7 +183,7 @@ impl ExchangeClient for H2Client<'_> {
             let next = poll_fn(|cx| content.poll_data(cx));
             // The library's result shows whether the client pauses or has gone.
             let next = tokio::time::timeout(plan.http.body_timeout, next).await;
-            thread.clock.read();
+            thread.context.clock.read();
             let Ok(next) = next else { return Err(refusal(408)) };
             let Some(piece) = next else { break };
             let piece = piece.map_err(|_| ExchangeTrouble::Gone)?;

@@ -50,7 +50,7 @@ fn common(thread: &ProtocolThread, is_dated: bool) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(16);
     fields.insert(SERVER, HeaderValue::from_static(framing::SERVER));
     if !is_dated {
-        thread.clock.with_date(|date| {
+        thread.context.clock.with_date(|date| {
             if let Ok(date) = HeaderValue::from_str(date) {
                 fields.insert(DATE, date);
             }

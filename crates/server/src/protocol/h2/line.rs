@@ -119,12 +119,12 @@ impl H2Socket {
             };
             let read = read?;
             buffer.put_slice(&input[..read]);
-            thread.stats.add(Counter::BytesReceived, read as u64);
+            thread.context.stats.add(Counter::BytesReceived, read as u64);
         } else {
             let some = self.begun.len().min(most);
             buffer.put_slice(&self.begun.split_to(some));
         }
-        self.heard = thread.clock.ticks();
+        self.heard = thread.context.clock.ticks();
         self.flood = self.watch.see(&buffer.filled()[before..], self.heard).err();
         let is_early = self.stream.is_early();
         self.early |= is_early;
@@ -178,9 +178,9 @@ impl H2Socket {
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            thread.stats.add(Counter::BytesSent, sent as u64);
+            thread.context.stats.add(Counter::BytesSent, sent as u64);
             self.left += sent;
-            self.moved = thread.clock.ticks();
+            self.moved = thread.context.clock.ticks();
         }
         if self.left > 0 {
             thread.buffers.keep_spare(std::mem::take(&mut self.out));

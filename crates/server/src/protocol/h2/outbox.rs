@@ -142,7 +142,7 @@ impl OutgoingResponse {
             Err(why) => self.send.send_reset(why),
         }
         if let Some(exchange) = self.exchange {
-            exchange.record(thread, self.status, self.sent, self.first_byte);
+            exchange.record(&thread.serve, self.status, self.sent, self.first_byte);
             thread.buffers.give_back(exchange.request.head);
         }
     }
@@ -161,7 +161,7 @@ impl Outbox {
 
     /// Passes up to about `room` bytes to the library. Returns how many; the end of a response counts as one.
     pub(super) fn write(&mut self, thread: &ProtocolThread, cx: &mut Context<'_>, room: usize) -> usize {
-        let now = thread.clock.ticks();
+        let now = thread.context.clock.ticks();
         self.answers.iter_mut().for_each(|answer| answer.held = false);
         let mut given = 0;
         while given < room {

@@ -70,7 +70,7 @@ impl AppLink {
             AppLink::greet(thread, connection).await.map_err(ConnectError::refused)
         };
         let opened = tokio::time::timeout(proxy.connect_timeout, opening).await;
-        thread.clock.read();
+        thread.context.clock.read();
         opened.map_err(|_| ConnectError::Late)?
     }
 
@@ -84,7 +84,7 @@ impl AppLink {
             requests: RefCell::new(Some(requests)),
             streams: Cell::new(0),
             is_used: Cell::new(false),
-            idle_since: Cell::new(thread.clock.ticks()),
+            idle_since: Cell::new(thread.context.clock.ticks()),
             end: RefCell::default(),
             open: RefCell::new(Some(open)),
             is_left: Notify::new(),

@@ -61,14 +61,14 @@ impl StreamSeat {
             }
         };
         let found = tokio::time::timeout(proxy.connect_timeout, finding).await;
-        thread.clock.read();
+        thread.context.clock.read();
         found.map_err(|_| ConnectError::Late)?
     }
 }
 
 impl Drop for StreamSeat {
     fn drop(&mut self) {
-        self.link.finish(self.thread.clock.ticks());
+        self.link.finish(self.thread.context.clock.ticks());
         if !self.link.is_idle() {
             return;
         }

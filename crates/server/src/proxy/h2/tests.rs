@@ -213,7 +213,7 @@ fn requests_share_a_connection_and_trailers_arrive() {
         }
         contents.sort_unstable();
         assert_eq!(contents, ["1", "3", "5"]);
-        assert_eq!(scene.thread.process.stats.value(Counter::ProxyConnections), 1);
+        assert_eq!(scene.thread.context.process.stats.value(Counter::ProxyConnections), 1);
     });
 }
 

@@ -67,10 +67,10 @@ struct CodeState {
 pub async fn watch(thread: Rc<ServeThread>) {
     let mut setup = thread.setup();
     let mut sites = watched(&setup, Vec::new());
-    while thread.process.stage() == ProcessStage::Running {
-        let second = thread.clock.unix_time().as_secs();
+    while thread.context.process.stage() == ProcessStage::Running {
+        let second = thread.context.clock.unix_time().as_secs();
         rest(&thread, sites.iter().map(|site| site.need(second))).await;
-        let (ticks, second) = (thread.clock.ticks(), thread.clock.unix_time().as_secs());
+        let (ticks, second) = (thread.context.clock.ticks(), thread.context.clock.unix_time().as_secs());
         let now = thread.setup();
         if !Rc::ptr_eq(&now, &setup) {
             setup = now;
@@ -80,7 +80,9 @@ pub async fn watch(thread: Rc<ServeThread>) {
         for site in &sites {
             site.purge_if_due(&thread, ticks);
             if site.is_due(ticks, second) {
-                tokio::task::spawn_local(site.clone().look(thread.clone(), thread.begin(WorkKind::Look)));
+                tokio::task::spawn_local(
+                    site.clone().look(thread.clone(), thread.context.begin(WorkKind::Look)),
+                );
             }
         }
     }
@@ -141,7 +143,7 @@ impl CodeSite {
     }
 
     async fn look(self: Rc<CodeSite>, thread: Rc<ServeThread>, _open: OpenWork) {
-        let began = thread.clock.ticks();
+        let began = thread.context.clock.ticks();
         let mut files = {
             let mut state = self.state.borrow_mut();
             state.is_busy = true;
@@ -161,14 +163,14 @@ impl CodeSite {
         });
         // A look that panics loses what it knew.
         let (files, changed) = looked.await.unwrap_or_default();
-        thread.clock.read();
-        let now = thread.clock.ticks();
+        thread.context.clock.read();
+        let now = thread.context.clock.ticks();
         let mut state = self.state.borrow_mut();
         (state.files, state.is_busy) = (Some(files), false);
         let interval = self.site.plan.cache.code_interval.as_millis() as CodeMillis;
         state.next = (began + interval).max(now + SHARE * (now - began));
         if !changed.is_empty() {
-            thread.stats.add(Counter::CodeChanges, 1);
+            thread.context.stats.add(Counter::CodeChanges, 1);
             self.note(&thread, &changed, state.pause);
             state.has_changed(&changed, now);
         }
@@ -185,7 +187,7 @@ impl CodeSite {
             purges.extend(redirects);
         }
         let pages = thread.service.cache.purge(&purges);
-        let (stats, log) = (&thread.process.stats, &thread.process.log);
+        let (stats, log) = (&thread.context.process.stats, &thread.context.process.log);
         purge::note(stats, log, &"a change of code", &format_args!("all of {}", self.shown()), pages);
     }
 
@@ -196,7 +198,7 @@ impl CodeSite {
             Some(pause) => format!("pages become stale in {} s, when PHP runs the new code", pause + LATER / 1000),
             None => "PHP runs it after `millrace reload`, because opcache.validate_timestamps is off; then pages become stale".to_owned(),
         };
-        thread.process.log.message(
+        thread.context.process.log.message(
             Level::Info,
             format_args!(
                 "code of {} has changed: {}{more} ({} in all): {then}",

@@ -80,21 +80,21 @@ pub async fn watch(thread: Rc<ServeThread>) {
     let mut setup = thread.setup();
     let pace = Pace::default();
     let mut sites = watched(&thread, &setup, &pace, Vec::new());
-    while thread.process.stage() == ProcessStage::Running {
-        let (second, pace_at) = (thread.clock.unix_time().as_secs(), pace.get());
+    while thread.context.process.stage() == ProcessStage::Running {
+        let (second, pace_at) = (thread.context.clock.unix_time().as_secs(), pace.get());
         rest(&thread, sites.iter().map(|site| site.need(second, pace_at))).await;
         let now = thread.setup();
         if !Rc::ptr_eq(&now, &setup) {
             setup = now;
             sites = watched(&thread, &setup, &pace, sites);
         }
-        let ticks = thread.clock.ticks();
-        let due = sites.iter().filter(|site| site.is_due(ticks, thread.clock.unix_time().as_secs()));
+        let ticks = thread.context.clock.ticks();
+        let due = sites.iter().filter(|site| site.is_due(ticks, thread.context.clock.unix_time().as_secs()));
         // The one that has waited longest.
         if let Some(next) = due.min_by_key(|site| site.state.borrow().next).filter(|_| ticks >= pace.get()) {
             next.state.borrow_mut().is_busy = true;
             pace.set(ticks + LONGEST_FOR_ALL);
-            tokio::task::spawn_local(next.clone().look(thread.clone(), thread.begin(WorkKind::Look)));
+            tokio::task::spawn_local(next.clone().look(thread.clone(), thread.context.begin(WorkKind::Look)));
         }
     }
 }
@@ -159,15 +159,15 @@ impl WatchedSite {
     }
 
     async fn look(self: Rc<WatchedSite>, thread: Rc<ServeThread>, _open: OpenWork) {
-        let began = thread.clock.ticks();
+        let began = thread.context.clock.ticks();
         let result = self.changes(&thread).await;
         let interval = self.site.plan.cache.sql_interval.as_millis() as Millis;
         let pause = match &result {
             Ok(pause) => *pause,
             Err(_) => TROUBLE,
         };
-        thread.clock.read();
-        let now = thread.clock.ticks();
+        thread.context.clock.read();
+        let now = thread.context.clock.ticks();
         let mut state = self.state.borrow_mut();
         state.is_busy = false;
         state.next = (began + interval).max(now + pause);
@@ -177,25 +177,25 @@ impl WatchedSite {
     /// Looks, and purges what has changed; how long to pause, milliseconds.
     async fn changes(&self, thread: &Rc<ServeThread>) -> Result<Millis, LookProblem> {
         let (written, name) = (&thread.service.cache.written, self.site.name().unwrap_or(""));
-        let began = thread.clock.ticks();
+        let began = thread.context.clock.ticks();
         written.begin(name);
         let times = self.state.borrow().rows.times();
-        let members = self.site.visitors.members(thread);
+        let members = self.site.visitors.members(&thread.context);
         let look = Look::read(&self.ask(thread, format!("look {times}{}", named(&members))).await?)?;
         self.check(&members, &look);
-        thread.stats.add(Counter::SqlLooks, 1);
-        thread.clock.read();
-        let took = thread.clock.ticks() - began;
-        self.pace.set(thread.clock.ticks() + (SHARE * took).min(LONGEST_FOR_ALL));
+        thread.context.stats.add(Counter::SqlLooks, 1);
+        thread.context.clock.read();
+        let took = thread.context.clock.ticks() - began;
+        self.pace.set(thread.context.clock.ticks() + (SHARE * took).min(LONGEST_FOR_ALL));
         let took = if look.has_rows() { took } else { 0 };
         let mut changes = self.state.borrow_mut().rows.take(look);
         if !changes.is_empty() {
             sleep(REPORT).await;
-            thread.clock.read();
+            thread.context.clock.read();
             changes = written.foreign(name, changes, RowChange::row);
         }
         written.judged(name);
-        let due = self.state.borrow_mut().rows.due(changes, thread.clock.ticks());
+        let due = self.state.borrow_mut().rows.due(changes, thread.context.clock.ticks());
         if !due.is_empty() {
             self.purge(thread, due).await?;
         }
@@ -220,10 +220,10 @@ impl WatchedSite {
             self.state.borrow_mut().rows.hold(changes);
             return done;
         }
-        thread.stats.add(Counter::SqlChanges, changes.len() as u64);
+        thread.context.stats.add(Counter::SqlChanges, changes.len() as u64);
         let shown: Vec<String> = changes.iter().take(SHOWN).map(RowChange::to_string).collect();
         let more = if changes.len() > SHOWN { ", ..." } else { "" };
-        thread.process.log.message(
+        thread.context.process.log.message(
             Level::Info,
             format_args!(
                 "SQL has changed rows of {}: {}{more} ({} in all)",
@@ -242,7 +242,7 @@ impl WatchedSite {
         request.run =
             Some(AsRun { ordinary: true, again: false, end: Arc::new(Unwatched), sql: Some(order.into()) });
         let answer = async {
-            thread.clock.read();
+            thread.context.clock.read();
             whole(php::run(&thread.php, &self.site, &mut request, &self.script).await).await
         };
         let text = timeout(PATIENCE, answer).await.map_err(|_| failed("nothing for 30 s"))?;
@@ -269,13 +269,13 @@ impl WatchedSite {
             Some(LookProblem::Unsupported(why)) => {
                 state.is_off = true;
                 thread.service.cache.written.forget(self.site.name().unwrap_or(""));
-                let log = &thread.process.log;
+                let log = &thread.context.process.log;
                 log.message(
                     Level::Info,
                     format_args!("changes by plain SQL purge nothing on {}: {why}", self.shown()),
                 );
             }
-            Some(other) if state.problem != problem => thread.process.log.warn(format_args!(
+            Some(other) if state.problem != problem => thread.context.process.log.warn(format_args!(
                 "cannot look for changes by SQL in the database of {}: {other}; is the database running? cache.sql_interval = 0 turns \
                  these looks off",
                 self.shown()

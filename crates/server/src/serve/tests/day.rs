@@ -653,7 +653,7 @@ impl Stage {
         let sites = setup.workers.clone();
         let service = Service::new(process, setup, PageCache::new(0, 1));
         let thread = ServeThread::new(0, 1, service, false);
-        let begun = thread.clock.now();
+        let begun = thread.context.clock.now();
         Stage { thread, sites, begun, _folder: folder }
     }
 
@@ -661,7 +661,7 @@ impl Stage {
     async fn send(&self, visit: &Visit) -> (u16, bool) {
         let (thread, site) = (&self.thread, &self.sites[visit.place as usize]);
         let due = Duration::from_millis(visit.at);
-        thread.clock.pass(due.saturating_sub(thread.clock.now() - self.begun));
+        thread.context.clock.pass(due.saturating_sub(thread.context.clock.now() - self.begun));
         let text =
             format!("{} {} HTTP/1.1\r\nHost: a.test\r\n{}\r\n", visit.method, visit.target, visit.fields);
         let mut head = Head::default();
@@ -685,23 +685,24 @@ impl Stage {
         if !visit.content.is_empty() {
             request.content = Content::Memory(visit.content.clone().into());
         }
-        let seen = thread.shield.look(thread, site, &request, &script);
+        let seen = thread.shield.look(&thread.context, site, &request, &script);
         let pass = match thread.shield.admit(&thread.context, site, seen, &mut request).await {
             Ok(pass) => pass,
             Err(reply) => return (reply.status, false),
         };
-        site.visitors.begin(thread, &mut request, None);
+        site.visitors.begin(&thread.context, &mut request, None);
         if let Some(heard) = request.found.visit.as_ref().filter(|_| !visit.note.is_empty()) {
             heard.hear(visit.note.as_bytes());
             heard.hear(b"end");
         }
-        thread.clock.pass(Duration::from_millis(RUN));
+        thread.context.clock.pass(Duration::from_millis(RUN));
         drop(pass);
         let (status, kind) = visit.answer;
-        thread.shield.checked(thread, seen, status);
+        thread.shield.checked(&thread.context, seen, status);
         let reply = Reply::new(status).with("Content-Type", kind);
         let missing = Missing::by_script(&reply);
-        let refusal = (status == 404).then(|| thread.shield.not_found(thread, site, &request, missing));
+        let refusal =
+            (status == 404).then(|| thread.shield.not_found(&thread.context, site, &request, missing));
         (refusal.flatten().map_or(status, |refusal| refusal.status), request.found.runs_aside)
     }
 }

@@ -134,7 +134,7 @@ impl Stage {
                 _ => return None,
             };
             request.content = form.map_or(Content::Empty, |form| Content::Memory(form.into()));
-            let seen = self.thread.shield.look(&self.thread, &self.site, &request, &script);
+            let seen = self.thread.shield.look(&self.thread.context, &self.site, &request, &script);
             return Some(seen.expect("the shield applies").class());
         }
     }

@@ -222,7 +222,7 @@ fn a_banned_address_gets_nothing() {
             let found = stage.walked(&mut request("GET", "/a.txt", ""), purpose).await;
             assert_eq!(found, ("ban", "403".to_owned()), "{purpose:?}");
         }
-        let counted = stage.thread.process.stats.value(Counter::ShieldBanned);
+        let counted = stage.thread.context.process.stats.value(Counter::ShieldBanned);
         assert_eq!(counted, 1, "an explanation counts nothing");
     });
 }
@@ -364,7 +364,7 @@ impl Stage {
 
     fn ban(&self, network: &str) {
         let ban = ShieldOrder::Ban(network.parse().unwrap(), Duration::from_secs(60), String::new());
-        self.thread.service.shield.obey(ban, &self.thread.plan().shield);
+        self.thread.service.shield.obey(ban, &self.thread.context.plan().shield);
     }
 
     /// The row that ends the way of a request, and how.

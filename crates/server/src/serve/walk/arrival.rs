@@ -22,9 +22,13 @@ pub(super) fn ban(walk: &mut Walk<'_>) -> WalkStep {
     let explains = walk.explains();
     let Walk { thread, site, request, .. } = walk;
     if explains {
-        return if thread.shield.would_ban(thread, site, request) { Walk::plain(403) } else { Step::Next };
+        return if thread.shield.would_ban(&thread.context, site, request) {
+            Walk::plain(403)
+        } else {
+            Step::Next
+        };
     }
-    thread.shield.banned(thread, site, request).map_or(Step::Next, Step::Answer)
+    thread.shield.banned(&thread.context, site, request).map_or(Step::Next, Step::Answer)
 }
 
 /// The site wants a certificate of its clients.

@@ -121,7 +121,7 @@ fn count(walk: &Walk<'_>, consulted: &Step<PageRun>) {
         Step::Make(_) if site.cache.is_some() => SiteCounter::CacheBypassed,
         _ => return,
     };
-    thread.stats.add_site(site.number, outcome, 1);
+    thread.context.stats.add_site(site.number, outcome, 1);
 }
 
 /// What the cache would do, without doing it.
@@ -141,14 +141,14 @@ fn preview(walk: &Walk<'_>, maker: &Maker) -> Option<cache::Preview> {
 /// Runs a script for the cache.
 fn script_maker(walk: &Walk<'_>, script: &Script) -> PageMaker {
     let (thread, site, script) = (walk.thread.clone(), walk.site.clone(), script.clone());
-    let seen = thread.shield.look(&thread, &site, walk.request, &script);
+    let seen = thread.shield.look(&thread.context, &site, walk.request, &script);
     Rc::new(move |mut request: Request| {
         let (thread, site, script) = (thread.clone(), site.clone(), script.clone());
         Box::pin(async move {
             match thread.shield.admit(&thread.context, &site, seen, &mut request).await {
                 Ok(_pass) => {
                     let mut reply = php::run(&thread.php, &site, &mut request, &script).await;
-                    thread.shield.checked(&thread, seen, reply.status);
+                    thread.shield.checked(&thread.context, seen, reply.status);
                     site_rules::set_lifetime(&site, &request, &mut reply);
                     reply
                 }
@@ -161,12 +161,12 @@ fn script_maker(walk: &Walk<'_>, script: &Script) -> PageMaker {
 /// Asks an application, for the cache.
 fn application_maker(walk: &Walk<'_>, number: usize) -> PageMaker {
     let (thread, site) = (walk.thread.clone(), walk.site.clone());
-    let is_banned = thread.shield.is_held_back(&thread, &site, walk.request);
+    let is_banned = thread.shield.is_held_back(&thread.context, &site, walk.request);
     Rc::new(move |mut request: Request| {
         let (thread, site) = (thread.clone(), site.clone());
         Box::pin(async move {
             if is_banned {
-                return shield::forbidden(&thread);
+                return shield::forbidden(&thread.context);
             }
             proxy::run(&thread.proxy, &site.plan.proxies[number], &mut request).await
         })

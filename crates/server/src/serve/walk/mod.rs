@@ -142,8 +142,8 @@ pub fn respond(
     site: &Arc<SiteWorkers>,
     request: &mut Request,
 ) -> (ResponseClass, WalkStep) {
-    site.note_request(thread.clock.unix_time().as_secs());
-    thread.pulse.note_site(site.index);
+    site.note_request(thread.context.clock.unix_time().as_secs());
+    thread.context.pulse.note_site(site.index);
     let mut walk = Walk::new(thread, site, request, WalkPurpose::Serve);
     walk.path = thread.path.take();
     let mut step = walk.run();
@@ -261,7 +261,7 @@ impl<'a> Walk<'a> {
     /// A status of the server's own: the site's page for it, or a plain one.
     fn refuse(&mut self, status: u16) -> WalkStep {
         let Walk { thread, site, .. } = *self;
-        match htaccess::error_page(&thread.htaccess, thread, site, self.request, status) {
+        match htaccess::error_page(&thread.htaccess, &thread.context, site, self.request, status) {
             Step::Next => self.error_page(status),
             Step::Refuse(_) if site_rules::error_page(site, self.request, &self.path, status) => {
                 self.error_page(status)
@@ -304,18 +304,18 @@ impl<'a> Walk<'a> {
             Step::Answer(reply) if reply.status == 404 => {
                 let is_made = self.class == ResponseClass::Page;
                 let missing = if is_made { Missing::by_script(reply) } else { Missing::File };
-                shield.not_found(thread, site, request, missing)
+                shield.not_found(&thread.context, site, request, missing)
             }
             // What no script has refused, the server has: a password of its rules or of `.htaccess`.
             Step::Answer(reply) if reply.status == 401 && has_password() => {
-                shield.wrong_password(thread, site, request)
+                shield.wrong_password(&thread.context, site, request)
             }
             // Its password is being checked, or a file of rules is read, for a moment.
             Step::Wait(_) if self.class != ResponseClass::File && has_password() => {
-                shield.no_guess_left(thread, site, request)
+                shield.no_guess_left(&thread.context, site, request)
             }
             // Another request's fill may bring the page; for its own, the maker asks the shield.
-            Step::Make(Make { page: None, .. }) => shield.held_back(thread, site, request),
+            Step::Make(Make { page: None, .. }) => shield.held_back(&thread.context, site, request),
             _ => None,
         };
         if let Some(refusal) = refusal {

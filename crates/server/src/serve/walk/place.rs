@@ -31,10 +31,10 @@ pub(super) fn find(walk: &mut Walk<'_>) -> WalkStep {
 pub(super) fn routed(walk: &Walk<'_>) -> Route {
     let Walk { thread, site, request, path, .. } = walk;
     let Some(ruling) = &request.found.ruling else {
-        return route::find_route(thread, &thread.files, site, request, path);
+        return route::find_route(&thread.context, &thread.files, site, request, path);
     };
     let verdict = &ruling.verdict;
-    match route::find_route(thread, &thread.files, site, request, &verdict.path) {
+    match route::find_route(&thread.context, &thread.files, site, request, &verdict.path) {
         // The source of a script is never sent.
         Route::Php(script) if !verdict.php && verdict.path.starts_with(&script.name) => Route::Refuse(403),
         route => route,
@@ -47,7 +47,7 @@ fn heed_changes(walk: &Walk<'_>) {
     if site.multisite.as_ref().is_some_and(|multisite| multisite.take_change()) {
         let what = (Purge::Tag(Tag::site(site.name().unwrap_or(""))), Hardness::Soft);
         let pages = thread.service.cache.purge(&[what]);
-        let (stats, log) = (&thread.process.stats, &thread.process.log);
+        let (stats, log) = (&thread.context.process.stats, &thread.context.process.log);
         purge::note(stats, log, &"a change of wp-config.php", &"the whole site", pages);
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn file(walk: &mut Walk<'_>, entry: &Rc<files::FileEntry>) -> WalkSte
     walk.class = ResponseClass::File;
     walk.origin = Origin::File(entry.modified());
     let Walk { thread, site, request, origin, .. } = walk;
-    let reply = match files::answer(thread, request, entry) {
+    let reply = match files::answer(&thread.context, request, entry) {
         FileResponse::Ready(reply) => return Step::Answer(reply),
         FileResponse::Later(reply) => reply,
     };
@@ -99,6 +99,6 @@ pub(in crate::serve) fn other_file(walk: &mut Walk<'_>, rule: u32) -> WalkStep {
     let number = 1 + site.plan.sendfile_roots.len() + site.plan.internal.len() + rule.folder;
     let folder = OtherFolder { number, path: &files.folder };
     let below = rule.below(path);
-    let route = route::find_other_file(thread, &thread.files, site, request, folder, (&below, path));
+    let route = route::find_other_file(&thread.context, &thread.files, site, request, folder, (&below, path));
     follow(walk, route)
 }

@@ -38,7 +38,7 @@ pub(super) fn htaccess(walk: &mut Walk<'_>) -> WalkStep {
     // In a network of sites the rules of the folder count in which the file is.
     let Walk { thread, site, request, path, .. } = walk;
     let target = request.found.ruling.as_ref().map_or(&*path, |ruling| &ruling.verdict.path);
-    match route::inner_path(thread, &thread.files, site, target) {
+    match route::inner_path(&thread.context, &thread.files, site, target) {
         Some(inner) => ruled(walk, Some(&inner), own.as_ref()),
         None => Step::Next,
     }
@@ -68,7 +68,7 @@ pub(super) fn of_application(walk: &mut Walk<'_>) -> WalkStep {
 fn ruled(walk: &mut Walk<'_>, path: Option<&[u8]>, before: Option<&Arc<Ruling>>) -> WalkStep {
     let Walk { thread, site, request, path: own, .. } = walk;
     let path = path.unwrap_or(own);
-    let step = files::rule(&thread.htaccess, thread, site, request, path, before).widen();
+    let step = files::rule(&thread.htaccess, &thread.context, site, request, path, before).widen();
     walk.note_path();
     step
 }
