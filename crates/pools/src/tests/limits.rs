@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::slow::drain;
 use super::*;
 
 /// A slow script: it ends when the gate `go` is open.
@@ -27,10 +28,12 @@ fn what_takes_too_long_is_killed() {
         assert_eq!(scene.get(&script).await.status, 504);
         assert!(began.elapsed() > Duration::from_millis(290), "{:?}", began.elapsed());
         assert_eq!(scene.lines("ran"), 1, "not run again");
-        let answer = scene.get("head:200;body:x;flush;sleep:9000").await;
-        assert!(answer.text == "x" && answer.end.unwrap().is_err());
-        assert_eq!(scene.count(Counter::PhpTimeouts), 2);
-        assert_eq!(scene.get(HELLO).await.text, "hello");
+        assert_eq!(scene.count(Counter::PhpTimeouts), 1);
+        let (all, _, end) =
+            drain(&mut *scene.stream_in_time("head:200;body:x;flush;sleep:15000").await).await;
+        assert!(all == b"x" && end.is_err());
+        assert!(scene.count(Counter::PhpTimeouts) >= 2);
+        assert_eq!(scene.get_in_time(HELLO).await.text, "hello");
     });
 }
 
@@ -97,19 +100,26 @@ fn slow_requests_are_noted() {
     });
 }
 
+/// Whether the worker lives on after this script; a machine that stalls may use up its time, so it is tried a few times.
+async fn keeps_its_worker(scene: &Scene, script: &str) -> bool {
+    for _ in 0..10 {
+        let pid = scene.get_in_time("head:200;pid;end").await.text;
+        let text = scene.get(script).await.text;
+        if text == "x" && scene.get_in_time("head:200;pid;end").await.text == pid {
+            return true;
+        }
+    }
+    false
+}
+
 #[test]
 fn background_work_has_a_limit_of_its_own() {
     let longer = |php: &mut plan::Php| {
         (php.request_timeout, php.background_timeout) = (Duration::from_secs(1), Duration::from_secs(90));
     };
     Rig::new(longer).play(async |scene| {
-        let pid = scene.get("head:200;pid;end").await.text;
-        assert_eq!(scene.get("head:200;body:x;end:background;flush;sleep:1300;ready").await.text, "x");
-        assert_eq!(
-            scene.get("head:200;pid;end").await.text,
-            pid,
-            "longer than the response might have taken"
-        );
+        let script = "head:200;body:x;end:background;flush;sleep:1300;ready";
+        assert!(keeps_its_worker(&scene, script).await, "longer than the response might have taken");
     });
     let shorter = |php: &mut plan::Php| php.background_timeout = Duration::from_millis(500);
     Rig::logging(shorter).play(async |scene| {
@@ -138,28 +148,35 @@ fn a_script_may_ask_for_more_time() {
     };
     Rig::new(limits(Duration::from_secs(90))).play(async |scene| {
         for ask in ["ask", "ask:80000"] {
-            assert_eq!(scene.get(&format!("{ask};sleep:800;{HELLO}")).await.text, "hello", "{ask}");
+            let script = format!("{ask};sleep:800;{HELLO}");
+            assert_eq!(scene.get_in_time(&script).await.text, "hello", "{ask}");
         }
-        let pid = scene.get("head:200;pid;end").await.text;
-        assert_eq!(scene.get("ask;head:200;body:x;end:background;flush;sleep:800;ready").await.text, "x");
-        assert_eq!(scene.get("head:200;pid;end").await.text, pid, "nor was it ended behind its response");
-        assert_eq!(scene.count(Counter::PhpTimeouts), 0);
+        let script = "ask;head:200;body:x;end:background;flush;sleep:800;ready";
+        assert!(keeps_its_worker(&scene, script).await, "nor is it ended behind its response");
     });
     Rig::logging(limits(Duration::from_millis(1500))).play(async |scene| {
         // The next request of the same worker has asked for nothing; one that asks for less than it has gets what it has.
         for late in ["sleep:90000", "ask:10;sleep:90000"] {
             assert_eq!(scene.get(late).await.status, 504);
         }
-        let began = Instant::now();
-        assert_eq!(scene.get("ask;sleep:90000").await.status, 504);
-        assert!(began.elapsed() >= Duration::from_millis(1500), "{:?}", began.elapsed());
+        let mut longest = Duration::ZERO;
+        for _ in 0..10 {
+            let began = Instant::now();
+            assert_eq!(scene.get("ask;sleep:90000").await.status, 504);
+            longest = longest.max(began.elapsed());
+            // A machine that stalls may not come to what it asks for.
+            if longest >= Duration::from_millis(1500) {
+                break;
+            }
+        }
+        assert!(longest >= Duration::from_millis(1500), "{longest:?}");
         scene.logged("see php.time_limit_max").await;
     });
     let unlimited = |php: &mut plan::Php| {
         (php.request_timeout, php.time_limit_max) = (Duration::from_millis(300), Duration::ZERO);
     };
     Rig::new(unlimited).play(async |scene| {
-        assert_eq!(scene.get(&format!("ask;sleep:1200;{HELLO}")).await.text, "hello");
+        assert_eq!(scene.get_in_time(&format!("ask;sleep:1200;{HELLO}")).await.text, "hello");
         assert_eq!(scene.get("ask:400;sleep:90000").await.status, 504);
     });
     // Not above `request_timeout`: not heard.
@@ -176,19 +193,17 @@ fn only_the_time_of_the_script_counts() {
     let rig = Rig::start_with(change, |server| server.spool_bytes = 0, |_| Log::quiet()).unwrap();
     rig.play(async |scene| {
         let script = "head:200;body:1;flush;".to_owned() + &"sleep:150;body:1;flush;".repeat(7) + "end";
-        let events = scene.get(&script).await;
+        let events = scene.get_in_time(&script).await;
         assert_eq!((&events.text[..], events.end.map(|end| end.is_ok())), ("11111111", Some(true)));
 
-        let reply = scene.ask("GET", "head:200;fill:8000000;body:x;end", Content::Empty).await;
-        let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
+        let mut stream = scene.stream_in_time("head:200;fill:8000000;body:x;end").await;
         tokio::time::sleep(Duration::from_millis(1200)).await;
         let mut all = Vec::new();
         while stream.next(&mut all).await.unwrap() {}
         assert_eq!(all.len(), 8_000_001);
 
         // Its client has caught up: its own time counts again.
-        let reply = scene.ask("GET", "head:200;fill:8000000;flush;sleep:90000", Content::Empty).await;
-        let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
+        let mut stream = scene.stream_in_time("head:200;fill:8000000;flush;sleep:90000").await;
         tokio::time::sleep(Duration::from_millis(1200)).await;
         let mut piece = Vec::new();
         while let Ok(more) = stream.next(&mut piece).await {
@@ -196,8 +211,8 @@ fn only_the_time_of_the_script_counts() {
             piece.clear();
         }
         // And when its client has gone while it was held up.
-        drop(scene.ask("GET", "head:200;fill:8000000;flush;sleep:90000", Content::Empty).await);
-        assert_eq!(scene.get(HELLO).await.text, "hello");
+        drop(scene.stream_in_time("head:200;fill:8000000;flush;sleep:90000").await);
+        assert_eq!(scene.get_in_time(HELLO).await.text, "hello");
     });
 }
 

@@ -28,7 +28,7 @@ async fn ask_many(scene: Scene, seed: u64) {
     for round in 0..40 {
         let dice = scatter(seed * 1000 + round);
         let (script, good) = KINDS[(dice % KINDS.len() as u64) as usize];
-        let patience = if dice.is_multiple_of(11) { dice % 7 } else { 20_000 };
+        let patience = if dice.is_multiple_of(11) { dice % 7 } else { 90_000 };
         let method = ["POST", "GET", "PUT", "GET"][dice as usize / 8 % 4];
         let asked = async { read(scene.ask(method, script, Content::Empty).await).await };
         match tokio::time::timeout(Duration::from_millis(patience), asked).await {

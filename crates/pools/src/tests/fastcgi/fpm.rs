@@ -26,12 +26,14 @@ pub struct Seen {
     pub connections: AtomicUsize,
     /// Open connections.
     pub open: AtomicUsize,
-    /// The maximum of those that the other end had not closed, whether or not their threads have noticed.
+    /// The maximum of those with requests that the other end had not closed, whether or not their threads have noticed.
     pub most: AtomicUsize,
     /// Requests that have begun.
     pub requests: AtomicUsize,
     ended: AtomicBool,
     sockets: Mutex<Vec<UnixStream>>,
+    /// Those of `connections`.
+    with_requests: Mutex<Vec<UnixStream>>,
 }
 
 impl FakeFpm {
@@ -92,8 +94,10 @@ fn serve(mut stream: UnixStream, seen: &Seen, children: usize) {
         fill(&mut stream, &mut bytes);
     } else if there {
         seen.connections.fetch_add(1, SeqCst);
-        let open = seen.sockets.lock().unwrap().iter().filter(|socket| is_open(socket)).count();
-        seen.most.fetch_max(open, SeqCst);
+        let mut all = seen.with_requests.lock().unwrap();
+        all.push(stream.try_clone().unwrap());
+        seen.most.fetch_max(all.iter().filter(|socket| is_open(socket)).count(), SeqCst);
+        drop(all);
         while request(&mut stream, &mut bytes, seen).is_some() {}
     }
     seen.open.fetch_sub(1, SeqCst);

@@ -1,5 +1,6 @@
 //! One request and its response.
 
+use super::super::slow::drain;
 use super::*;
 
 #[test]
@@ -235,10 +236,11 @@ fn too_late_is_504() {
             assert_eq!(scene.get(script).await.status, 504);
             assert!((300..15_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
         }
-        let answer = scene.get("head:A=b;body:x;never").await;
-        assert!(matches!(answer.end, Some(Err(_))), "{answer:?}");
-        assert_eq!(scene.count(Counter::PhpTimeouts), 3);
-        assert_eq!(scene.get(HELLO).await.text, "hello");
+        assert_eq!(scene.count(Counter::PhpTimeouts), 2);
+        let mut stream = scene.stream_in_time("head:A=b;body:x;never").await;
+        assert!(drain(&mut *stream).await.2.is_err());
+        assert!(scene.count(Counter::PhpTimeouts) >= 3);
+        assert_eq!(scene.get_in_time(HELLO).await.text, "hello");
     });
 }
 
@@ -252,9 +254,10 @@ fn only_the_time_of_the_script_counts() {
         });
         rig.play(async |scene| {
             let events = "head:A=b;body:1;".to_owned() + &"sleep:300;body:1;".repeat(5) + "end";
-            assert_eq!(scene.get(&events).await.text, "111111");
-            let answer = scene.get("head:A=b;body:1;sleep:300;body:1;never").await;
-            assert!(answer.text == "11" && matches!(answer.end, Some(Err(_))), "{answer:?}");
+            assert_eq!(scene.get_in_time(&events).await.text, "111111");
+            let mut stream = scene.stream_in_time("head:A=b;body:1;sleep:300;body:1;never").await;
+            let (all, _, end) = drain(&mut *stream).await;
+            assert!(b"11".starts_with(&all[..]) && end.is_err(), "{all:?}");
         });
     }
 }
@@ -265,10 +268,9 @@ fn silence_is_504_but_not_a_slow_client() {
     rig.play(async |scene| {
         assert_eq!(scene.get("never").await.status, 504);
         let spoken =
-            scene.get("head:A=b;body:1;sleep:400;body:2;sleep:400;body:3;sleep:400;body:4;end").await;
+            scene.get_in_time("head:A=b;body:1;sleep:400;body:2;sleep:400;body:3;sleep:400;body:4;end").await;
         assert_eq!(spoken.text, "1234");
-        let reply = scene.ask("GET", "head:A=b;big:5000000;end", Content::Empty).await;
-        let Body::Stream(mut stream) = reply.body else { panic!("not a stream") };
+        let mut stream = scene.stream_in_time("head:A=b;big:5000000;end").await;
         tokio::time::sleep(Duration::from_millis(1300)).await;
         let mut content = Vec::new();
         while stream.next(&mut content).await.unwrap() {}
