@@ -152,7 +152,7 @@ fn a_new_php_takes_over_when_its_workers_have_booted() {
         assert!(!renewed.is_finished(), "it waits for them");
         scene.open("go");
         renewed.await.unwrap().unwrap();
-        assert_eq!(scene.status().idle, 2);
+        scene.until(20.0, "both have booted", |pool| pool.idle == 2).await;
         assert_ne!(scene.get("head:200;pid;end").await.text, old);
     });
 }
