@@ -3,12 +3,12 @@
  * have a say in is noted, with the place that reads it; what that means for the page the server decides (crates/pages/src/read_fields.rs).
  *
  * observe.c sees the reads. What WordPress and a few others read for each page, and what is known to leave no trace in it, is left out:
- * by file, function and variable, never by one of them alone; a Referer only by the text of the function as well (referer.c). Where WordPress keeps
- * what it has read, the next look at it counts.
+ * by file, function and variable, never by one of them alone; what plugins read by the text of the function as well (rewind/functions/known). Where
+ * WordPress keeps what it has read, the next look at it counts.
  *
  * There is a note for each variable: `HTTP_USER_AGENT FILE:LINE`; `*` stands for all, `:mobile` for what wp_is_mobile() reads, `:browser` for
- * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:app` for whether WordPress's app asks, `:rest` for
- * what its REST server hands on. Where reads can't be seen, there is none.
+ * WordPress's variables about the browser (`:ie` for those that are about Internet Explorer only), `:app` for whether WordPress's app asks, `:images` for
+ * which formats of images the client takes, `:rest` for what its REST server hands on. Where reads can't be seen, there is none.
  */
 #include "rewind/rewind.h"
 
@@ -85,15 +85,12 @@ static const char *counts_as(const char *name, const zend_execute_data *frame)
 	if (of_agent && observe_runs(frame, "drupal_valid_test_ua") && observe_is_in(frame, "/includes/bootstrap.inc")) {
 		return NULL;
 	}
-	/* It tells the cache itself what its pages depend on: X-LiteSpeed-Vary. */
-	if (strstr(ZSTR_VAL(frame->func->op_array.filename), "/wp-content/plugins/litespeed-cache/")) {
-		return NULL;
-	}
 	if (is_known_of_shop(frame, caller) || referer_is_left_out(name, frame)) {
 		return NULL;
 	}
-	const char *known = of_agent ? excepted_read(frame->func, name) : NULL;
-	return known && *known ? known : name;
+	/* Known texts have WordPress clean what they read: who is hooked there may do with it what he likes. */
+	const char *known = observe_is_hooked("sanitize_text_field") ? NULL : excepted_read(frame->func, name);
+	return !known ? name : *known ? known : NULL;
 }
 
 /* As which name a look at all counts. */

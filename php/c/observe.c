@@ -44,6 +44,16 @@ bool observe_is_core(const zend_string *file)
 	return (strstr(ZSTR_VAL(file), "/wp-includes/") || strstr(ZSTR_VAL(file), "/wp-admin/")) && !strstr(ZSTR_VAL(file), "/wp-content/");
 }
 
+/* Whether anything is registered for a hook, or it can't be told. */
+bool observe_is_hooked(const char *hook)
+{
+	zval *all = zend_hash_str_find_ind(&EG(symbol_table), ZEND_STRL("wp_filter"));
+	if (all) {
+		ZVAL_DEREF(all);
+	}
+	return !all || Z_TYPE_P(all) != IS_ARRAY || zend_hash_str_exists(Z_ARRVAL_P(all), hook, strlen(hook));
+}
+
 /* Whose code this is. */
 enum reader observe_reader(const zend_execute_data *frame)
 {

@@ -19,16 +19,6 @@ static bool is_own(const char *name)
 	return function && ZEND_USER_CODE(function->type) && observe_is_core(function->op_array.filename);
 }
 
-/* Whether anything is registered for a hook, or it can't be told. */
-static bool is_hooked(const char *hook)
-{
-	zval *all = zend_hash_str_find_ind(&EG(symbol_table), ZEND_STRL("wp_filter"));
-	if (all) {
-		ZVAL_DEREF(all);
-	}
-	return !all || Z_TYPE_P(all) != IS_ARRAY || zend_hash_str_exists(Z_ARRVAL_P(all), hook, strlen(hook));
-}
-
 /* WordPress removes letters of a URL that can't be in one, and `%0d`. */
 static bool may_be_of_preview(const struct variable *referer)
 {
@@ -55,5 +45,5 @@ bool referer_is_left_out(const char *name, const zend_execute_data *frame)
 	const zend_execute_data *task = watch_frame(caller->prev_execute_data);
 	const struct variable *referer = vars_find(field, sizeof field - 1);
 	return task && (!referer || !may_be_of_preview(referer)) && is_own("wp_validate_redirect") && is_own("wp_sanitize_redirect")
-		&& !is_hooked("allowed_redirect_hosts") && excepted_read(task->func, field);
+		&& !observe_is_hooked("allowed_redirect_hosts") && excepted_read(task->func, field);
 }

@@ -300,6 +300,7 @@ void observe_all(const zend_execute_data *frame);
 bool observe_is_in(const zend_execute_data *frame, const char *path);
 bool observe_runs(const zend_execute_data *frame, const char *name);
 bool observe_is_core(const zend_string *file);
+bool observe_is_hooked(const char *hook);
 enum reader observe_reader(const zend_execute_data *frame);
 void observe_end(void);
 void observe_free(void);

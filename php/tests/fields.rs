@@ -107,6 +107,33 @@ fn a_look_at_the_referer_counts_whatever_it_is_called() {
     assert_eq!(run(&mut worker, &ask), ("HTTP_REFERER".into(), "http://x.test/no".into()));
 }
 
+/// A plugin is known by the texts of its functions, not by its folder and names.
+#[test]
+fn a_look_of_a_known_plugin_counts_if_its_text_is_another() {
+    let mut host = Host::start(INI, &[]);
+    let mut worker = host.worker(0);
+    host.script(
+        "wp-content/plugins/litespeed-cache/src/media.cls.php",
+        r"<?php
+        namespace LiteSpeed;
+        class Media {
+            public function webp_support() { return strpos($_SERVER['HTTP_ACCEPT'] ?? '', 'image/webp') !== false ? 'webp' : 'jpg'; }
+        }
+        class Debug2 {
+            public $agent;
+            public function __construct() { $this->agent = $_SERVER['HTTP_USER_AGENT'] ?? ''; }
+        }",
+    );
+    let script = host.script(
+        "images.php",
+        r"<?php require 'wp-content/plugins/litespeed-cache/src/media.cls.php';
+        $wp_filter = [];
+        echo (new LiteSpeed\Media)->webp_support(), (new LiteSpeed\Debug2)->agent;",
+    );
+    let ask = asked(&script, "S3CRET").set("HTTP_ACCEPT", "image/webp").set("HTTP_USER_AGENT", "me");
+    assert_eq!(run(&mut worker, &ask), ("HTTP_ACCEPT HTTP_USER_AGENT".into(), "webpme".into()));
+}
+
 #[test]
 fn the_place_is_said() {
     let mut host = Host::start(INI, &[]);

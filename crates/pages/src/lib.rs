@@ -41,6 +41,7 @@
 pub mod ask;
 pub mod carts;
 pub mod control;
+mod image_formats;
 pub mod judge;
 pub mod key;
 pub mod looked;

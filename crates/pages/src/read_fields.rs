@@ -10,6 +10,7 @@
 //!   :browser ...    one of WordPress's variables about the browser: $is_iphone
 //!   :ie ...         $is_IE, $is_winIE or $is_macIE
 //!   :app ...        whether the client is WordPress's mobile app: Jetpack
+//!   :images ...     which formats of images the client takes: LiteSpeed Cache
 //!   :rest ...       all fields, which WordPress's REST server hands on to callbacks
 //! ```
 //!
@@ -25,7 +26,7 @@
 use crate::ask::{distinguishes, is_ours_in_request, names_client, withheld_from_fill};
 use crate::notes::Notes;
 use crate::rules::{ReadFields, Rules};
-use crate::vary::{APP, BROWSER, IE, MOBILE};
+use crate::vary::{APP, BROWSER, IE, IMAGES, MOBILE};
 
 /// The name in [`crate::Terms::vary`] of pages that differ by the client's version of HTTP. It is no name of a field.
 pub const PROTOCOL: &str = ":protocol";
@@ -105,6 +106,7 @@ impl<'a> FieldsRead<'a> {
 pub fn setting_of(variable: &str) -> String {
     match variable {
         ":browser" | ":ie" | ":app" => "user-agent".to_owned(),
+        ":images" => "accept".to_owned(),
         other => name_of(other),
     }
 }
@@ -120,6 +122,7 @@ fn part(rules: &Rules, variable: &str) -> Part {
         ":browser" => Part::Name(BROWSER.into()),
         ":ie" => Part::Name(IE.into()),
         ":app" => Part::Name(APP.into()),
+        ":images" => Part::Name(IMAGES.into()),
         // What a callback then reads of them, the hooks say (php/inject/wordpress/rest.php).
         ":rest" => Part::Nothing,
         "SERVER_PROTOCOL" | "HTTP2" => Part::Name(PROTOCOL.into()),

@@ -9,6 +9,7 @@
 //! administrator says that nothing else of it matters.
 
 use crate::ask::{Device, as_php_sees, each_cookie};
+use crate::image_formats;
 use crate::looked::{READS, found};
 use crate::rules::{Mode, Rules, UnknownCookies, VaryCookies};
 
@@ -27,6 +28,9 @@ pub const IE: &str = ":ie";
 
 /// The same of pages that depend on nothing but whether the client is WordPress's mobile app, which Jetpack checks.
 pub const APP: &str = ":app";
+
+/// The same of pages that depend on nothing but which formats of images the client takes, as LiteSpeed Cache finds it out.
+pub const IMAGES: &str = ":images";
 
 /// The fields that `wp_is_mobile()` reads.
 pub const MOBILE_FIELDS: [&str; 2] = ["user-agent", "sec-ch-ua-mobile"];
@@ -103,6 +107,7 @@ where
         BROWSER => return browser(fields, out),
         IE => return ie(fields, out),
         APP => return app(fields, out),
+        IMAGES => return images(fields, out),
         _ => {}
     }
     let values = values_of(fields, field);
@@ -189,6 +194,16 @@ fn app<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut 
     if has_one_of(&agent, &TEXTS) {
         out.extend_from_slice(&agent);
     }
+}
+
+/// All that decides which formats of images LiteSpeed Cache puts into a page.
+fn images<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    let of = |name| {
+        let mut value = Vec::new();
+        exact(values_of(fields.clone(), name), &mut value);
+        value
+    };
+    image_formats::write(&of("accept"), &of(MOBILE_FIELDS[0]), out);
 }
 
 /// The cookies that count, in order.
