@@ -28,7 +28,8 @@ fn never_more_connections_than_workers_or_processes() {
             }
         });
         let seen = &fpms[0].seen;
-        assert_eq!(seen.most.load(Ordering::SeqCst), expected, "at once");
+        let most = seen.most.load(Ordering::SeqCst);
+        assert!((2..=expected).contains(&most), "{most} at once");
         assert_eq!(fpms[0].requests(), 60);
         let connections = fpms[0].connections();
         // A process that takes a few milliseconds to come back to its connection gets another one.
@@ -91,6 +92,7 @@ fn a_kept_connection_goes_to_the_loop_that_needs_it() {
         scope.spawn(move || {
             rig.on_thread(0, async move |scene| {
                 assert_eq!(scene.get(HELLO).await.text, "hello");
+                scene.until_free().await;
                 tell.send(()).unwrap();
                 let _ = finished.await;
             });
