@@ -1,5 +1,9 @@
 //! Sections - `<Directory>`, `<Location>`, `<Files>` and their like - as conditions of rules; and access control.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use millrace_wire::network::Network;
+
 use super::read::Item;
 use crate::pattern;
 use crate::value::{Block, Notes, Source, Toml, When};
@@ -205,18 +209,19 @@ impl Access {
     }
 }
 
-/// A network as rules have it: `10.1` is `10.1.0.0/16` in Apache.
+/// A network as rules have it: `10.1` is `10.1.0.0/16` in Apache. `None`: it is none, or has a netmask with gaps.
 fn network(text: &str) -> Option<String> {
     let (ip, mask) = text.split_once('/').map_or((text, None), |(ip, mask)| (ip, Some(mask)));
-    if ip.parse::<std::net::IpAddr>().is_ok() {
-        let bits = match mask {
-            Some(mask) => match mask.parse::<std::net::Ipv4Addr>() {
-                Ok(mask) => Some(u32::from(mask).leading_ones()),
-                Err(_) => Some(mask.parse().ok()?),
-            },
-            None => None,
+    if let Ok(address) = ip.parse::<IpAddr>() {
+        let bits = match mask.map(|mask| (mask, mask.parse::<Ipv4Addr>().map(u32::from))) {
+            None => return Some(address.to_string()),
+            Some((_, Ok(mask))) if address.is_ipv4() && mask.leading_ones() == mask.count_ones() => {
+                mask.leading_ones()
+            }
+            Some((_, Ok(_))) => return None,
+            Some((bits, Err(_))) => bits.parse().ok()?,
         };
-        return Some(bits.map_or(ip.to_owned(), |bits| format!("{ip}/{bits}")));
+        return Some(format!("{ip}/{bits}").parse::<Network>().ok()?.to_string());
     }
     let parts: Vec<&str> = ip.trim_end_matches('.').split('.').collect();
     if mask.is_some() || parts.len() > 3 || !parts.iter().all(|part| part.parse::<u8>().is_ok()) {
@@ -224,4 +229,27 @@ fn network(text: &str) -> Option<String> {
     }
     let rest = [".0"].repeat(4 - parts.len()).concat();
     Some(format!("{}{rest}/{}", parts.join("."), parts.len() * 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_written_as_rules_have_them() {
+        for (apache, rule) in [
+            ("10.1.2.3", Some("10.1.2.3")),
+            ("10.1.2.3/8", Some("10.0.0.0/8")),
+            ("10.1.0.0/255.255.0.0", Some("10.1.0.0/16")),
+            ("10.1", Some("10.1.0.0/16")),
+            ("10.", Some("10.0.0.0/8")),
+            ("2001:db8::1/32", Some("2001:db8::/32")),
+            ("10.0.0.0/255.0.255.0", None),
+            ("10.0.0.0/33", None),
+            ("2001:db8::/255.0.0.0", None),
+            ("example.org", None),
+        ] {
+            assert_eq!(network(apache).as_deref(), rule, "{apache}");
+        }
+    }
 }
