@@ -1,6 +1,8 @@
 //! Finds the route of a request: which site, which rule of its application, which file or script.
 
 mod front_door;
+#[cfg(test)]
+mod tests;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -372,15 +374,4 @@ fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
 /// The ends of the segments of a normalised path.
 pub fn segment_ends(path: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(b'/', path).skip(1).chain([path.len()])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments() {
-        assert_eq!(segment_ends(b"/a.php/b").collect::<Vec<_>>(), [6, 8]);
-        assert_eq!(segment_ends(b"/").collect::<Vec<_>>(), [1]);
-    }
 }
