@@ -5,14 +5,15 @@
 //!              tls       ^                   | proxy      an application behind the server
 //!                        |                   | files      static file, open-file cache
 //!                        |                   | cache      page cache: a hit, or one PHP run for all waiting requests
-//!                        |                   | php        worker pool (own SAPI)
+//!                        |                   | php        the crate `pools`: worker pools (own SAPI)
 //!                        |                   | redirect, refuse
 //!  client <--------------+- Reply <----------+
 //! ```
 //!
 //! One event loop per core, each with its own listening sockets; a connection stays on one of them. Nothing behind
-//! [`protocol`] knows a protocol; `files`, `cache` and `php` don't know each other. A room uses only rooms that come
-//! after it on the path; ARCHITECTURE.md lists which, and `tests/rooms.rs` compares the code with that list.
+//! [`protocol`] knows a protocol; `files`, `cache` and the crate `pools` don't know each other. What all stand on - context, message, site - is the
+//! crate `base`. A room uses only rooms that come after it on the path; ARCHITECTURE.md lists which, and `tests/rooms.rs` compares the code with
+//! that list.
 
 pub mod engine;
 
