@@ -5,6 +5,7 @@ mod error;
 mod event_loop;
 mod memory;
 mod run;
+mod service_manager;
 mod watch;
 
 pub use error::{ReloadError, StartError};

@@ -19,6 +19,7 @@ use super::crowd;
 use super::error::{ReloadError, StartError};
 use super::event_loop::{self, EventLoop, Hang, LoopOrder, Settle};
 use super::memory;
+use super::service_manager::ServiceManager;
 use super::watch::{LOOK as LOOK_AT_LOOPS, LoopWatch};
 use crate::accept;
 use crate::acme;
@@ -99,6 +100,8 @@ struct Server {
     /// Present until it is served.
     admin: Option<admin::AdminListener>,
     admin_task: Option<tokio::task::JoinHandle<()>>,
+    /// What has started the process.
+    manager: ServiceManager,
 }
 
 /// A listening address.
@@ -151,6 +154,7 @@ impl Server {
             started,
             admin,
             admin_task: None,
+            manager: ServiceManager::of_process(),
         };
         for (address, bound) in bound {
             server.listen(address, bound);
@@ -238,19 +242,27 @@ impl Server {
         let mut look_at_memory = tokio::time::interval(memory::LOOK);
         let (mut look_at_loops, mut loops) = (tokio::time::interval(LOOK_AT_LOOPS), LoopWatch::default());
         look_at_loops.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.manager.ready("serving");
         loop {
             tokio::select! {
                 _ = signals.hangup.recv(), if running.is_none() => {
+                    self.manager.reloading();
                     running = Some(RunningReload::start(self, &reload, None));
                 }
                 Some(asker) = reloads.recv(), if running.is_none() => {
+                    self.manager.reloading();
                     running = Some(RunningReload::start(self, &reload, Some(asker)));
                 }
                 (prepared, asker) = RunningReload::end(&mut running) => self.finish_reload(prepared, asker),
                 _ = signals.reopen.recv() => self.service.process.log.reopen(&self.service.setup().plan.log),
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
-                _ = look_at_loops.tick() => loops.look(&self.service),
+                _ = look_at_loops.tick() => {
+                    loops.look(&self.service);
+                    if self.service.process.pulses.hung().is_empty() {
+                        self.manager.alive();
+                    }
+                }
                 _ = look_at_memory.tick() => memory::heed(&self.service),
                 _ = look_again.tick() => {
                     self.renew_certificates();
@@ -262,6 +274,7 @@ impl Server {
             }
         }
         drop(running);
+        self.manager.stopping();
         let until = Instant::now() + self.service.setup().plan.server.shutdown_grace;
         tokio::select! {
             () = async { self.drain(until).await; self.stop_pools(until).await } => {}
@@ -342,9 +355,13 @@ impl Server {
             Ok(warnings) => {
                 warnings.iter().for_each(|w| log.warn(format_args!("{w}")));
                 log.info(format_args!("reloaded the configuration"));
+                self.manager.ready("serving");
             }
             Err(why) => {
-                log.error(format_args!("cannot reload the configuration, the old one stays in force:\n{why}"))
+                log.error(format_args!(
+                    "cannot reload the configuration, the old one stays in force:\n{why}"
+                ));
+                self.manager.ready("serving by the old configuration: the new one has mistakes, see the log");
             }
         }
         // Its client may have gone.
