@@ -138,11 +138,11 @@ def confirmed_or_not(folder):
     machine.good("--apply", "--confirm", "1s")
     if why or not machine.differs():
         return why or "nothing is applied"
-    if not rig.wait_for(lambda: not (machine.root / JOURNAL).exists(), 10) or machine.differs():
-        return f"not taken back: {machine.differs()}"
+    if not rig.wait_for(lambda: not (machine.root / JOURNAL).exists() and not guardians(machine), 10) or machine.differs():
+        return f"not taken back: {machine.differs()}, guardians: {guardians(machine)}"
     machine.good("--apply", "--confirm", "10m")
     why = refused(machine.tune("--apply"), "not confirmed yet", "--confirm-now")
-    guardian = [pid for pid in os.listdir("/proc") if pid.isdigit() and f"--root\0{machine.root}".encode() in read(pid)]
+    guardian = guardians(machine)
     if why or len(guardian) != 1:
         return why or f"guardians: {guardian}"
     machine.good("--confirm-now")
@@ -151,6 +151,11 @@ def confirmed_or_not(folder):
         return "the confirmed settings are gone"
     machine.good("--undo")
     return machine.differs() or terminal_dies(machine)
+
+
+def guardians(machine):
+    """The processes that wait for the end of a trial."""
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and f"--root\0{machine.root}".encode() in read(pid)]
 
 
 def read(pid):

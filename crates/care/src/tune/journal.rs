@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -59,6 +60,10 @@ pub struct Done {
     pub kernel: Vec<KernelValue>,
 }
 
+/// How often, and with which pauses, the lock is tried before another command is said to have it.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// The lock on the journal; released when it is dropped.
 pub struct Lock {
     /// Holds the lock.
@@ -68,10 +73,10 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or waits for it.
+    /// Takes the lock, or waits for it: for a second, if `wait` is false.
     ///
     /// # Errors
-    /// Another command has it and `wait` is false, or the folder can't be made.
+    /// Another command has it, or the folder can't be made.
     pub fn take(root: &Root, wait: bool) -> Result<Lock, Refusal> {
         let folder = root.shown(STATE);
         let fail = |error: io::Error| cannot("make", &folder, &error);
@@ -80,8 +85,7 @@ impl Lock {
         // The journal in it must survive a power failure, so the folders have to.
         made.iter().try_for_each(|part| root.make_folder(part)).map_err(fail)?;
         let file = root.open_folder(STATE).map_err(fail)?;
-        let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
-        match flock(&file, how) {
+        match if wait { flock(&file, FlockOperation::LockExclusive) } else { lock_soon(&file) } {
             // Another command may have deleted the folder while this one waited.
             Ok(()) if !is_same(&file, root.open_folder(STATE)) => Lock::take(root, wait),
             Ok(()) => Ok(Lock { _file: file, made }),
@@ -92,6 +96,17 @@ impl Lock {
             Err(error) => Err(cannot("lock", &folder, &error.into())),
         }
     }
+}
+
+/// Takes the lock of a command that is about to end: it has it for a moment longer than its journal.
+fn lock_soon(file: &File) -> rustix::io::Result<()> {
+    for _ in 0..TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Whether both are one folder.
