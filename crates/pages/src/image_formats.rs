@@ -1,6 +1,6 @@
-//! Which formats of images a browser takes, as LiteSpeed Cache's "WebP replacement" finds out
-//! (`LiteSpeed\Media::_browser_support_next_gen()`, before 7.0 `webp_support()`): all that decides it, in each of the releases whose text is
-//! known (php/c/rewind/functions/known).
+//! LiteSpeed Cache's "WebP replacement" asks which formats of images a browser takes (`LiteSpeed\Media::_browser_support_next_gen()`, before
+//! 7.0 `webp_support()`). This module finds all that decides the plugin's answer, in each release whose text is known
+//! (php/c/rewind/functions/known).
 //!
 //! The plugin removes what WordPress's `sanitize_text_field()` removes before it looks: octets such as `%41`, tags, backslashes. So a value with
 //! anything but common characters counts as it is.
@@ -11,13 +11,13 @@ const CRAWLERS: [&[u8]; 3] = [b"chrome-lighthouse", b"googlebot", b"page speed"]
 /// From this version on Safari on a Mac takes them.
 const SAFARI: [u32; 2] = [16, 4];
 
-/// Appends what decides it: of `Accept` and `User-Agent`, each as PHP sees it.
+/// Appends what decides it: of `Accept` and of `User-Agent`, each as PHP sees it, with a line feed between them, which no value has.
 pub fn write(accept: &[u8], agent: &[u8], out: &mut Vec<u8>) {
     match is_common(accept) {
         true => out.extend([b"image/webp", b"image/avif"].map(|format| bit(find(accept, format).is_some()))),
         false => out.extend_from_slice(accept),
     }
-    out.push(b' ');
+    out.push(b'\n');
     match is_common(agent).then(|| of_agent(agent)).flatten() {
         Some(bits) => out.extend(bits.map(bit)),
         None => out.extend_from_slice(agent),
@@ -31,9 +31,8 @@ fn bit(is_set: bool) -> u8 {
 /// Whether WordPress would leave a text as it is.
 fn is_common(text: &[u8]) -> bool {
     const SIGNS: &[u8] = b"().,;:/_+*=-?!&@#~[]{}|";
-    let is_space = |pair: &[u8]| pair == b"  ";
     text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b' ' || SIGNS.contains(byte))
-        && !text.windows(2).any(is_space)
+        && memchr::memmem::find(text, b"  ").is_none()
 }
 
 /// A crawler; an iPhone with iOS 14; a Mac with Safari 16.4; Firefox 65. `None`: a version that is no common one.
@@ -110,19 +109,19 @@ mod tests {
     #[test]
     fn what_browsers_say() {
         for (accept, agent, expected) in [
-            ("", String::new(), "00 0000"),
-            ("text/html, */*;q=0.8", "curl/8".to_owned(), "00 0000"),
-            ("image/webp,*/*", String::new(), "10 0000"),
-            ("image/avif,image/webp", String::new(), "11 0000"),
-            ("image/WEBP", String::new(), "00 0000"),
-            ("", format!("{FIREFOX}64.0"), "00 0000"),
-            ("", format!("{FIREFOX}65.0"), "00 0001"),
-            ("", format!("{PHONE}13_7 like Mac OS X) Version/13.1 Safari/604.1"), "00 0000"),
-            ("", format!("{PHONE}14_0 like Mac OS X) Version/14.0 Safari/604.1"), "00 0100"),
-            ("", format!("{SAFARI}16.3.1 Safari/605.1.15"), "00 0000"),
-            ("", format!("{SAFARI}16.4 Safari/605.1.15"), "00 0010"),
-            ("", format!("{SAFARI}17 Safari/605.1.15"), "00 0010"),
-            ("", "Googlebot/2.1 (+http://www.google.com/bot.html)".to_owned(), "00 1000"),
+            ("", String::new(), "00\n0000"),
+            ("text/html, */*;q=0.8", "curl/8".to_owned(), "00\n0000"),
+            ("image/webp,*/*", String::new(), "10\n0000"),
+            ("image/avif,image/webp", String::new(), "11\n0000"),
+            ("image/WEBP", String::new(), "00\n0000"),
+            ("", format!("{FIREFOX}64.0"), "00\n0000"),
+            ("", format!("{FIREFOX}65.0"), "00\n0001"),
+            ("", format!("{PHONE}13_7 like Mac OS X) Version/13.1 Safari/604.1"), "00\n0000"),
+            ("", format!("{PHONE}14_0 like Mac OS X) Version/14.0 Safari/604.1"), "00\n0100"),
+            ("", format!("{SAFARI}16.3.1 Safari/605.1.15"), "00\n0000"),
+            ("", format!("{SAFARI}16.4 Safari/605.1.15"), "00\n0010"),
+            ("", format!("{SAFARI}17 Safari/605.1.15"), "00\n0010"),
+            ("", "Googlebot/2.1 (+http://www.google.com/bot.html)".to_owned(), "00\n1000"),
         ] {
             assert_eq!(value(accept, &agent), expected, "{accept} {agent}");
         }
@@ -139,13 +138,20 @@ mod tests {
             "image/  webp",
             "image/\tjxl",
         ] {
-            assert_eq!(value(accept, ""), format!("{accept} 0000"));
+            assert_eq!(value(accept, ""), format!("{accept}\n0000"));
         }
         for agent in
             ["page  speed", "%41Googlebot", "Firefox/00065", "Firefox/99999", "Macintosh Version/16..4"]
         {
-            assert_eq!(value("", agent), format!("00 {agent}"));
+            assert_eq!(value("", agent), format!("00\n{agent}"));
         }
+    }
+
+    /// Odd values that are divided elsewhere are others.
+    #[test]
+    fn values_do_not_run_into_each_other() {
+        assert_ne!(value("%", "Googlebot% 0000"), value("% Googlebot%", ""));
+        assert_ne!(value("%", "x%"), value("% x%", ""));
     }
 
     proptest! {
@@ -157,7 +163,7 @@ mod tests {
             let phone = least(first(r"(?i)iPhone OS (\d+)_"), 14);
             let firefox = least(first(r"(?i)Firefox/(\d+)"), 65);
             let said = value("", &agent);
-            if let Some(bits) = said.strip_prefix("00 ").filter(|bits| bits.len() == 4 && bits.bytes().all(|bit| matches!(bit, b'0' | b'1'))) {
+            if let Some(bits) = said.strip_prefix("00\n").filter(|bits| bits.len() == 4 && bits.bytes().all(|bit| matches!(bit, b'0' | b'1'))) {
                 prop_assert_eq!(&bits[1..2] == "1", phone, "{}", agent);
                 prop_assert_eq!(&bits[3..] == "1", firefox, "{}", agent);
                 if let Some(version) = first(r"(?i)Macintosh.+Version/([0-9.]+)") {

@@ -110,7 +110,8 @@ fn page(out: &mut Text, explained: &Explanation, preview: &Preview) -> fmt::Resu
     }
     out.line("key", &key_text(preview));
     if !preview.variant.is_empty() {
-        let parts = preview.variant.iter().map(|(name, value)| format!("{name} = \"{value}\""));
+        let parts =
+            preview.variant.iter().map(|(name, value)| format!("{name} = \"{}\"", value.escape_debug()));
         let (parts, count) = (parts.collect::<Vec<_>>().join(", "), preview.peek.variants);
         out.line("variant", &format!("{parts}; {count} variants of this page are stored"));
     }
