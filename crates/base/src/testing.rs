@@ -35,7 +35,7 @@ impl Drop for Dir {
     }
 }
 
-/// Settings of a log whose errors go to this file.
+/// Settings of a log that writes errors to this file.
 pub fn plan(error: &Path) -> plan::Log {
     plan::Log {
         access: None,

@@ -136,6 +136,13 @@ fn exact<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
+/// The same, as a value.
+fn joined<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, field: &str) -> Vec<u8> {
+    let mut value = Vec::new();
+    exact(values_of(fields, field), &mut value);
+    value
+}
+
 /// All that decides what `wp_is_mobile()` returns (wp-includes/vars.php): whether the user agent has one of its words, and, from WordPress
 /// 6.4 on, the client hint, which precedes it.
 fn is_mobile<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
@@ -162,8 +169,7 @@ fn browser<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &
     const WORDS: [&str; 10] =
         ["Lynx", "Edg", "MSIE", "Trident", "Win", "Mac", "Gecko", "Opera", "Nav", "Mozilla/4."];
     const IN_ANY_CASE: [&str; 4] = ["chrome", "chromeframe", "safari", "mobile"];
-    let mut agent = Vec::new();
-    exact(values_of(fields, MOBILE_FIELDS[0]), &mut agent);
+    let agent = joined(fields, MOBILE_FIELDS[0]);
     let lower = agent.to_ascii_lowercase();
     let has = |text: &[u8], word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
     let words = WORDS.iter().map(|word| has(&agent, word));
@@ -189,8 +195,7 @@ fn has_one_of(text: &[u8], words: &[&[u8]]) -> bool {
 /// All that decides whether the client is WordPress's mobile app: without one of these texts it is not. Jetpack removes backslashes before it looks.
 fn app<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
     const TEXTS: [&[u8]; 3] = [b"wp-", b"wordpress/", b"\\"];
-    let mut agent = Vec::new();
-    exact(values_of(fields, MOBILE_FIELDS[0]), &mut agent);
+    let agent = joined(fields, MOBILE_FIELDS[0]);
     if has_one_of(&agent, &TEXTS) {
         out.extend_from_slice(&agent);
     }
@@ -198,12 +203,7 @@ fn app<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut 
 
 /// All that decides which formats of images LiteSpeed Cache puts into a page.
 fn images<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, out: &mut Vec<u8>) {
-    let of = |name| {
-        let mut value = Vec::new();
-        exact(values_of(fields.clone(), name), &mut value);
-        value
-    };
-    image_formats::write(&of("accept"), &of(MOBILE_FIELDS[0]), out);
+    image_formats::write(&joined(fields.clone(), "accept"), &joined(fields, MOBILE_FIELDS[0]), out);
 }
 
 /// The cookies that count, in order.

@@ -1,8 +1,8 @@
 //! Sections - `<Directory>`, `<Location>`, `<Files>` and their like - as conditions of rules; and access control.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use millrace_wire::network::Network;
+use millrace_htaccess::access;
 
 use super::read::Item;
 use crate::pattern;
@@ -209,26 +209,10 @@ impl Access {
     }
 }
 
-/// A network as rules have it: `10.1` is `10.1.0.0/16` in Apache. `None`: it is none, or has a netmask with gaps.
+/// A network as rules have it: `10.1` is `10.1.0.0/16` in Apache. `None`: it is none, or has a netmask with gaps, or one behind a part of an address.
 fn network(text: &str) -> Option<String> {
-    let (ip, mask) = text.split_once('/').map_or((text, None), |(ip, mask)| (ip, Some(mask)));
-    if let Ok(address) = ip.parse::<IpAddr>() {
-        let bits = match mask.map(|mask| (mask, mask.parse::<Ipv4Addr>().map(u32::from))) {
-            None => return Some(address.to_string()),
-            Some((_, Ok(mask))) if address.is_ipv4() && mask.leading_ones() == mask.count_ones() => {
-                mask.leading_ones()
-            }
-            Some((_, Ok(_))) => return None,
-            Some((bits, Err(_))) => bits.parse().ok()?,
-        };
-        return Some(format!("{ip}/{bits}").parse::<Network>().ok()?.to_string());
-    }
-    let parts: Vec<&str> = ip.trim_end_matches('.').split('.').collect();
-    if mask.is_some() || parts.len() > 3 || !parts.iter().all(|part| part.parse::<u8>().is_ok()) {
-        return None;
-    }
-    let rest = [".0"].repeat(4 - parts.len()).concat();
-    Some(format!("{}{rest}/{}", parts.join("."), parts.len() * 8))
+    let is_part_with_mask = text.split_once('/').is_some_and(|(ip, _)| ip.parse::<IpAddr>().is_err());
+    access::network(text).ok().filter(|_| !is_part_with_mask).map(|network| network.to_string())
 }
 
 #[cfg(test)]
@@ -246,6 +230,7 @@ mod tests {
             ("2001:db8::1/32", Some("2001:db8::/32")),
             ("10.0.0.0/255.0.255.0", None),
             ("10.0.0.0/33", None),
+            ("10.1/16", None),
             ("2001:db8::/255.0.0.0", None),
             ("example.org", None),
         ] {

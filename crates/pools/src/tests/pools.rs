@@ -32,7 +32,7 @@ impl Scene {
         tasks
     }
 
-    /// A crowd whose scripts end when that gate is open.
+    /// Starts a crowd; its scripts end when that gate is opened.
     async fn held_crowd(&self, count: usize, method: &'static str, gate: &str) -> Vec<JoinHandle<u16>> {
         self.crowd(count, method, &format!("{};head:200;end", self.gate(gate))).await
     }

@@ -116,8 +116,6 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
         let failed = |why: &dyn std::fmt::Display| {
             thread.context.stats.add(Counter::TlsFailures, 1);
             thread
-                .protocol
-                .serve
                 .context
                 .process
                 .log
@@ -129,8 +127,6 @@ pub fn begin(thread: &Rc<AcceptThread>, socket: TcpStream, ends: Ends, permit: C
             Ok(Ok((stream, policy))) => {
                 let resumed = stream.kind() == Some(HandshakeKind::Resumed);
                 thread
-                    .protocol
-                    .serve
                     .context
                     .stats
                     .add(if resumed { Counter::TlsResumed } else { Counter::TlsHandshakes }, 1);
@@ -163,13 +159,7 @@ fn tell_refusal(thread: &AcceptThread, ends: &Ends, error: &io::Error) {
     if let Some(why) = refusal(error) {
         told.set(Some(now));
         let client = shown(ends);
-        thread
-            .protocol
-            .serve
-            .context
-            .process
-            .log
-            .warn(format_args!("refused a TLS connection of {client}: {why}"));
+        thread.context.process.log.warn(format_args!("refused a TLS connection of {client}: {why}"));
     }
 }
 

@@ -23,13 +23,7 @@ pub async fn take_in(thread: Rc<AcceptThread>, mut entry: PassingEntry) {
             }
             _ => {
                 thread.context.stats.add(Counter::AcceptNoDescriptors, 1);
-                thread
-                    .protocol
-                    .serve
-                    .context
-                    .process
-                    .log
-                    .warn(format_args!("lost a connection: out of file descriptors"));
+                thread.context.process.log.warn(format_args!("lost a connection: out of file descriptors"));
                 room::free_descriptors(&thread);
             }
         }

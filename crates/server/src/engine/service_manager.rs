@@ -28,9 +28,8 @@ impl ServiceManager {
     /// The manager that started this process.
     pub fn of_process() -> ServiceManager {
         let pid = std::process::id().to_string();
-        let is_watched = |name: &str| std::env::var(name).is_ok_and(|of| of == pid);
-        let has_pid = std::env::var_os("WATCHDOG_PID").is_some();
-        let watches = std::env::var_os("WATCHDOG_USEC").is_some() && (!has_pid || is_watched("WATCHDOG_PID"));
+        let is_meant = std::env::var_os("WATCHDOG_PID").is_none_or(|of| *of == *pid);
+        let watches = is_meant && std::env::var_os("WATCHDOG_USEC").is_some();
         ServiceManager::at(std::env::var_os("NOTIFY_SOCKET").as_deref(), watches)
     }
 
@@ -76,7 +75,7 @@ impl ServiceManager {
 
     fn tell(&self, text: &str) {
         if let Some((socket, address)) = &self.socket {
-            // Nobody could do anything about it.
+            // A manager that is gone or busy misses it: the server goes on.
             let _ = socket.send_to_addr(text.as_bytes(), address);
         }
     }
@@ -118,7 +117,7 @@ mod tests {
         assert!(heard().starts_with("STOPPING=1\n"));
         ServiceManager::at(Some(path.as_os_str()), false).alive();
         ServiceManager::at(Some(path.as_os_str()), false).ready("b");
-        assert_eq!(heard(), "READY=1\nSTATUS=b", "nobody waits for a sign of life");
+        assert_eq!(heard(), "READY=1\nSTATUS=b", "no sign of life was sent");
     }
 
     #[test]
@@ -131,7 +130,7 @@ mod tests {
         assert_eq!(&buffer[..length], b"READY=1\nSTATUS=c");
     }
 
-    /// Also where nobody listens any more, and for addresses of other kinds.
+    /// The same for an address at which no manager listens, and for one of another kind.
     #[test]
     fn without_a_manager_nothing_happens() {
         for address in [None, Some(""), Some("relative"), Some("vsock:2:1234"), Some("/nowhere/at/all")] {

@@ -229,7 +229,6 @@ impl Driver {
         let client = self.connection.ends.client_ip().map_or("a Unix socket".into(), |ip| ip.to_string());
         self.connection
             .thread
-            .serve
             .context
             .process
             .log
