@@ -16,7 +16,7 @@
 //!              │                                                        ^
 //!              ├─ if the browser fetches the cart: fetches ─────────────┤
 //!              └─ different: is it noise? The public page is made again ┘ no: the page differs for DOUBT, and with
-//!                 (noise, Samples)                                            DIFFERENT_PAGES of them the kind
+//!                 (public_pages, noise)                                        DIFFERENT_PAGES of them the kind
 //! ```
 //!
 //! Pages that show a product of the visitor's cart are proven separately, and so are pages for visitors with an address ([`PageView`]).
@@ -28,6 +28,7 @@ mod html;
 mod interactive;
 mod noise;
 mod proofs;
+mod public_pages;
 
 use crate::Tag;
 
@@ -35,8 +36,8 @@ pub use compare::{Lens, Sameness, compare, pieces, without_times};
 pub use difference::first_difference;
 pub use fetches::Fetches;
 pub use html::Text;
-pub use noise::{Likeness, Samples};
 pub use proofs::{AGREED, DIFFERENT_PAGES, DOUBT, MOST_UNSURE, PageProof, PageView, Proofs, ProvenPage};
+pub use public_pages::{ComparedPage, Finding, KnownNoise, PublicPages, SAMPLES};
 
 /// What the worker says if the page's script has not read the cart.
 pub const UNREAD: &[u8] = b"-";

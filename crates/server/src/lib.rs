@@ -5,6 +5,7 @@
 //!              tls       ^                   | proxy      an application behind the server
 //!                        |                   | files      static file, open-file cache
 //!                        |                   | cache      page cache: a hit, or one PHP run for all waiting requests
+//!                        |                   | audience   who may have stored pages although cookies identify him
 //!                        |                   | php        the crate `pools`: worker pools (own SAPI)
 //!                        |                   | redirect, refuse
 //!  client <--------------+- Reply <----------+
@@ -31,6 +32,7 @@ mod acme;
 mod proxy;
 mod warm;
 
+mod audience;
 mod cache;
 mod files;
 mod htaccess;

@@ -3,7 +3,7 @@
 //! report of each run of PHP.
 //!
 //! ```text
-//!  cache::consult -- a cookie keeps it from the cache --> permit: anonymous? then it is asked once more, without such
+//!  audience::admit -- a cookie keeps it from the cache --> permit: anonymous? then it is asked once more, without such
 //!                    cookies; with a cart? then it may have a public page that is proven to be the same; a member?
 //!                    then one that was made for others with the same rights
 //!  php::run       -- begin: what is known of the visitor decides pool and rank; a Visit begins
@@ -24,10 +24,10 @@ use millrace_pages::carts::{PageProof, PageView, Proofs};
 use millrace_pages::members::{Comparison, MadePages};
 use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
 use millrace_pages::visitors::{
-    CartHold, ConcernedCookies, CookieState, Cookies, Limits, MemberHold, MemberPass, MemberRow, Pass,
-    PrintKey, Proof, Report, ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
+    ConcernedCookies, CookieState, Cookies, Limits, MemberPass, MemberRow, Pass, PrintKey, Proof, Report,
+    ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
 };
-use millrace_pages::{Millis, Rules, Tag};
+use millrace_pages::{Bypass, Millis, Rules, Tag};
 use millrace_settings::plan;
 
 use crate::context::Context;
@@ -48,16 +48,21 @@ pub struct Visitors {
 pub enum CachePermit {
     /// The cookies mean nothing.
     Anonymous,
-    /// The visitor has a cart, and may have public pages that are proven to be the same.
-    Cart(Arc<Pass>),
-    /// The visitor has a cart, and gets pages from PHP.
-    Held(CartHold),
-    /// The visitor is logged in, and may have pages that were made for others with the same rights.
-    Member(Arc<MemberPass>),
-    /// The visitor is logged in, and gets pages from PHP.
-    HeldMember(MemberHold),
+    /// Stored pages that are known to be right for the visitor.
+    Pass(VisitorPass),
+    /// The visitor gets pages from PHP, for this reason.
+    Held(Bypass<'static>),
     /// The cookies may mean something.
     None,
+}
+
+/// What a visitor may have.
+#[derive(Debug)]
+pub enum VisitorPass {
+    /// Public pages that are proven to be the same with a cart.
+    Cart(Arc<Pass>),
+    /// Pages that were made for others with the same rights.
+    Member(Arc<MemberPass>),
 }
 
 /// What is known about them; it outlives a reload.
@@ -153,15 +158,6 @@ impl Visitors {
 
     /// Whether the page cache may answer a request that has concerned cookies.
     pub fn permit(&self, context: &Context, request: &Request) -> CachePermit {
-        let permit = self.would_permit(context, request);
-        if matches!(permit, CachePermit::Anonymous) {
-            context.stats.add(Counter::VisitorsAnonymous, 1);
-        }
-        permit
-    }
-
-    /// The same without counting it.
-    pub fn would_permit(&self, context: &Context, request: &Request) -> CachePermit {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
         if cookies.is_empty() || cookies.has_chosen() {
@@ -171,10 +167,10 @@ impl Visitors {
         match known.look(&cookies, now) {
             Standing::Anonymous => CachePermit::Anonymous,
             _ => match (known.cart(&cookies, now), known.member(&cookies, now)) {
-                (Some(Ok(pass)), _) => CachePermit::Cart(pass),
-                (Some(Err(why)), _) => CachePermit::Held(why),
-                (None, Some(Ok(pass))) => CachePermit::Member(pass),
-                (None, Some(Err(why))) => CachePermit::HeldMember(why),
+                (Some(Ok(pass)), _) => CachePermit::Pass(VisitorPass::Cart(pass)),
+                (Some(Err(why)), _) => CachePermit::Held(Bypass::Cart(why)),
+                (None, Some(Ok(pass))) => CachePermit::Pass(VisitorPass::Member(pass)),
+                (None, Some(Err(why))) => CachePermit::Held(Bypass::Member(why)),
                 (None, None) => CachePermit::None,
             },
         }

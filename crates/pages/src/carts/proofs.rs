@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::fetches::Fetches;
+use super::public_pages::KnownNoise;
 use crate::{Millis, Tag};
 
 /// Number of comparisons without a difference after which a kind of page counts as proven; and a page that has differed.
@@ -97,6 +98,8 @@ pub struct Proofs {
     kinds: HashMap<(Tag, PageView), KindRecord>,
     /// On which pages browsers fetch the cart.
     pub fetches: Fetches,
+    /// Pages that are different each time they are made.
+    pub noise: KnownNoise,
 }
 
 /// Pages for visitors with a cart.

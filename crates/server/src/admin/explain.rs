@@ -125,7 +125,7 @@ fn page(out: &mut Text, explained: &Explanation, preview: &Preview) -> fmt::Resu
     stored(out, preview, now)?;
     purged_by(out, explained, preview)?;
     lately(out, preview, now)?;
-    with_cart(out, preview);
+    with_cart(out, explained);
     of_site(out, explained);
     Ok(())
 }
@@ -301,11 +301,11 @@ fn said(response: &NotedResponse) -> String {
 }
 
 /// What differs for visitors with a cart.
-fn with_cart(out: &mut Text, preview: &Preview) {
-    if !preview.cart_differences.is_empty() {
+fn with_cart(out: &mut Text, explained: &Explanation) {
+    if !explained.cart_differences.is_empty() {
         out.head("Differs for visitors with a cart");
     }
-    for (is_own, what) in &preview.cart_differences {
+    for (is_own, what) in &explained.cart_differences {
         let whose = if *is_own { "" } else { "another page of this kind: " };
         out.line("", &format!("{whose}{what}"));
     }
@@ -369,7 +369,7 @@ fn page_json(explained: &Explanation, preview: &Preview) -> Value {
         "variant": preview.variant.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Value>(),
         "variants": preview.peek.variants,
         "looks_for_cookies": preview.looked_for,
-        "differs_with_cart": preview.cart_differences.iter().map(|(is_own, what)| json!({ "what": what, "this_page": is_own })).collect::<Value>(),
+        "differs_with_cart": explained.cart_differences.iter().map(|(is_own, what)| json!({ "what": what, "this_page": is_own })).collect::<Value>(),
         "filling": preview.peek.is_filling,
         "stored": stored_json(explained, preview),
         "php": php.collect::<Value>(),

@@ -97,14 +97,9 @@ pub fn hit(reply: &mut Reply, hit: &Hit) {
     stored(reply, hit, Status::hit(hit.ttl_left));
 }
 
-/// From a stored page, for a visitor with a cart: the response is for this visitor alone.
-pub fn hit_with_cart(reply: &mut Reply, hit: &Hit) {
-    stored(reply, hit, Status { detail: Some("cart"), ..Status::hit(hit.ttl_left) });
-}
-
-/// From a page that was made for another member.
-pub fn hit_of_member(reply: &mut Reply, hit: &Hit) {
-    stored(reply, hit, Status { detail: Some("member"), ..Status::hit(hit.ttl_left) });
+/// From a stored page, for one visitor alone; `word`: what kind of visitor.
+pub fn hit_of(reply: &mut Reply, hit: &Hit, word: &'static str) {
+    stored(reply, hit, Status { detail: Some(word), ..Status::hit(hit.ttl_left) });
 }
 
 /// From a stale page, because PHP failed with this status, or did not respond in time.

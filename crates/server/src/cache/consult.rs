@@ -12,17 +12,17 @@ use millrace_pages::places::COUNTRY;
 use millrace_pages::{Asked, Asking, Bypass, Grace, Hit, Key, Lookup, Page, Rules, Terms, ask};
 use tokio::sync::oneshot;
 
+use super::audience::{self, Admission, Admit};
 use super::cache_status::{self, CacheStatus};
 use super::fill::{Fill, FillJob, FillOutcome, FillState, Lead};
 use super::passed::{self, StoreMoment};
 use super::serve::{self, PageRequest};
-use super::{CacheThread, PageMaker, cart, member, redirected, settle};
+use super::{CacheThread, PageMaker, redirected, settle};
 use millrace_base::context::WorkKind;
 use millrace_base::context::stats::{Counter, UNCACHEABLE};
 use millrace_base::message::reply::{Reply, plain};
 use millrace_base::message::{Request, Step};
 use millrace_base::site::Site;
-use millrace_base::site::visitors::CachePermit;
 
 thread_local! {
     /// The key that is being built. Never borrowed over an await.
@@ -64,16 +64,17 @@ pub enum Waited {
 }
 
 /// Looks a request up that a script answers: the page, or how the response is made. `path` is its normalised path; `make` runs the script
-/// if necessary.
+/// if necessary; `admit` knows visitors.
 pub fn consult(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
     request: &Request,
     path: &[u8],
     make: &dyn Fn() -> PageMaker,
+    admit: Admit,
 ) -> Step<PageRun> {
     let Some(rules) = &site.cache else { return PageRun::alone(CacheStatus::NOTHING) };
-    consult_by(thread, site, (rules, true), request, path, make)
+    consult_by(thread, site, (rules, Some(admit)), request, path, make)
 }
 
 /// The same for an application, by rules of its own: it knows nothing about the visitors of the site's scripts.
@@ -85,13 +86,13 @@ pub fn consult_proxied(
     make: &dyn Fn() -> PageMaker,
 ) -> Step<PageRun> {
     let Some(rules) = &site.proxy_cache else { return PageRun::alone(CacheStatus::NOTHING) };
-    consult_by(thread, site, (rules, false), request, path, make)
+    consult_by(thread, site, (rules, None), request, path, make)
 }
 
 fn consult_by(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
-    (rules, knows_visitors): (&Arc<Rules>, bool),
+    (rules, admit): (&Arc<Rules>, Option<Admit>),
     request: &Request,
     path: &[u8],
     make: &dyn Fn() -> PageMaker,
@@ -105,25 +106,20 @@ fn consult_by(
     };
     let stripped;
     let mut result = consulted(request, false);
-    if knows_visitors && matches!(result, Err(Bypass::Cookie { .. })) {
-        match site.visitors.permit(&thread.context, request) {
-            // Cookies that PHP has found meaningless don't bypass the cache, and the script that makes the page must
-            // not see them.
-            CachePermit::Anonymous => {
+    if let (Some(admit), Err(Bypass::Cookie { .. })) = (admit, &result) {
+        match admit(thread, site, request) {
+            // The script that makes the page must not see the cookies.
+            Admission::Anybody => {
+                thread.context.stats.add(Counter::VisitorsAnonymous, 1);
                 stripped = site.visitors.without_cookies(request);
                 result = consulted(&stripped, true);
             }
-            CachePermit::Cart(pass) => {
+            Admission::Visitor(visitor) => {
                 stripped = site.visitors.without_cookies(request);
-                result = cart::look(thread, site, rules, &stripped, path, &pass).map(Step::Answer);
+                result = audience::look(thread, site, &stripped, path, &*visitor).map(Step::Answer);
             }
-            CachePermit::Held(why) => result = Err(Bypass::Cart(why)),
-            CachePermit::Member(pass) => {
-                stripped = site.visitors.without_cookies(request);
-                result = member::look(thread, site, rules, &stripped, path, &pass).map(Step::Answer);
-            }
-            CachePermit::HeldMember(why) => result = Err(Bypass::Member(why)),
-            CachePermit::None => {}
+            Admission::Held(why) => result = Err(why),
+            Admission::Unknown => {}
         }
     }
     let consulted = result.unwrap_or_else(|bypass| {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! - [`consult`]: looks a request up; [`passed`]: what a thread knows to be uncacheable without a lookup;
-//! - [`cart`]: public pages for visitors with a cart; [`member`]: pages for logged-in visitors with the same rights; [`watch`]: what PHP
-//!   makes for them is compared; [`recheck`]: what differs may be noise; [`wished`]: public pages that only they ask for;
+//! - [`audience`]: visitors with cookies of their own who may have stored pages all the same; [`slot`]: what the cache offers to those who
+//!   know them (the room `audience`); [`wished`]: public pages that only they ask for;
 //! - [`fill`]: one run of PHP, and the requests that wait for it; [`growing`]: a page while it is being written;
 //! - [`make`]: from a response to a page; [`compressor`]: its compressed forms, made on separate threads;
 //! - [`serve`]: from a page to a response; [`cache_status`]: what the response says about the cache;
@@ -22,8 +22,8 @@
 //! Locks. The hash of the key divides the store into shards, each behind a mutex that is held for a lookup or a
 //! change, never while waiting. A purge locks them one after the other.
 
+mod audience;
 mod cache_status;
-mod cart;
 mod code;
 mod compressor;
 mod consult;
@@ -32,18 +32,16 @@ mod fill;
 mod growing;
 mod lately;
 mod make;
-mod member;
 mod outlive;
 mod passed;
 mod preview;
 pub mod purge;
-mod recheck;
 mod redirected;
 mod serve;
 mod settle;
+mod slot;
 #[cfg(test)]
-mod tests;
-mod watch;
+pub(crate) mod tests;
 mod wished;
 mod written;
 
@@ -55,13 +53,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use audience::{Admission, Audience};
 pub use cache_status::CacheStatus;
 pub use code::CodeStamp;
 pub use consult::{PageRun, Waited, consult, consult_proxied};
 pub use disk::{Disk, DiskLimits, Usage as DiskUsage};
 pub use lately::NotedResponse;
+pub use make::{MadePage, page as make_page, uncoded};
 pub use preview::{Decision, Preview, preview};
+pub use serve::{PageRequest, answer_filled, answer_privately, is_public_field};
 pub use settle::{settle, settle_proxied};
+pub use slot::PageSlot;
 
 use code::Code;
 use compressor::Compressor;
@@ -73,7 +75,6 @@ use millrace_pages::{
 };
 use millrace_settings::plan;
 use outlive::Outliving;
-use recheck::KnownNoise;
 use wished::Wished;
 use written::Written;
 
@@ -118,7 +119,6 @@ pub struct PageCache {
     /// What PHP has written to databases.
     pub written: Written,
     wished: Wished,
-    noise: KnownNoise,
     /// Number of purges that are complete.
     purges: AtomicU64,
     /// Number of purges that have begun.
@@ -168,7 +168,6 @@ impl PageCache {
             code: Code::default(),
             written,
             wished: Wished::default(),
-            noise: KnownNoise::default(),
             purges,
             orders: Arc::default(),
             started,
@@ -205,7 +204,7 @@ impl PageCache {
     }
 
     /// Number of purges that have begun.
-    fn orders_begun(&self) -> u64 {
+    pub fn orders_begun(&self) -> u64 {
         self.orders.load(Ordering::Acquire)
     }
 

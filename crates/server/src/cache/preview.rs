@@ -1,20 +1,19 @@
 //! What the page cache would do with a request, without doing it: for `millrace cache explain`. Nothing is counted, no
 //! script runs, and no page becomes wanted by it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use millrace_pages::ask::write_role;
-use millrace_pages::carts::PageProof;
 use millrace_pages::looked::READS;
 use millrace_pages::places::COUNTRY;
-use millrace_pages::visitors::{CartHold, MemberHold, MemberPass, Pass};
-use millrace_pages::{Bypass, Key, Peek, PeekEntry, PeekPage, Rules, ask};
+use millrace_pages::{Bypass, Key, Peek, Rules, ask};
 
+use super::audience::{self, Admission, Admit};
 use super::lately::PageHistory;
-use super::{CacheThread, cart, member, settle};
+use super::slot::PageSlot;
+use super::{CacheThread, settle};
 use millrace_base::message::Request;
 use millrace_base::site::Site;
-use millrace_base::site::visitors::CachePermit;
 
 /// What the page cache would do with a request.
 #[derive(Debug)]
@@ -31,8 +30,6 @@ pub struct Preview {
     pub looked_for: Vec<Box<str>>,
     /// What PHP said lately, and what bypassed the cache.
     pub history: PageHistory,
-    /// What differs for visitors with a cart; true: on this page, false: on another one of its kind.
-    pub cart_differences: Vec<(bool, Box<str>)>,
 }
 
 /// A decision.
@@ -42,10 +39,8 @@ pub enum Decision {
     Lookup,
     /// The same, because PHP has found that the cookies mean nothing.
     LookupAsAnonymous,
-    /// The public page counts, although the visitor has a cart.
-    LookupWithCart,
-    /// The page for members with the visitor's rights counts.
-    LookupAsMember,
+    /// The page for such visitors counts: why it is right for them.
+    LookupAs(&'static str),
     /// The request bypasses the cache.
     Bypass {
         /// As in `Cache-Status`.
@@ -57,8 +52,14 @@ pub enum Decision {
     },
 }
 
-/// What the page cache would do with a request; `path` is its normalised path. `None`: it is off for the site.
-pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]) -> Option<Preview> {
+/// What the page cache would do with a request; `path` is its normalised path; `admit` knows visitors. `None`: it is off for the site.
+pub fn preview(
+    thread: &Rc<CacheThread>,
+    site: &Arc<Site>,
+    request: &Request,
+    path: &[u8],
+    admit: Admit,
+) -> Option<Preview> {
     let rules = site.cache.as_deref()?;
     let mut key = Vec::new();
     let asked = ask(rules, &settle::asked(site, request, path), &mut key);
@@ -66,11 +67,11 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
         Ok(_) => (Decision::Lookup, None),
         Err(why @ Bypass::Cookie { .. }) => {
             let stripped = site.visitors.without_cookies(request);
-            let asked = ask(rules, &settle::asked(site, &stripped, path), &mut key);
-            match asked.map_err(|why| bypass(&why)) {
+            match PageSlot::at(thread, site, &stripped, path).map_err(|why| bypass(&why)) {
                 Err(other) => (other, Some(page_only(rules, site, request, path, &mut key))),
-                Ok(_) => {
-                    let decision = by_permit(thread, site, rules, &stripped, &mut key, request, &why);
+                Ok(slot) => {
+                    let decision;
+                    (decision, key) = admitted(slot, admit(thread, site, request), &why);
                     (decision, Some(stripped))
                 }
             }
@@ -103,15 +104,7 @@ pub fn preview(thread: &CacheThread, site: &Site, request: &Request, path: &[u8]
     let variant = fields.map(|name| (name.clone(), value(name))).collect();
     let looked_for = peek.vary.iter().filter_map(|name| name.strip_prefix(READS)).map(Box::from).collect();
     let history = thread.cache.lately.of(&key);
-    let cart_differences = match &peek.entry {
-        PeekEntry::Page(PeekPage { terms, .. }) => {
-            site.visitors.with_proofs(&thread.context, |proofs, now| {
-                proofs.differences(&terms.tags, Key::new(&key).hash, now)
-            })
-        }
-        _ => Vec::new(),
-    };
-    Some(Preview { decision, key: key.into(), peek, variant, looked_for, history, cart_differences })
+    Some(Preview { decision, key: key.into(), peek, variant, looked_for, history })
 }
 
 /// The key of the page alone, and a request without fields.
@@ -120,74 +113,19 @@ fn page_only(rules: &Rules, site: &Site, request: &Request, path: &[u8], key: &m
     request.derived(request.head.path_query(), |_| false, &[])
 }
 
-/// The decision for a request whose cookies identify a visitor; `key` is that of the public page, and becomes that of the page for members
-/// if this is what counts.
-fn by_permit(
-    thread: &CacheThread,
-    site: &Site,
-    rules: &Rules,
-    stripped: &Request,
-    key: &mut Vec<u8>,
-    request: &Request,
-    why: &Bypass<'_>,
-) -> Decision {
-    match site.visitors.would_permit(&thread.context, request) {
-        CachePermit::Anonymous => Decision::LookupAsAnonymous,
-        CachePermit::Cart(pass) => with_cart(thread, site, rules, stripped, key, &pass),
-        CachePermit::Held(hold) => bypass(&Bypass::Cart(hold)),
-        CachePermit::Member(pass) => as_member(thread, site, rules, stripped, key, &pass),
-        CachePermit::HeldMember(hold) => bypass(&Bypass::Member(hold)),
-        CachePermit::None => bypass(why),
-    }
-}
-
-fn as_member(
-    thread: &CacheThread,
-    site: &Site,
-    rules: &Rules,
-    stripped: &Request,
-    key: &mut Vec<u8>,
-    pass: &MemberPass,
-) -> Decision {
-    let mut own = key.clone();
-    write_role(&mut own, &pass.role);
-    let found = match peek(thread, site, rules, stripped, &own).entry {
-        PeekEntry::Page(PeekPage { page, terms, grace: None, .. }) => {
-            member::may_have(thread, site, (&own, page.stored), &terms, pass)
-        }
-        _ => Err(MemberHold::Page),
+/// The decision for a request whose cookies keep it from the public page in the slot, and the key of the page that counts.
+fn admitted(mut slot: PageSlot<'_>, admission: Admission, why: &Bypass<'_>) -> (Decision, Vec<u8>) {
+    let key = slot.key.clone();
+    let decision = match admission {
+        Admission::Anybody => Decision::LookupAsAnonymous,
+        Admission::Held(why) => bypass(&why),
+        Admission::Unknown => bypass(why),
+        Admission::Visitor(visitor) => match audience::would_get(&mut slot, &*visitor) {
+            Ok(()) => return (Decision::LookupAs(visitor.reason()), slot.key),
+            Err(why) => bypass(&why),
+        },
     };
-    match found {
-        Ok(()) => {
-            *key = own;
-            Decision::LookupAsMember
-        }
-        Err(why) => bypass(&Bypass::Member(why)),
-    }
-}
-
-fn with_cart(
-    thread: &CacheThread,
-    site: &Site,
-    rules: &Rules,
-    stripped: &Request,
-    key: &[u8],
-    pass: &Arc<Pass>,
-) -> Decision {
-    let held = |hold| bypass(&Bypass::Cart(hold));
-    match peek(thread, site, rules, stripped, key).entry {
-        PeekEntry::Page(PeekPage { terms, grace: None, .. }) => {
-            if !cart::is_unread(site, &terms) {
-                return held(CartHold::Reads);
-            }
-            match cart::proof(thread, site, key, &terms, pass) {
-                PageProof::Proven => Decision::LookupWithCart,
-                PageProof::Unproven => held(CartHold::Unproven),
-                PageProof::Differs => held(CartHold::Differs),
-            }
-        }
-        _ => held(CartHold::Page),
-    }
+    (decision, key)
 }
 
 fn bypass(why: &Bypass<'_>) -> Decision {

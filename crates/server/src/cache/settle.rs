@@ -2,8 +2,6 @@
 //! 9111 section 4.4); and the request that PHP gets if the response is for all.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use millrace_pages::ask::{is_ours_in_request, withheld_from_fill, write_fill_cookies};
 use millrace_pages::judge::{CRAWLER_SEES, Validators, judge};
@@ -20,7 +18,6 @@ use super::CacheThread;
 use super::cache_status::{self, CacheStatus};
 use super::fill::answer;
 use super::purge::note;
-use super::watch::watch;
 use millrace_base::message::Request;
 use millrace_base::message::host_of;
 use millrace_base::message::reply::{Aside, Reply};
@@ -28,14 +25,13 @@ use millrace_base::site::Site;
 
 /// A response for one visitor is on its way.
 pub fn settle(
-    thread: &Rc<CacheThread>,
-    site: &Arc<Site>,
+    thread: &CacheThread,
+    site: &Site,
     request: &Request,
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
     let Some(rules) = &site.cache else { return };
-    watch(thread, site, request, reply, cache_status);
     let method = request.head.method();
     let is_told =
         method == "HEAD" && cache_status.is_miss() && tell_as_get(thread, site, request, reply, cache_status);

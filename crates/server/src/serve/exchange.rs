@@ -14,6 +14,7 @@ use super::auth_script;
 use super::site_rules;
 use super::walk::{Make, Maker, WalkStep};
 use super::{ServeThread, SharedSetup, hand_over, leave, respond};
+use crate::audience;
 use crate::cache::{self, CacheStatus, Waited};
 use crate::htaccess::Origin;
 use crate::proxy;
@@ -373,6 +374,7 @@ impl Exchange {
         {
             reply.status = status;
         }
+        audience::watch(&thread.pages, &self.site.site, &self.request, &mut reply, cache_status);
         cache::settle(&thread.pages, &self.site.site, &self.request, &mut reply, cache_status);
         let mut reply = self.hand_over(thread, script, reply).await;
         self.compress(thread, &mut reply);

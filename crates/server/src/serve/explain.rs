@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::page_url::PageUrl;
 use super::walk::{Make, Maker, Trail, Walk, WalkPurpose, WalkStep};
 use super::{ServeThread, Setup, SiteWorkers};
+use crate::audience;
 use crate::cache::{Preview, purge::OrderError};
 use millrace_base::context::stats::{ResponseClass, SiteCauses};
 use millrace_base::message::Step;
@@ -183,6 +184,8 @@ pub struct Explanation {
     pub result_text: String,
     /// What the page cache would do; `None`: it has no part in the response.
     pub page: Option<Box<Preview>>,
+    /// What differs for visitors with a cart; true: on this page, false: on another one of its kind.
+    pub cart_differences: Vec<(bool, Box<str>)>,
     /// The request's cookies that may identify a visitor, and what PHP has found out about them.
     pub cookies: Vec<(String, &'static str)>,
     /// The rules of the site (`[[site.rule]]`) that match the request, and what they say to the page cache.
@@ -233,6 +236,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
     let cache = &site.plan.cache;
     let ExplainedWalk { row, result: (result, result_text), page, rules, trail } =
         walked(thread, site, &mut request).await;
+    let differences = |preview: &Preview| audience::cart_differences(&thread.pages, site, preview);
     Ok(Explanation {
         url: format!("{}://{authority}{target}", scheme.text()),
         site: site.name().unwrap_or("").to_owned(),
@@ -240,6 +244,7 @@ async fn explain(thread: &Rc<ServeThread>, asked: &ExplainRequest) -> Result<Exp
         row,
         result,
         result_text,
+        cart_differences: page.as_deref().map(differences).unwrap_or_default(),
         page,
         rules,
         trail,

@@ -25,12 +25,7 @@ pub fn prediction(preview: &Preview) -> Prediction {
         Decision::LookupAsAnonymous => {
             "PHP has found that the cookies mean nothing: the visitor counts as anonymous"
         }
-        Decision::LookupWithCart => {
-            "the page is proven to be the same with a cart, which the browser shows on it"
-        }
-        Decision::LookupAsMember => {
-            "the page is proven to be the same for members with these rights, but for name and nonces"
-        }
+        Decision::LookupAs(why) => why,
         _ => "",
     };
     let (word, text, why) = by_store(preview);

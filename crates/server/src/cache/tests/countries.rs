@@ -3,6 +3,7 @@
 use millrace_pages::{Notes, PeekEntry};
 
 use super::*;
+use crate::audience::admit;
 use crate::cache::{Decision, preview};
 
 const GERMAN: &str = "192.0.2.1:1";
@@ -40,9 +41,9 @@ impl Scene {
         };
         self.thread.context.clock.read();
         let (request, same) = (ask(), ask());
-        let would = preview(&self.thread, &self.site, &request, b"/shop").expect("the cache is on");
+        let would = preview(&self.thread, &self.site, &request, b"/shop", admit).expect("the cache is on");
         let would_hit = would.decision == Decision::Lookup && matches!(would.peek.entry, PeekEntry::Page(_));
-        let reply = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
+        let reply = match consult(&self.thread, &self.site, &request, b"/shop", &maker, admit) {
             Step::Answer(reply) => reply,
             Step::Make(PageRun { page: Some(page), .. }) => match page.await {
                 Waited::Reply(reply) => reply,

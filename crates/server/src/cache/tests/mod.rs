@@ -1,10 +1,8 @@
-//! The room's rules, with a scripted maker in place of PHP.
+//! The room's rules, with a scripted maker in place of PHP. The room `audience` plays with it, too.
 
-mod carts;
 mod countries;
 mod fills;
 mod hits;
-mod members;
 mod outlive;
 
 use std::cell::RefCell;
@@ -23,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
 use super::{CacheThread, Disk, DiskLimits, PageCache, PageMaker, PageRun, Waited, consult, settle};
+use crate::audience;
 use millrace_base::context::log::Log;
 use millrace_base::context::stats::{Counter, Registry};
 use millrace_base::context::{Context, Process};
@@ -39,11 +38,11 @@ thread_local! {
     static RUNS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-fn maker() -> PageMaker {
+pub(crate) fn maker() -> PageMaker {
     Rc::new(make)
 }
 
-fn make(request: Request) -> Pin<Box<dyn Future<Output = Reply>>> {
+pub(crate) fn make(request: Request) -> Pin<Box<dyn Future<Output = Reply>>> {
     let asked = format!("{} {}", request.head.method(), String::from_utf8_lossy(request.head.path_query()));
     RUNS.with_borrow_mut(|runs| runs.push(asked));
     let play = PLAYS.with_borrow_mut(VecDeque::pop_front).expect("PHP was not expected to run");
@@ -51,12 +50,12 @@ fn make(request: Request) -> Pin<Box<dyn Future<Output = Reply>>> {
 }
 
 /// The maker returns this response at once.
-fn answers(reply: Reply) {
+pub(crate) fn answers(reply: Reply) {
     plays(move |_| Box::pin(std::future::ready(reply)));
 }
 
 /// The maker returns this response after a delay.
-fn answers_late(reply: Reply, after: Duration) {
+pub(crate) fn answers_late(reply: Reply, after: Duration) {
     plays(move |_| {
         Box::pin(async move {
             tokio::time::sleep(after).await;
@@ -66,7 +65,7 @@ fn answers_late(reply: Reply, after: Duration) {
 }
 
 /// The maker returns this response when the gate is closed: then nothing waits at it any more.
-fn answers_behind(gate: &Rc<Semaphore>, reply: Reply) {
+pub(crate) fn answers_behind(gate: &Rc<Semaphore>, reply: Reply) {
     let gate = gate.clone();
     plays(move |_| {
         Box::pin(async move {
@@ -76,21 +75,21 @@ fn answers_behind(gate: &Rc<Semaphore>, reply: Reply) {
     });
 }
 
-fn gate() -> Rc<Semaphore> {
+pub(crate) fn gate() -> Rc<Semaphore> {
     Rc::new(Semaphore::new(0))
 }
 
-fn plays(play: impl FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>> + 'static) {
+pub(crate) fn plays(play: impl FnOnce(Request) -> Pin<Box<dyn Future<Output = Reply>>> + 'static) {
     PLAYS.with_borrow_mut(|plays| plays.push_back(Box::new(play)));
 }
 
 /// How often the maker was called.
-fn runs() -> usize {
+pub(crate) fn runs() -> usize {
     RUNS.with_borrow(Vec::len)
 }
 
 /// A response of a script: its fields, its content.
-fn page(fields: &[(&str, &str)], content: &str) -> Reply {
+pub(crate) fn page(fields: &[(&str, &str)], content: &str) -> Reply {
     let mut reply = Reply::new(200).with("Content-Type", "text/html; charset=utf-8");
     let mut aside = Aside::default();
     // As a worker says of a script that has looked for no cookie, and has read nothing of a cart.
@@ -105,40 +104,40 @@ fn page(fields: &[(&str, &str)], content: &str) -> Reply {
 }
 
 /// A response of a script to a condition that holds.
-fn unchanged() -> Reply {
+pub(crate) fn unchanged() -> Reply {
     Reply { status: 304, ..page(&[], "") }.body(Body::Empty)
 }
 
 /// An event loop with one site.
-struct Scene {
-    thread: Rc<CacheThread>,
-    site: Arc<Site>,
+pub(crate) struct Scene {
+    pub(crate) thread: Rc<CacheThread>,
+    pub(crate) site: Arc<Site>,
 }
 
 /// A response, read to its end.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
-    fields: Fields,
-    text: String,
-    whole: bool,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: Fields,
+    pub(crate) text: String,
+    pub(crate) whole: bool,
 }
 
 impl Answer {
-    fn field(&self, wanted: &str) -> &str {
+    pub(crate) fn field(&self, wanted: &str) -> &str {
         let mut values = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let value = values.next().map_or("", |(_, value)| std::str::from_utf8(value).unwrap());
         assert!(values.next().is_none(), "{wanted} is there twice");
         value
     }
 
-    fn cache(&self) -> &str {
+    pub(crate) fn cache(&self) -> &str {
         self.field("Cache-Status")
     }
 }
 
 /// Runs `scene` for a site with this profile.
-fn play<F: Future<Output = ()>>(
+pub(crate) fn play<F: Future<Output = ()>>(
     profile: plan::Profile,
     change: impl FnOnce(&mut plan::Plan),
     scene: impl FnOnce(Scene) -> F,
@@ -173,7 +172,13 @@ fn play<F: Future<Output = ()>>(
 }
 
 impl Scene {
-    fn request(&self, client: Option<SocketAddr>, method: &str, target: &str, fields: &[&str]) -> Request {
+    pub(crate) fn request(
+        &self,
+        client: Option<SocketAddr>,
+        method: &str,
+        target: &str,
+        fields: &[&str],
+    ) -> Request {
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n");
         fields.iter().for_each(|field| text.extend([field, "\r\n"]));
         text.push_str("\r\n");
@@ -184,11 +189,11 @@ impl Scene {
     }
 
     /// Sends a request as the protocol does.
-    async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         self.ask_from(None, method, target, fields).await
     }
 
-    async fn ask_from(
+    pub(crate) async fn ask_from(
         &self,
         client: Option<SocketAddr>,
         method: &str,
@@ -201,7 +206,7 @@ impl Scene {
         let reply = loop {
             let mut path = Vec::new();
             millrace_wire::path::normalise(request.raw_path(), &mut path).expect("a path");
-            break match consult(&self.thread, &self.site, &request, &path, &maker) {
+            break match consult(&self.thread, &self.site, &request, &path, &maker, audience::admit) {
                 Step::Answer(reply) => reply,
                 Step::Make(PageRun { page: Some(page), .. }) => match page.await {
                     // No worker is idle.
@@ -218,26 +223,37 @@ impl Scene {
         read(reply, method == "HEAD").await
     }
 
-    async fn alone(&self, request: Request, asked: Request, cache_status: super::CacheStatus) -> Reply {
+    pub(crate) async fn alone(
+        &self,
+        request: Request,
+        asked: Request,
+        cache_status: super::CacheStatus,
+    ) -> Reply {
         let mut reply = make(asked).await;
+        audience::watch(&self.thread, &self.site, &request, &mut reply, cache_status);
         settle(&self.thread, &self.site, &request, &mut reply, cache_status);
         reply
     }
 
-    async fn get(&self, target: &str) -> Answer {
+    pub(crate) async fn get(&self, target: &str) -> Answer {
         self.ask("GET", target, &[]).await
     }
 
-    fn purge_everything(&self, how: Hardness) {
+    pub(crate) fn purge_everything(&self, how: Hardness) {
         self.thread.cache.purge(&[(Purge::Everything, how)]);
     }
 
-    fn count(&self, counter: Counter) -> u64 {
+    /// Pages that are wished for, from now on no more.
+    pub(crate) fn wishes(&self) -> Vec<Box<[u8]>> {
+        self.thread.cache.wished.take()
+    }
+
+    pub(crate) fn count(&self, counter: Counter) -> u64 {
         self.thread.context.process.stats.value(counter)
     }
 }
 
-async fn read(reply: Reply, is_head: bool) -> Answer {
+pub(crate) async fn read(reply: Reply, is_head: bool) -> Answer {
     let mut content = Vec::new();
     let mut whole = true;
     match reply.body {

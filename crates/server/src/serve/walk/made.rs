@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::{Make, Maker, Walk, WalkStep};
+use crate::audience;
 use crate::cache::{self, CacheStatus, Decision, PageMaker, PageRun};
 use crate::htaccess::Origin;
 use crate::proxy;
@@ -69,7 +70,7 @@ fn from_script(walk: &Walk<'_>, script: &Script) -> Step<PageRun> {
         return PageRun::alone(CacheStatus::bypass(why));
     }
     let make = || script_maker(walk, script);
-    let consulted = cache::consult(&thread.pages, &site.site, request, path, &make);
+    let consulted = cache::consult(&thread.pages, &site.site, request, path, &make, audience::admit);
     count(walk, &consulted);
     consulted
 }
@@ -130,7 +131,7 @@ fn preview(walk: &Walk<'_>, maker: &Maker) -> Option<cache::Preview> {
     if !matches!(maker, Maker::Script(_)) {
         return None;
     }
-    let mut preview = cache::preview(&thread.pages, site, request, path)?;
+    let mut preview = cache::preview(&thread.pages, &site.site, request, path, audience::admit)?;
     if let Some(word) = bypasses(site, request) {
         let (name, pattern) = (String::new(), String::new());
         preview.decision = Decision::Bypass { word, name, pattern };

@@ -7,18 +7,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
-use millrace_pages::{Asking, ask};
 use millrace_wire::encoding::Coding;
-use millrace_wire::path;
 
-use super::cache_status::CacheStatus;
-use super::{CacheThread, cart, member, settle};
+use super::{cart, member};
+use crate::cache::{CacheStatus, CacheThread};
 use millrace_base::message::Request;
 use millrace_base::message::reply::{Aside, Body, Coder, ContentSource, Fields, Reply};
 use millrace_base::message::request::{Visit, VisitorPage};
 use millrace_base::site::Site;
 
-/// Watches a response on its way.
+/// Watches a response of PHP's on its way to one visitor.
 pub fn watch(
     thread: &Rc<CacheThread>,
     site: &Arc<Site>,
@@ -26,6 +24,7 @@ pub fn watch(
     reply: &mut Reply,
     cache_status: CacheStatus,
 ) {
+    let Some(rules) = &site.cache else { return };
     cart::fetched(thread, site, request, reply.status);
     let Some(visit) = request.found.visit.clone().filter(|_| cache_status.is_for_own_cookies()) else {
         return;
@@ -54,11 +53,10 @@ pub fn watch(
         Body::Empty => page.is_complete(b"", None),
         Body::Stream(_) => {
             let Body::Stream(inner) = std::mem::replace(&mut reply.body, Body::Empty) else { return };
-            let most = site.cache.as_ref().map_or(0, |rules| rules.largest_page);
             let watched = Watched {
                 inner,
                 content: Some(Vec::new()),
-                most,
+                most: rules.largest_page,
                 coder: None,
                 over: false,
                 page,
@@ -98,15 +96,6 @@ impl WatchedPage {
                 member::take(self, content, aside, &page, begun);
             }
         }
-    }
-
-    /// What it asks of the cache, and the key of the public page.
-    pub fn ask(&self) -> Option<(Asking, Vec<u8>)> {
-        let (mut path, mut key) = (Vec::new(), Vec::new());
-        path::normalise(self.request.raw_path(), &mut path).ok()?;
-        let rules = self.site.cache.as_ref()?;
-        let asking = ask(rules, &settle::asked(&self.site, &self.request, &path), &mut key).ok()?;
-        Some((asking, key))
     }
 
     /// Whether it sets a cookie beside the ones that identify its visitor: then a page from the cache would not do the same.

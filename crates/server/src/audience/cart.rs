@@ -1,129 +1,95 @@
 //! Visitors with a cart: public pages for those with a pass, and comparisons of what PHP makes for them with the
 //! public pages (`millrace_pages::carts` has the reasons).
 //!
-//! ```text
-//!   consult ── its cookies keep it from the cache ──> Visitors::standing ──> a pass ──> look(): the public page
-//!                                                                       └──> held: PHP runs for it alone
-//!   settle  ── PHP's page for a visitor with a cart ──> watch: at its end compare() compares it with the public one;
-//!                                                       if they differ, the public page is made again (recheck)
-//!           ── the cart, for a script in the browser ──> watch: fetched() notes for which page
-//! ```
-//!
 //! What PHP makes for such a visitor is never stored.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use millrace_pages::carts::{self, PageProof, PageView, Proofs, ProvenPage, Sameness};
 use millrace_pages::visitors::{CartHold, CartPage, Pass};
-use millrace_pages::{Asking, Bypass, Hit, Key, Lookup, Millis, Rules, Tag, Terms, ask};
+use millrace_pages::{Bypass, Millis, Page, Tag, Terms};
 
-use super::make::uncoded;
 use super::recheck::{self, CartDifference};
-use super::serve::{self, PageRequest};
 use super::watch::WatchedPage;
-use super::{CacheThread, cache_status, settle};
+use crate::cache::{Audience, CacheThread, PageRequest, PageSlot, answer_privately, uncoded};
 use millrace_base::context::stats::Counter;
 use millrace_base::message::Request;
 use millrace_base::message::reply::Reply;
 use millrace_base::site::Site;
 
-/// The public page for a visitor with a pass. `request` is without the visitor's own cookies.
-pub fn look<'a>(
-    thread: &Rc<CacheThread>,
-    site: &'a Arc<Site>,
-    rules: &'a Rules,
-    request: &'a Request,
-    path: &'a [u8],
-    pass: &Pass,
-) -> Result<Reply, Bypass<'a>> {
-    let mut key = Vec::new();
-    let asking = ask(rules, &settle::asked(site, request, path), &mut key)?;
-    let asked = PageRequest::read(&request.head);
-    if asking.range || asked.has_range() {
-        return Err(Bypass::Cart(CartHold::Range));
+/// The public page, for a visitor with a cart.
+impl Audience for Pass {
+    fn word(&self) -> &'static str {
+        "cart"
     }
-    let Some(found) = stored(thread, site, rules, request, &asking, &key) else {
-        if !thread.passes_on {
-            thread.cache.wished.note(Key::new(&key));
-        }
-        return Err(Bypass::Cart(CartHold::Page));
-    };
-    if !is_unread(site, &found.1) {
-        return Err(Bypass::Cart(CartHold::Reads));
-    }
-    match proof(thread, site, &key, &found.1, pass) {
-        PageProof::Proven => {}
-        PageProof::Unproven => return Err(Bypass::Cart(CartHold::Unproven)),
-        PageProof::Differs => return Err(Bypass::Cart(CartHold::Differs)),
-    }
-    let mut reply = serve::answer_privately(&found.0.page, &asked).ok_or(Bypass::Cart(CartHold::Page))?;
-    cache_status::hit_with_cart(&mut reply, &found.0);
-    thread.context.stats.add(Counter::CacheHits, 1);
-    thread.context.stats.add(Counter::VisitorsWithCart, 1);
-    Ok(reply)
-}
 
-/// The fresh page with this key, and its terms.
-pub fn stored(
-    thread: &CacheThread,
-    site: &Site,
-    rules: &Rules,
-    request: &Request,
-    asking: &Asking,
-    key: &[u8],
-) -> Option<(Hit, Arc<Terms>)> {
-    let (key, cache) = (Key::new(key), &thread.cache);
-    let mut is_meant = false;
-    let mut select = |name: &str, out: &mut Vec<u8>| {
-        is_meant |= settle::meant_cookie(rules, request, name).is_some();
-        settle::select(thread, site, rules, request, name, out);
-    };
-    let mut shard = cache.lock(cache.shard_of(key));
-    let Lookup::Fresh(hit) = shard.look(key, &mut select, cache.now(&thread.context)) else { return None };
-    if is_meant || !asking.wants.allow(hit.age, hit.ttl_left, false) {
-        return None;
+    fn reason(&self) -> &'static str {
+        "the page is proven to be the same with a cart, which the browser shows on it"
     }
-    let terms = shard.kept(key, &hit.page)?.terms;
-    Some((hit, terms))
+
+    fn counter(&self) -> Counter {
+        Counter::VisitorsWithCart
+    }
+
+    fn change_key(&self, _key: &mut Vec<u8>) {}
+
+    fn no_page(&self) -> Bypass<'static> {
+        Bypass::Cart(CartHold::Page)
+    }
+
+    fn no_part(&self) -> Bypass<'static> {
+        Bypass::Cart(CartHold::Range)
+    }
+
+    fn wishes(&self) -> bool {
+        true
+    }
+
+    fn may_have(&self, slot: &PageSlot<'_>, _stored: Millis, terms: &Terms) -> Result<(), Bypass<'static>> {
+        if !is_unread(slot.site, terms) {
+            return Err(Bypass::Cart(CartHold::Reads));
+        }
+        let view = view(slot.site, terms, &self.items, self.has_address);
+        let ask = |proofs: &mut Proofs, now| proofs.of_page(&terms.tags, slot.hash(), view, now);
+        match slot.site.visitors.with_proofs(&slot.thread.context, ask) {
+            PageProof::Proven => Ok(()),
+            PageProof::Unproven => Err(Bypass::Cart(CartHold::Unproven)),
+            PageProof::Differs => Err(Bypass::Cart(CartHold::Differs)),
+        }
+    }
+
+    fn fill(&self, _slot: &PageSlot<'_>, page: &Page, asked: &PageRequest<'_>) -> Option<Reply> {
+        answer_privately(page, asked)
+    }
 }
 
 /// Whether the script of a public page has read nothing of its visitor's cart.
-pub fn is_unread(site: &Site, terms: &Terms) -> bool {
+fn is_unread(site: &Site, terms: &Terms) -> bool {
     terms.tags.contains(&carts::unread(site.name().unwrap_or("")))
 }
 
 /// A page as seen by a visitor with these products in the cart.
-pub fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) -> PageView {
+fn view(site: &Site, terms: &Terms, items: &[Box<[u8]>], has_address: bool) -> PageView {
     let is_shown = |item: &[u8]| terms.tags.contains(&Tag::named(site.name().unwrap_or(""), item));
     PageView { shows_item: items.iter().any(|item| is_shown(item)), has_address }
-}
-
-/// Whether a visitor may have the public page with this key.
-pub fn proof(thread: &CacheThread, site: &Site, key: &[u8], terms: &Terms, pass: &Pass) -> PageProof {
-    let view = view(site, terms, &pass.items, pass.has_address);
-    let ask = |proofs: &mut Proofs, now| proofs.of_page(&terms.tags, Key::new(key).hash, view, now);
-    site.visitors.with_proofs(&thread.context, ask)
 }
 
 /// Compares a complete page for a visitor with a cart, which PHP has begun to make at `begun`, with the public one.
 pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Millis) {
     let WatchedPage { thread, site, request, .. } = watched;
-    let Some((asking, key)) = watched.ask() else { return };
+    let Some(slot) = PageSlot::of(thread, site, request) else { return };
     // PHP has seen arguments that the public page's maker did not: WooCommerce's links to the same page repeat `utm_source`.
-    if asking.reduced {
+    if slot.asking.reduced {
         return;
     }
-    let Some(rules) = &site.cache else { return };
-    let Some((hit, terms)) = stored(thread, site, rules, request, &asking, &key) else { return };
+    let Some((hit, terms)) = slot.fresh() else { return };
     // A public page that was made after this run had begun may show a later state. One that depends on the cart is not sent in any case.
     if hit.page.stored > begun || hit.page.status != 200 || !is_unread(site, &terms) {
         return;
     }
     let kind = Tag::named(site.name().unwrap_or(""), &page.kind);
     let view = view(site, &terms, &page.items, page.has_address);
-    let proven = ProvenPage { kind, view, page: Key::new(&key).hash };
+    let proven = ProvenPage { kind, view, page: slot.hash() };
     if let Some(what) = other_response(watched, page, terms.tags.contains(&kind)) {
         return note_other(watched, &terms, proven, page.is_unread, what);
     }
@@ -139,19 +105,9 @@ pub fn compare(watched: &WatchedPage, content: &[u8], page: &CartPage, begun: Mi
         Sameness::Same => agrees(thread, site, proven, false),
         Sameness::IfFetched => agrees(thread, site, proven, true),
         Sameness::Differs => {
-            let public = form.body();
-            recheck::begin(
-                watched,
-                CartDifference {
-                    asked: (asking, key),
-                    public,
-                    own: content,
-                    page,
-                    stored: hit.page.stored,
-                    tags: &terms.tags,
-                    proven,
-                },
-            );
+            let (public, stored) = (form.body(), hit.page.stored);
+            let found = CartDifference { public, own: content, page, stored, tags: &terms.tags, proven };
+            recheck::begin(watched, found);
         }
     }
 }

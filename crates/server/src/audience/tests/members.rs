@@ -44,7 +44,7 @@ impl Scene {
         let mut request = self.request(None, "GET", target, &fields);
         self.thread.context.clock.read();
         let path = target.split('?').next().unwrap_or(target).as_bytes();
-        let cache_status = match consult(&self.thread, &self.site, &request, path, &maker) {
+        let cache_status = match consult(&self.thread, &self.site, &request, path, &maker, admit) {
             Step::Answer(reply) => return read(reply, false).await,
             Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
             _ => panic!("it waits for a page"),
@@ -56,7 +56,7 @@ impl Scene {
         let visit = request.found.visit.clone().expect("a visit");
         notes.iter().for_each(|note| visit.hear(note.as_bytes()));
         let mut reply = reply;
-        settle(&self.thread, &self.site, &request, &mut reply, cache_status);
+        leaves(&self.thread, &self.site, &request, &mut reply, cache_status);
         tokio::time::sleep(Duration::from_millis(2)).await;
         read(reply, false).await
     }
@@ -251,7 +251,7 @@ fn a_purge_meanwhile_or_later() {
         scene.purge_everything(Hardness::Hard);
         let mut request = scene.request(None, "GET", "/news", &["Cookie: wordpress_logged_in_5f=0"]);
         let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/news", &maker)
+            consult(&scene.thread, &scene.site, &request, b"/news", &maker, admit)
         else {
             panic!("PHP does not run");
         };
@@ -259,7 +259,7 @@ fn a_purge_meanwhile_or_later() {
         scene.purge_everything(Hardness::Soft);
         let visit = request.found.visit.clone().unwrap();
         said(0, "gold", SHARED).iter().for_each(|note| visit.hear(note.as_bytes()));
-        settle(&scene.thread, &scene.site, &request, &mut made(0), status);
+        leaves(&scene.thread, &scene.site, &request, &mut made(0), status);
         assert_eq!(why(&scene.shared(1).await), "member-page", "nothing was stored");
     });
 }

@@ -7,8 +7,9 @@ use std::task::{Context as TaskContext, Poll};
 use flate2::read::GzDecoder;
 use millrace_wire::encoding::Coding;
 
-use super::super::{CacheStatus, preview, recheck};
+use super::super::{cart_differences, recheck};
 use super::*;
+use crate::cache::preview;
 use millrace_base::message::reply::ContentSource;
 
 const COOKIE: &str = "Cookie: wp_woocommerce_session_5f=t1; woocommerce_items_in_cart=1";
@@ -55,7 +56,7 @@ impl Scene {
     async fn shopper_at(&self, target: &str, note: &str, reply: Reply) -> Answer {
         let mut request = self.request(None, "GET", target, &[COOKIE]);
         self.thread.context.clock.read();
-        let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker) {
+        let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker, admit) {
             Step::Answer(reply) => return read(reply, false).await,
             Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
             _ => panic!("it waits for a page"),
@@ -70,7 +71,7 @@ impl Scene {
             visit.hear(note.as_bytes());
             visit.hear(end);
         }
-        settle(&self.thread, &self.site, &request, &mut reply, cache_status);
+        leaves(&self.thread, &self.site, &request, &mut reply, cache_status);
         if is_late {
             visit.hear(note.as_bytes());
             visit.hear(end);
@@ -81,7 +82,7 @@ impl Scene {
     /// Makes the public page again with each of these contents, whenever the cache wishes for it.
     async fn refill(&self, contents: &[String]) {
         for content in contents {
-            while self.thread.cache.wished.take().is_empty() {
+            while self.wishes().is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             answers(page(PUBLIC, content));
@@ -159,13 +160,13 @@ fn a_coded_page_is_whole_and_a_torn_one_is_not() {
         let reply = || page(&[], "").body(pieces(&[&text[..7], &text[7..]], false));
         let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
         let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/shop", &maker)
+            consult(&scene.thread, &scene.site, &request, b"/shop", &maker, admit)
         else {
             panic!("PHP does not run");
         };
         scene.site.visitors.begin(&scene.thread.context, &mut request, None);
         let mut reply = reply();
-        settle(&scene.thread, &scene.site, &request, &mut reply, status);
+        leaves(&scene.thread, &scene.site, &request, &mut reply, status);
         let Body::Stream(mut stream) = reply.body else { panic!("no stream") };
         assert!(stream.code(Coding::Gzip) && stream.length().is_none() && !stream.code(Coding::Gzip));
         let mut coded = Vec::new();
@@ -240,7 +241,7 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         assert_eq!(scene.compared(), (0, 0), "no public page");
         let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
         let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/shop", &maker)
+            consult(&scene.thread, &scene.site, &request, b"/shop", &maker, admit)
         else {
             panic!("PHP does not run");
         };
@@ -252,7 +253,7 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         visit.hear(note.as_bytes());
         visit.hear(b"end");
         let mut reply = page(&[], "of before");
-        settle(&scene.thread, &scene.site, &request, &mut reply, status);
+        leaves(&scene.thread, &scene.site, &request, &mut reply, status);
         assert_eq!(scene.compared(), (0, 0), "the public page is newer");
     });
 }
@@ -294,7 +295,7 @@ fn what_strangers_get_by_chance_is_no_difference() {
             scene.shopper(&note, page(&[], &banner)).await;
             assert_eq!(scene.compared(), (at as u64 + 2, 0));
         }
-        assert!(scene.thread.cache.wished.take().is_empty());
+        assert!(scene.wishes().is_empty());
         assert_eq!(scene.shopper(&note, page(&[], "PHP")).await.text, lucky("<i>2</i>"), "it is proven");
     });
 }
@@ -314,8 +315,9 @@ fn a_difference_is_that_pages_alone() {
         assert_eq!(scene.ways("/shop?a=1", &shop("1")).await, unproven, "another page of the kind");
         assert_eq!(scene.ways("/shop", &shop("1")).await, ["cart-differs"; 5]);
         let request = scene.request(None, "GET", "/shop", &[COOKIE]);
-        let preview = preview(&scene.thread, &scene.site, &request, b"/shop").unwrap();
-        assert_eq!(preview.cart_differences, [(true, "a text more than on the public page".into())]);
+        let preview = preview(&scene.thread, &scene.site, &request, b"/shop", admit).unwrap();
+        let differences = cart_differences(&scene.thread, &scene.site, &preview);
+        assert_eq!(differences, [(true, "a text more than on the public page".into())]);
     });
 }
 
@@ -356,7 +358,7 @@ fn what_the_browser_fills_in_may_differ_once_it_is_seen_to_fetch() {
             let fields = [COOKIE, "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin", referer];
             let request = scene.request(None, "GET", "/wp-json/wc/store/v1/cart", &fields);
             let mut reply = page(&[], "{}");
-            settle(&scene.thread, &scene.site, &request, &mut reply, CacheStatus::NOTHING);
+            leaves(&scene.thread, &scene.site, &request, &mut reply, CacheStatus::NOTHING);
         };
         for referer in ["Referer: http://elsewhere.example/shop", "Referer: http://a.test/", "X: y"] {
             for _ in 0..4 {
