@@ -1,4 +1,5 @@
-//! Which visitors PHP has found to be logged in, to have a cart, or to be anonymous: a table of cookies, as a value.
+//! Which visitors PHP has found to be logged in, to have a cart, or to be anonymous: a table of cookies, as a value. Event loops share
+//! it ([`VisitorTable`]); a run of PHP reports to it ([`Visit`]).
 //!
 //! A cookie's name proves nothing: any client can send `wordpress_logged_in_x=1`. So each run of PHP reports what it
 //! found, and the table stores that for each *concerned* cookie - one whose name matches a pattern that the site
@@ -33,9 +34,11 @@ pub mod member;
 pub mod pass;
 mod report;
 mod shelf;
+mod table;
 #[cfg(test)]
 mod tests;
 mod times;
+mod visit;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +48,9 @@ pub use member::{MemberHold, MemberPage, MemberPass, MemberRow, MemberState, Sha
 pub use pass::{CartHold, CartPage, CartState, Pass, PassState};
 pub use report::{Install, Report, ReportNote, Session, VisitorStatement};
 use shelf::{CookieEntry, Shelf};
+pub use table::{MemberRows, VisitorTable};
 use times::UserTimes;
+pub use visit::{Unserved, Visit, VisitorPage};
 
 use crate::Millis;
 

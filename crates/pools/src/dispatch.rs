@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use millrace_pages::visitors::Unserved;
 use millrace_settings::plan::Rewind;
 use tokio::sync::oneshot;
 
@@ -36,7 +37,6 @@ use crate::PhpThread;
 use millrace_base::context::stats::Counter;
 use millrace_base::message::Request;
 use millrace_base::message::reply::{Aside, Body, Reply, plain};
-use millrace_base::site::visitors::Unserved;
 use millrace_base::site::{Script, Site};
 
 /// Maximum number of attempts, if no script has begun.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use millrace_pages::visitors::Visit;
 use millrace_sys::{Process, Signal};
 use rustix::net::{Shutdown, shutdown};
 use tokio::sync::Notify;
@@ -15,7 +16,7 @@ use super::crashes::Print;
 use super::pool::pools::PoolId;
 use super::scoreboard::Scoreboard;
 use millrace_base::message::Request;
-use millrace_base::message::request::{RunEnd, Visit};
+use millrace_base::message::request::RunEnd;
 use millrace_base::site::{Script, Site};
 
 /// A worker's handle: shared by the worker's holder, its seat in the pool, and the supervisor.
@@ -93,7 +94,7 @@ pub struct Task {
     /// Digests of the request, if crashes of its script are watched.
     pub print: Option<Print>,
     /// Receives what the script reports about the visitor.
-    pub visit: Option<Arc<dyn Visit>>,
+    pub visit: Option<Arc<Visit>>,
     /// Learns how the run has ended.
     pub end: Option<Arc<dyn RunEnd>>,
 }

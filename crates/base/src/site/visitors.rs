@@ -15,17 +15,15 @@
 //! shard of the page cache may be locked when [`Visitors::country`] is called.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
 
 use millrace_pages::ask::bypass_argument;
 use millrace_pages::carts::{PageProof, PageView, Proofs};
-use millrace_pages::members::{Comparison, MadePages};
-use millrace_pages::places::{self, Country, Named, PlaceReport, Places};
+use millrace_pages::members::Comparison;
+use millrace_pages::places::{self, Country, Named};
 use millrace_pages::visitors::{
-    ConcernedCookies, CookieState, Cookies, Limits, MemberPass, MemberRow, Pass, PrintKey, Proof, Report,
-    ReportNote, Run, Standing, VisitorUsage, Visitors as Known,
+    ConcernedCookies, CookieState, Limits, MemberPass, MemberRow, MemberRows, Pass, Proof, Standing, Visit,
+    VisitorTable, VisitorUsage,
 };
 use millrace_pages::{Bypass, Millis, Rules, Tag};
 use millrace_settings::plan;
@@ -33,7 +31,6 @@ use millrace_settings::plan;
 use crate::context::Context;
 use crate::context::stats::Counter;
 use crate::message::Request;
-use crate::message::request::{Visit, VisitorPage};
 
 /// The visitors of a site.
 #[derive(Debug)]
@@ -65,48 +62,6 @@ pub enum VisitorPass {
     Member(Arc<MemberPass>),
 }
 
-/// What is known about them; it outlives a reload.
-#[derive(Debug)]
-struct VisitorTable {
-    key: PrintKey,
-    /// Start of its times.
-    epoch: OnceLock<Instant>,
-    known: Mutex<Known>,
-    /// Which kinds of pages are the same for visitors with a cart, and for members with the same rights.
-    proofs: Mutex<Proofs>,
-    /// For whom the stored pages for members were made.
-    made: Mutex<MadePages>,
-    /// In which countries addresses are.
-    places: Mutex<Places>,
-}
-
-impl VisitorTable {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn proofs(&self) -> MutexGuard<'_, Proofs> {
-        self.proofs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn made(&self) -> MutexGuard<'_, MadePages> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self, context: &Context) -> u64 {
-        self.time(context.clock.now())
-    }
-
-    fn time(&self, now: Instant) -> u64 {
-        let epoch = *self.epoch.get_or_init(|| now);
-        now.saturating_duration_since(epoch).as_millis() as u64
-    }
-}
-
 impl Visitors {
     /// The visitors of a site whose application identifies them by such cookies.
     pub fn new(application: &[&str], plan: &plan::SiteCache) -> Visitors {
@@ -126,17 +81,7 @@ impl Visitors {
     }
 
     fn table(&self) -> &Arc<VisitorTable> {
-        self.table.get_or_init(|| {
-            let known = Mutex::new(Known::new(self.limits));
-            Arc::new(VisitorTable {
-                key: PrintKey::default(),
-                epoch: OnceLock::new(),
-                known,
-                proofs: Mutex::default(),
-                made: Mutex::default(),
-                places: Mutex::default(),
-            })
-        })
+        self.table.get_or_init(|| VisitorTable::new(self.limits))
     }
 
     /// Takes over the knowledge of the same site in an older configuration.
@@ -163,7 +108,7 @@ impl Visitors {
         if cookies.is_empty() || cookies.has_chosen() {
             return CachePermit::None;
         }
-        let (mut known, now) = (table.lock(), table.now(context));
+        let (mut known, now) = (table.lock(), table.time(context.clock.now()));
         match known.look(&cookies, now) {
             Standing::Anonymous => CachePermit::Anonymous,
             _ => match (known.cart(&cookies, now), known.member(&cookies, now)) {
@@ -183,7 +128,7 @@ impl Visitors {
         if cookies.is_empty() {
             return None;
         }
-        match table.lock().look(&cookies, table.now(context)) {
+        match table.lock().look(&cookies, table.time(context.clock.now())) {
             Standing::Known(proof) => Some(proof),
             _ => None,
         }
@@ -193,7 +138,7 @@ impl Visitors {
     pub fn states(&self, context: &Context, request: &Request) -> Vec<(Box<[u8]>, Option<CookieState>)> {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
-        let (mut known, now) = (table.lock(), table.now(context));
+        let (mut known, now) = (table.lock(), table.time(context.clock.now()));
         cookies.iter().map(|cookie| (cookie.name.clone(), known.state_of(cookie, now))).collect()
     }
 
@@ -205,7 +150,7 @@ impl Visitors {
     /// What the comparisons of pages for visitors with a cart have shown, and the time for it.
     pub fn with_proofs<R>(&self, context: &Context, ask: impl FnOnce(&mut Proofs, Millis) -> R) -> R {
         let table = self.table();
-        ask(&mut table.proofs(), table.now(context))
+        ask(&mut table.proofs(), table.time(context.clock.now()))
     }
 
     /// A visitor's browser has fetched the cart for the page whose URL has this hash.
@@ -251,7 +196,7 @@ impl Visitors {
     ) -> Comparison {
         let table = self.table();
         let found = table.made().compare(key, stored, member, is_same);
-        let (mut proofs, now) = (table.proofs(), table.now(context));
+        let (mut proofs, now) = (table.proofs(), table.time(context.clock.now()));
         match found {
             Comparison::Same => proofs.add_of_member(kind, member.user, true, now),
             Comparison::Differs if tags.contains(&kind) => {
@@ -269,7 +214,7 @@ impl Visitors {
             return Vec::new();
         }
         let table = self.table();
-        table.lock().members(MOST_MEMBERS, table.now(context))
+        table.lock().members(MOST_MEMBERS, table.time(context.clock.now()))
     }
 
     /// The rows of a member have this digest now; `None`: there are none.
@@ -280,7 +225,7 @@ impl Visitors {
 
     /// The part that must hear what PHP writes to the database; `None`: nothing depends on it.
     pub fn member_rows(&self) -> Option<MemberRows> {
-        self.serves_members().then(|| MemberRows(self.table().clone()))
+        self.serves_members().then(|| MemberRows::of(self.table()))
     }
 
     /// The country that a request comes from, as WooCommerce sees it: by a field of a trusted proxy, otherwise by what PHP has found for
@@ -295,7 +240,7 @@ impl Visitors {
             Named::Unclear => None,
             Named::No => {
                 let table = self.table();
-                table.places().country(request.ends.client_ip()?, table.now(context))
+                table.places().country(request.ends.client_ip()?, table.time(context.clock.now()))
             }
         }
     }
@@ -327,46 +272,21 @@ impl Visitors {
     pub fn begin(&self, context: &Context, request: &mut Request, rules: Option<&Rules>) {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
-        let now = table.now(context);
-        let stage = if cookies.is_empty() {
-            request.found.standing = Standing::Visitor;
-            VisitStage::Silent(now)
-        } else {
-            let is_write = changes_something(request, rules);
-            let mut known = table.lock();
-            request.found.standing = known.look(&cookies, now);
-            VisitStage::Running(known.begin(&cookies, is_write, now), Box::default())
-        };
-        match request.found.standing {
+        let is_write = !cookies.is_empty() && changes_something(request, rules);
+        let (client, now) = (request.ends.client_ip(), context.clock.now());
+        let (visit, standing) = Visit::begin(table, cookies, is_write, client, now);
+        match standing {
             Standing::Known(_) => context.stats.add(Counter::VisitorsProven, 1),
             Standing::Unproven => context.stats.add(Counter::VisitorsUnproven, 1),
             _ => {}
         }
-        let (stage, begun, client) = (Mutex::new(stage), context.clock.now(), request.ends.client_ip());
-        request.found.visit =
-            Some(Arc::new(SiteVisit { table: table.clone(), cookies, client, begun, stage }));
+        request.found.standing = standing;
+        request.found.visit = Some(Arc::new(visit));
     }
 }
 
 /// Members whose rows the site's PHP looks at: there are no more passes than that.
 const MOST_MEMBERS: usize = 2000;
-
-/// Hears what PHP writes to a site's database, and ends passes of members.
-#[derive(Clone, Debug)]
-pub struct MemberRows(Arc<VisitorTable>);
-
-impl MemberRows {
-    /// Rows are being written, or were: `user-5`, `user-*`, `option-NAME`, separated by commas (`php/inject/wordpress/written.php`).
-    pub fn written(&self, items: &[u8]) {
-        for item in items.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-            if let Some(user) = item.strip_prefix(b"user-") {
-                self.0.lock().void(self.0.key.tag(user));
-            } else if item == b"option-*" || item.starts_with(b"option-") && item.ends_with(b"user_roles") {
-                self.0.lock().void(0);
-            }
-        }
-    }
-}
 
 /// Whether a request's method changes nothing (RFC 9110 section 9.2.1).
 fn is_safe(request: &Request) -> bool {
@@ -376,96 +296,4 @@ fn is_safe(request: &Request) -> bool {
 /// Whether a request may change the meaning of its cookies: by its method, or by an argument like `add-to-cart`.
 fn changes_something(request: &Request, rules: Option<&Rules>) -> bool {
     !is_safe(request) || rules.is_some_and(|rules| bypass_argument(rules, request.query()).is_some())
-}
-
-/// A visit to a site.
-#[derive(Debug)]
-struct SiteVisit {
-    table: Arc<VisitorTable>,
-    cookies: Cookies,
-    client: Option<IpAddr>,
-    begun: Instant,
-    stage: Mutex<VisitStage>,
-}
-
-/// The state of a visit.
-#[derive(Debug)]
-enum VisitStage {
-    /// Without concerned cookies, the table ignores a run that begins at this time, until it reports something: that
-    /// it has issued a login, or that others are void.
-    Silent(u64),
-    Running(Run, Box<Report>),
-    /// The page, if there is more to do with it.
-    Over(Option<VisitorPage>),
-}
-
-impl SiteVisit {
-    fn stage(&self) -> MutexGuard<'_, VisitStage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Visit for SiteVisit {
-    fn hear(&self, text: &[u8]) {
-        if let (Some(report), Some(client)) = (PlaceReport::parse(text), self.client) {
-            // As of the start of the run: some seconds don't matter.
-            self.table.places().note(client, report, self.table.time(self.begun));
-            return;
-        }
-        let mut stage = self.stage();
-        if let VisitStage::Silent(now) = *stage {
-            *stage = match text {
-                [b'e', b'n', b'd', ..] => VisitStage::Over(None),
-                _ => VisitStage::Running(self.table.lock().begin(&self.cookies, false, now), Box::default()),
-            };
-        }
-        let VisitStage::Running(run, report) = &mut *stage else { return };
-        match report.hear(text) {
-            ReportNote::More => {}
-            ReportNote::Forget(user) => {
-                let user = self.table.key.tag(user);
-                self.table.lock().forget(user, run);
-            }
-            ReportNote::Changed(items) => self.table.lock().changed(items),
-            note @ (ReportNote::End | ReportNote::Failed) => {
-                let report = Some(&**report).filter(|_| note == ReportNote::End);
-                let member = self.table.lock().end(&self.cookies, run, report, &self.table.key);
-                let cart = || report?.cart_page(&self.table.key, self.cookies.iter()).map(VisitorPage::Cart);
-                let member = member.and_then(|member| report?.member_page(&member)).map(VisitorPage::Member);
-                *stage = VisitStage::Over(member.or_else(cart));
-            }
-        }
-    }
-
-    fn is_over(&self) {
-        let mut stage = self.stage();
-        if let VisitStage::Running(run, _) = &*stage {
-            self.table.lock().end(&self.cookies, run, None, &self.table.key);
-            *stage = VisitStage::Over(None);
-        }
-    }
-
-    fn page(&self, now: Instant) -> Option<(VisitorPage, Millis)> {
-        let VisitStage::Over(page) = &*self.stage() else { return None };
-        let age = now.saturating_duration_since(self.begun).as_millis();
-        Some((page.clone()?, u64::try_from(age).unwrap_or(u64::MAX)))
-    }
-}
-
-impl Drop for SiteVisit {
-    fn drop(&mut self) {
-        self.is_over();
-    }
-}
-
-/// Ends the visit on drop, unless a worker took it.
-#[derive(Debug)]
-pub struct Unserved(pub Option<Arc<dyn Visit>>);
-
-impl Drop for Unserved {
-    fn drop(&mut self) {
-        if let Some(visit) = &self.0 {
-            visit.is_over();
-        }
-    }
 }

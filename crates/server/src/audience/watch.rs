@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
+use millrace_pages::visitors::{Visit, VisitorPage};
 use millrace_wire::encoding::Coding;
 
 use super::{cart, member};
 use crate::cache::{CacheStatus, CacheThread};
 use millrace_base::message::Request;
 use millrace_base::message::reply::{Aside, Body, Coder, ContentSource, Fields, Reply};
-use millrace_base::message::request::{Visit, VisitorPage};
 use millrace_base::site::Site;
 
 /// Watches a response of PHP's on its way to one visitor.
@@ -82,7 +82,7 @@ pub struct WatchedPage {
     pub is_silent: bool,
     /// Number of purges that had begun when the request came.
     pub orders: u64,
-    visit: Arc<dyn Visit>,
+    visit: Arc<Visit>,
 }
 
 impl WatchedPage {

@@ -70,6 +70,7 @@ use compressor::Compressor;
 use fill::Fill;
 use lately::Lately;
 use millrace_pages::purge::noted;
+use millrace_pages::visitors::MemberRows;
 use millrace_pages::{
     Hardness, Key, Millis, Page, Pages, Place, Purge, Rules, StoreOutcome, StoreUsage, Tag,
 };
@@ -81,7 +82,6 @@ use written::Written;
 use millrace_base::context::Context;
 use millrace_base::message::{Reply, Request};
 use millrace_base::site::Site;
-use millrace_base::site::visitors::MemberRows;
 
 /// Runs PHP for a request.
 pub type PageMaker = Rc<dyn Fn(Request) -> Pin<Box<dyn Future<Output = Reply>>>>;

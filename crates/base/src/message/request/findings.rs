@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use millrace_htaccess::Verdict;
-use millrace_pages::visitors::Standing;
+use millrace_pages::visitors::{Standing, Visit};
 
-use super::{AuthState, Visit};
+use super::AuthState;
 
 /// What has been found out about a request.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Findings {
     /// What is known about its visitor, as soon as PHP is about to run for it.
     pub standing: Standing,
     /// Receives what that run reports about its visitor.
-    pub visit: Option<Arc<dyn Visit>>,
+    pub visit: Option<Arc<Visit>>,
     /// It runs with low priority, because its class has used up its share of PHP.
     pub runs_aside: bool,
 }

@@ -9,7 +9,6 @@ mod hints;
 mod run;
 mod stream;
 mod uploads;
-mod visit;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,7 +22,6 @@ use millrace_wire::head::{Head, Version};
 pub use run::{AsRun, RunEnd};
 pub use stream::ContentStream;
 pub use uploads::{Listed, Upload, Uploads};
-pub use visit::{Visit, VisitorPage};
 
 /// Whether the client's side is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
