@@ -97,7 +97,8 @@ class Generator:
         """A plugin that gives each visitor an id, by a cookie."""
         way, hook = dice.choice(ways.MADE), dice.choice(["", "plugins_loaded", "init", "wp_loaded", "template_redirect", "send_headers"])
         sent = dice.choice(["setcookie('basket', $id);", "header(\"Set-Cookie: basket=$id; Path=/\", false);", "header_register_callback(fn () => setcookie('basket', $id));", "setrawcookie('basket', $id, time() + 99);"])
-        act = f"$id = 'zqi' . sprintf('%03d', {number} % 1000) . substr(md5({way}), 0, 6); {sent} Guess::take(fn () => $id);"
+        # Processes may ask in the same microsecond.
+        act = f"$id = 'zqi' . sprintf('%03d', {number} % 1000) . substr(md5({way} . getmypid()), 0, 16); {sent} Guess::take(fn () => $id);"
         body = f"add_filter('{hook}', function ($x = null) {{ {act} return $x; }});" if hook else f"(function () {{ {act} }})();"
         place = dice.choice(["head", "foot", "end", "content", "buffer"])
         code = f"<?php\nGuess::plays({number}, 'secret', 'i');\n{body}\nGuess::show('{place}');\n"

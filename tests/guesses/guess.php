@@ -6,8 +6,8 @@
 
 final class Guess
 {
-    /** A visitor's secret: `zq`, a letter for what it is, the visitor's number, six letters and digits; an address; a user's number. */
-    public const TOKEN = '/zq[a-z][0-9]{3}[a-z0-9]{6}|127\.(?!0\.0\.1\b)\d+\.\d+\.\d+|\b9100\d{5}\b/i';
+    /** A visitor's secret: `zq`, a letter for what it is, the visitor's number, six letters and digits (of an id that was made, 16); an address; a user's number. */
+    public const TOKEN = '/zqi[0-9]{3}[a-f0-9]{16}|zq[a-hj-z][0-9]{3}[a-z0-9]{6}|127\.(?!0\.0\.1\b)\d+\.\d+\.\d+|\b9100\d{5}\b/i';
 
     public static int $number = 0;
     private static string $form = 'raw';

@@ -6,7 +6,7 @@ import re
 import urllib.parse
 
 # As guess.php has them. A secret says in its letter what it is.
-SECRET = re.compile(r"zq[a-z][0-9]{3}[a-z0-9]{6}|127\.(?!0\.0\.1\b)\d+\.\d+\.\d+|\b9100\d{5}\b")
+SECRET = re.compile(r"zqi[0-9]{3}[a-f0-9]{16}|zq[a-hj-z][0-9]{3}[a-z0-9]{6}|127\.(?!0\.0\.1\b)\d+\.\d+\.\d+|\b9100\d{5}\b")
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language": "en-US,en;q=0.5", "Accept-Encoding": "identity"}
 # PHP calls them cur, site-lang, my_lang, pref (an array), _ga, PHPSESSID.
 COOKIES = {"u": "cur", "v": "site-lang", "y": "my.lang", "o": "pref[cur]", "h": "_ga", "z": "PHPSESSID"}
@@ -118,6 +118,8 @@ class Page:
     status: int
     fields: list
     text: str
+    # What was found in it: what PHP gives is compared with many pages.
+    found: dict = dataclasses.field(default_factory=dict)
 
     def field(self, name):
         return next((value for field, value in self.fields if field.lower() == name), "")
@@ -131,14 +133,24 @@ class Page:
 
     def secrets(self):
         """The secrets in it, anywhere, by their letters."""
+        if "secrets" not in self.found:
+            self.found["secrets"] = self.find_secrets()
+        return self.found["secrets"]
+
+    def shown(self):
+        """What plugins show in it, but for raw text: that may be the time of day."""
+        if "shown" not in self.found:
+            self.found["shown"] = self.find_shown()
+        return self.found["shown"]
+
+    def find_secrets(self):
         text = urllib.parse.unquote("\n".join(f"{name}: {value}" for name, value in self.fields) + "\n" + self.text).lower()
         found = {}
         for secret in SECRET.findall(text) + SECRET.findall(text[::-1]):
             found.setdefault(letter(secret), set()).add(secret)
         return found
 
-    def shown(self):
-        """What plugins show in it, but for raw text: that may be the time of day."""
+    def find_shown(self):
         whole = "\n".join(value for _, value in self.fields) + self.text
         return {urllib.parse.unquote(one) for one in re.findall(r"guess\d+(?:\(|%28)([\w%.,~-]*)(?:\)|%29)", whole)} | set(re.findall(r"\[\[\[.*?\]\]\]", whole, re.S))
 
