@@ -4,7 +4,7 @@
 #define MILLRACE_FRAMES_H
 
 /* Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head. */
-#define MR_PROTOCOL 8u
+#define MR_PROTOCOL 9u
 /* Bytes of a frame header. */
 #define MR_HEADER_BYTES 8u
 /* Server to worker: run a script. */
@@ -139,6 +139,14 @@
 #define MR_SCOREBOARD_OFF_MOST 4u
 /* u64 in the scoreboard's head, written by the server before it sends a request: number of orders to purge pages, by anyone. With a higher one, something that an image has read may have changed. */
 #define MR_SCOREBOARD_PURGES 64u
+/* u64 in the scoreboard's head, written by workers: one of RESTART_*, why opcache wants to restart; 0: it does not. */
+#define MR_SCOREBOARD_RESTART 72u
+/* A script has called `opcache_reset()`. */
+#define MR_RESTART_RESET 1u
+/* opcache's memory is full. */
+#define MR_RESTART_MEMORY 2u
+/* opcache has no key left. */
+#define MR_RESTART_KEYS 3u
 /* In SCOREBOARD_OFF: images of any class are not to be used. */
 #define MR_SCOREBOARD_OFF_ALL 18446744073709551615u
 /* Bytes of a slot. */

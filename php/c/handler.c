@@ -402,6 +402,7 @@ static void end(void)
 	if (garbage.num_roots >= ROOTS_MOST) {
 		zend_gc_collect_cycles();
 	}
+	restart_look();
 	worker->answer = ANSWER_VOID;
 	loop_finished();
 	worker->request = (struct request){ .body_fd = -1 };

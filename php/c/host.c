@@ -55,6 +55,7 @@ int host_run(pid_t server)
 	if (!map_scoreboard() || !watch_signals()) {
 		return 1;
 	}
+	restart_hold();
 	host.mail = mail_listen();
 	private_prepare();
 	size_t length = check_report(text, sizeof text);

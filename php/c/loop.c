@@ -495,6 +495,7 @@ void loop_end_request(void)
 	if (words) {
 		go_to_root();
 	}
+	restart_look();
 	rewind_end();
 	if (words) {
 		shut_down();

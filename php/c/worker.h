@@ -176,6 +176,10 @@ size_t check_report(char *text, size_t room);
 /* look.c */
 size_t look_report(char *text, size_t room);
 
+/* restart.c */
+void restart_hold(void);
+void restart_look(void);
+
 /* loop.c */
 int loop_run(int socket, uint32_t slot, char *scoreboard, char *crash);
 void loop_received(void);

@@ -2,7 +2,10 @@
 
 mod driver;
 
-use driver::{Ask, Host, Sent, Worker};
+use std::time::Instant;
+
+use driver::{Ask, Host, PATIENCE, Sent, Worker};
+use millrace_wire::frames;
 
 const INI: &str = "zend_extension=opcache\nopcache.file_update_protection=0\nvariables_order=GPCS\nrequest_order=GP\nregister_argc_argv=0\n";
 
@@ -422,8 +425,13 @@ fn working_directory_is_the_scripts() {
 
 /// While opcache waits with its restart for a long request, the others are served, for as long as that takes: PHP's own limit ends every later
 /// request with "Cannot kill process" in the sandbox, and kills the long one's worker outside of it.
+/// What opcache wants, in JSON.
+const OPCACHE: &str = "$s = opcache_get_status(false); echo ini_get('opcache.force_restart_timeout'), json_encode([$s['restart_pending'],
+    $s['opcache_statistics']['manual_restarts'] + $s['opcache_statistics']['oom_restarts'] + $s['opcache_statistics']['hash_restarts']]);";
+
+/// opcache never empties the memory that scripts use: the server learns that it wants to, and another host takes over.
 #[test]
-fn a_pending_restart_of_opcache_has_no_time_limit() {
+fn opcache_does_not_restart_in_place() {
     let ask = |host: &Host, name: &str, code: &str| Ask::get(&host.script(name, &format!("<?php {code}")));
     let mut host = Host::start(INI, &["--sandbox", "--folder", "/tmp"]);
     let (mut long, mut other) = (host.worker(0), host.worker(1));
@@ -434,21 +442,62 @@ fn a_pending_restart_of_opcache_has_no_time_limit() {
     );
     long.send(&ask(&host, "long.php", &wait));
     assert_eq!(long.next(), Sent::Log("begun".into()));
+    assert_eq!(host.head(frames::SCOREBOARD_RESTART), 0);
     assert_eq!(other.run(&ask(&host, "reset.php", "var_dump(opcache_reset());")).text(), "bool(true)\n");
-    let pending = ask(
-        &host,
-        "pending.php",
-        "echo ini_get('opcache.force_restart_timeout'), json_encode(opcache_get_status(false)['restart_pending']);",
-    );
-    let answer = other.run(&pending);
-    assert_eq!((answer.status, answer.text().as_str()), (200, "0true"));
+    let pending = ask(&host, "pending.php", OPCACHE);
+    let begin = Instant::now();
+    while host.head(frames::SCOREBOARD_RESTART) != frames::RESTART_RESET {
+        let answer = other.run(&pending);
+        assert_eq!((answer.status, answer.text().as_str()), (200, "0[true,0]"));
+        assert!(begin.elapsed() < PATIENCE, "the server does not learn of it");
+    }
     std::fs::write(go, "").unwrap();
     assert_eq!(long.answer().text(), "long");
-    // The administrator's value counts.
-    let mut host = Host::start(&format!("{INI}opcache.force_restart_timeout=77\n"), &[]);
+    // Nobody uses the memory now but the host.
+    assert_eq!(other.run(&pending).text(), "0[true,0]");
+}
+
+/// As elsewhere, where the worker can't ask opcache, or where an ini file says how long a restart may be pending.
+#[test]
+fn opcache_restarts_in_place_where_nobody_would_know() {
+    for setting in ["opcache.force_restart_timeout=77\n", "opcache.restrict_api=/may-ask\n"] {
+        let mut host = Host::start(&format!("{INI}{setting}"), &[]);
+        let mut worker = host.worker(0);
+        let reset = "if (ini_get('opcache.restrict_api')) { echo 'may not'; return; } opcache_reset();";
+        let reset = Ask::get(&host.script("reset.php", &format!("<?php {reset}")));
+        worker.run(&reset);
+        let seen = worker.run(&Ask::get(&host.script("seen.php", &format!("<?php {OPCACHE}"))));
+        if setting.contains("timeout") {
+            assert_eq!(seen.text(), "77[false,1]");
+        }
+        assert_eq!(host.head(frames::SCOREBOARD_RESTART), 0);
+    }
+}
+
+#[test]
+fn the_server_learns_why_opcache_is_full() {
+    let mut host = Host::start(
+        &format!(
+            "{INI}opcache.memory_consumption=8\nopcache.interned_strings_buffer=1\nopcache.max_wasted_percentage=1\nopcache.revalidate_freq=0\nopcache.file_update_protection=0\n"
+        ),
+        &[],
+    );
     let mut worker = host.worker(0);
-    let told = ask(&host, "told.php", "echo ini_get('opcache.force_restart_timeout');");
-    assert_eq!(worker.run(&told).text(), "77");
+    let big = "<?php return [".to_owned() + &"'a' . __LINE__ => [1, 2, 3], ".repeat(4000) + "];";
+    let wastes = format!(
+        "<?php file_put_contents(__DIR__ . '/big.php', {big:?}); touch(__DIR__ . '/big.php', $_SERVER['REQUEST_TIME'] - 9 - (int) $_GET['n']); \
+         opcache_invalidate(__DIR__ . '/big.php', true); echo count(include __DIR__ . '/big.php') > 0 ? 'ran' : '';"
+    );
+    let wastes = host.script("wastes.php", &wastes);
+    let begin = Instant::now();
+    let mut n = 0;
+    while host.head(frames::SCOREBOARD_RESTART) == 0 {
+        n += 1;
+        let ask = Ask::get(&wastes).set("QUERY_STRING", &format!("n={n}"));
+        assert_eq!(worker.run(&ask).text(), "ran");
+        assert!(begin.elapsed() < PATIENCE, "opcache is not full");
+    }
+    assert_eq!(host.head(frames::SCOREBOARD_RESTART), frames::RESTART_MEMORY);
 }
 
 /// A form that needs more memory than a script may use ends as a fatal error, with PHP's message, and not with the worker.

@@ -11,6 +11,8 @@
 //!   (dropped ── Cancel ─────────────> the new host ends)
 //! ```
 //!
+//! The same happens without an order where opcache wants to restart (`supervisor/renew.rs`).
+//!
 //! The queue, the limits and the knowledge about the site's pages stay with the pool. As many workers wait for the
 //! change as the old host has, so no request waits for a fork. Until the old workers have finished there are up to
 //! twice as many processes, but the new ones have run nothing and share their memory with their host.

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use millrace_sys::SharedWords;
 use millrace_wire::frames::{
-    FIGURES_BYTES, FIGURES_IMAGES, FIGURES_MADE, PROTOCOL, SCOREBOARD_FIGURES, SCOREBOARD_HEAD,
-    SCOREBOARD_MAGIC, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST, SCOREBOARD_PURGES,
-    SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_FINISHED, SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID,
-    SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS, SLOT_STATE, SLOT_TERMINATE, STATE_EXITING,
-    STATE_FREE, STATE_STARTING,
+    FIGURES_BYTES, FIGURES_IMAGES, FIGURES_MADE, PROTOCOL, RESTART_KEYS, RESTART_MEMORY, SCOREBOARD_FIGURES,
+    SCOREBOARD_HEAD, SCOREBOARD_MAGIC, SCOREBOARD_OFF, SCOREBOARD_OFF_ALL, SCOREBOARD_OFF_MOST,
+    SCOREBOARD_PURGES, SCOREBOARD_RESTART, SLOT_ABORTED, SLOT_ASKED_MS, SLOT_BYTES, SLOT_FINISHED,
+    SLOT_OFFERED, SLOT_OFFERS, SLOT_PEAK, SLOT_PID, SLOT_RECEIVED, SLOT_REQUESTS, SLOT_RSS, SLOT_STARTED_MS,
+    SLOT_STATE, SLOT_TERMINATE, STATE_EXITING, STATE_FREE, STATE_STARTING,
 };
 
 use super::rewind::RewindSum;
-use millrace_base::context::stats::RewindStatus;
+use millrace_base::context::stats::{OpcacheRestart, RewindStatus};
 
 /// The scoreboard of one host.
 #[derive(Debug)]
@@ -40,6 +40,16 @@ impl Scoreboard {
         }
         words.u64_at(SCOREBOARD_FIGURES).store(figures.unwrap_or(0) as u64, Ordering::Release);
         Ok(Scoreboard { words, figures, used: AtomicU32::new(0) })
+    }
+
+    /// Why opcache wants to restart, if it does.
+    pub fn opcache_restart(&self) -> Option<OpcacheRestart> {
+        match self.words.u64_at(SCOREBOARD_RESTART).load(Ordering::Acquire) {
+            0 => None,
+            RESTART_MEMORY => Some(OpcacheRestart::Memory),
+            RESTART_KEYS => Some(OpcacheRestart::Keys),
+            _ => Some(OpcacheRestart::Reset),
+        }
     }
 
     /// Number of the last request that the worker has read completely.

@@ -41,7 +41,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all that is defined here; the host says it in READY (`protocol=`), the scoreboard in its head.
-    PROTOCOL: u32 = 8;
+    PROTOCOL: u32 = 9;
     /// Bytes of a frame header.
     HEADER_BYTES: usize = 8;
 
@@ -192,6 +192,14 @@ constants! {
     /// u64 in the scoreboard's head, written by the server before it sends a request: number of orders to purge pages, by anyone. With a
     /// higher one, something that an image has read may have changed.
     SCOREBOARD_PURGES: usize = 64;
+    /// u64 in the scoreboard's head, written by workers: one of RESTART_*, why opcache wants to restart; 0: it does not.
+    SCOREBOARD_RESTART: usize = 72;
+    /// A script has called `opcache_reset()`.
+    RESTART_RESET: u64 = 1;
+    /// opcache's memory is full.
+    RESTART_MEMORY: u64 = 2;
+    /// opcache has no key left.
+    RESTART_KEYS: u64 = 3;
     /// In SCOREBOARD_OFF: images of any class are not to be used.
     SCOREBOARD_OFF_ALL: u64 = u64::MAX;
     /// Bytes of a slot.
@@ -445,7 +453,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 const _: () = assert!(
     SCOREBOARD_OFF >= SCOREBOARD_FIGURES + 8
         && SCOREBOARD_OFF + 8 * SCOREBOARD_OFF_MOST <= SCOREBOARD_PURGES
-        && SCOREBOARD_PURGES + 8 <= SCOREBOARD_HEAD
+        && SCOREBOARD_PURGES + 8 <= SCOREBOARD_RESTART
+        && SCOREBOARD_RESTART + 8 <= SCOREBOARD_HEAD
 );
 
 #[cfg(test)]

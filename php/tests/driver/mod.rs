@@ -342,6 +342,13 @@ impl Host {
         u64::from_ne_bytes(word)
     }
 
+    /// A word of the scoreboard's head.
+    pub fn head(&self, at: usize) -> u64 {
+        let mut word = [0; 8];
+        self.scoreboard.read_exact_at(&mut word, at as u64).unwrap();
+        u64::from_ne_bytes(word)
+    }
+
     /// A short word of a slot in the scoreboard.
     pub fn board32(&self, slot: u32, at: usize) -> u32 {
         let mut word = [0; 4];

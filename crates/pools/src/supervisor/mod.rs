@@ -94,6 +94,8 @@ struct Supervisor {
     failed_hosts: u32,
     /// Earliest time of the next host's start, milliseconds.
     launch_at: u64,
+    /// Earliest time of the next host that takes over because opcache wants to restart, milliseconds.
+    replace_at: u64,
     /// When [`workers`] last looked for workers that wait for their own pool, milliseconds.
     helped: u64,
     /// When it looks for the injected files again, milliseconds.
@@ -142,6 +144,7 @@ impl Supervisor {
             slow: Vec::new(),
             failed_hosts: 0,
             launch_at: 0,
+            replace_at: 0,
             helped: 0,
             mend_at: 0,
             memory: memory::MemoryWatch::default(),

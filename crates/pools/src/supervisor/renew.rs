@@ -1,5 +1,5 @@
-//! A second host starts beside the current one and takes its place (`php::renewal` says why); the old one fades: it
-//! ends with the last of its workers.
+//! A second host starts beside the current one and takes its place, by an order (`renewal` says why) or because opcache wants to restart;
+//! the old one fades: it ends with the last of its workers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,6 +24,12 @@ use super::host_life::LAST_WORDS;
 use super::workers::Ended;
 use super::{FORK_MS, HOST_END, HOST_START, LEAVING_MS, Supervisor};
 use millrace_base::context::log::Log;
+use millrace_base::context::stats::OpcacheRestart;
+
+/// Shortest time between two hosts that take over because opcache wants to restart, milliseconds: a plugin may reset it again and again.
+const REPLACE_MS: u64 = 5_000;
+/// The same after one that did not start.
+const REPLACE_AGAIN_MS: u64 = 60_000;
 
 /// A host that will take over.
 pub(super) struct NextHost {
@@ -34,8 +40,19 @@ pub(super) struct NextHost {
     workers: Vec<Fork>,
     /// Time by which PHP, then its workers must be up, milliseconds.
     deadline: u64,
-    /// Receives the result of the start.
-    tell: Option<SyncSender<Result<(), PhpStartError>>>,
+    purpose: NextPurpose,
+}
+
+/// Why a next host was started.
+enum NextPurpose {
+    /// By an order; receives the result of the start.
+    Order(SyncSender<Result<(), PhpStartError>>),
+    /// By an order, whose result is told: it waits for the next one.
+    Told,
+    /// The current one's opcache wants to restart.
+    Opcache(OpcacheRestart),
+    /// The same, and the next host is up.
+    OpcacheUp(OpcacheRestart),
 }
 
 /// A worker of the next host.
@@ -74,10 +91,43 @@ impl Supervisor {
             None if stage != ServiceStage::Serving => self.cancel(Some(PhpStartError::Ending)),
             None => (),
         }
-        if self.next.as_ref().is_some_and(|next| next.tell.is_some() && next.deadline <= self.now()) {
+        if stage == ServiceStage::Serving {
+            self.see_to_opcache();
+        }
+        if self.next.as_ref().is_some_and(|next| next.starts() && next.deadline <= self.now()) {
             self.cancel(Some(PhpStartError::Failed("PHP does not respond".to_owned())));
         }
         self.fade();
+    }
+
+    /// Where opcache wants to restart, a new host with memory of its own takes over (`php/c/restart.c`).
+    fn see_to_opcache(&mut self) {
+        if let Some(NextHost { purpose: NextPurpose::OpcacheUp(why), .. }) = self.next {
+            self.shared.insight.replaced(why);
+            self.commit();
+            return;
+        }
+        let wants = self.host.as_ref().and_then(|host| host.scoreboard.opcache_restart());
+        let (Some(why), None, now) = (wants, &self.next, self.now()) else { return };
+        if now < self.replace_at {
+            return;
+        }
+        self.replace_at = now + REPLACE_MS;
+        match why {
+            OpcacheRestart::Reset => self.shared.log.info(format_args!(
+                "a script has called opcache_reset(): a new PHP takes over beside the one that runs"
+            )),
+            OpcacheRestart::Memory | OpcacheRestart::Keys => {
+                let setting = match why {
+                    OpcacheRestart::Keys => "opcache.max_accelerated_files",
+                    _ => "opcache.memory_consumption",
+                };
+                self.shared.log.warn(format_args!(
+                    "opcache is full: a new PHP takes over beside the one that runs; a higher {setting} in php.ini avoids that"
+                ));
+            }
+        }
+        self.launch_next(NextPurpose::Opcache(why));
     }
 
     /// The host, current or not, that forked this worker.
@@ -144,21 +194,17 @@ impl Supervisor {
 
     fn prepare(&mut self, tell: SyncSender<Result<(), PhpStartError>>) {
         self.cancel(None);
+        self.launch_next(NextPurpose::Order(tell));
+    }
+
+    fn launch_next(&mut self, purpose: NextPurpose) {
         match Host::launch(&self.shared.settings, &self.shared.injected) {
             Ok((host, errors)) => {
                 let deadline = self.now() + HOST_START.as_millis() as u64;
                 let (words, workers) = (String::new(), Vec::new());
-                self.next = Some(NextHost {
-                    host,
-                    errors,
-                    words,
-                    started: None,
-                    workers,
-                    deadline,
-                    tell: Some(tell),
-                });
+                self.next = Some(NextHost { host, errors, words, started: None, workers, deadline, purpose });
             }
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => self.report_failure(purpose, error),
         }
     }
 
@@ -166,12 +212,31 @@ impl Supervisor {
     fn cancel(&mut self, why: Option<PhpStartError>) {
         let Some(mut next) = self.next.take() else { return };
         next.read_errors(&self.shared.log);
-        let NextHost { host, words, tell, .. } = next;
+        let NextHost { host, words, purpose, .. } = next;
         host.end(Duration::from_millis(50));
-        if let (Some(tell), Some(why)) = (tell, why) {
+        if let Some(why) = why {
             let words = words.trim_end();
             let why = if words.is_empty() { why } else { PhpStartError::Failed(format!("{why}:\n{words}")) };
-            let _ = tell.send(Err(why));
+            self.report_failure(purpose, why);
+        }
+    }
+
+    /// The next host does not start.
+    fn report_failure(&mut self, purpose: NextPurpose, why: PhpStartError) {
+        match purpose {
+            // The receiver may have given up.
+            NextPurpose::Order(tell) => drop(tell.send(Err(why))),
+            NextPurpose::Told => {}
+            NextPurpose::Opcache(_) | NextPurpose::OpcacheUp(_) => {
+                if matches!(why, PhpStartError::Ending) {
+                    return;
+                }
+                self.replace_at = self.now() + REPLACE_AGAIN_MS;
+                self.shared.log.error(format_args!(
+                    "opcache wants to restart, but a new PHP does not start, and until then each request compiles its scripts; tried \
+                     again in a minute: {why}"
+                ));
+            }
         }
     }
 
@@ -396,9 +461,22 @@ impl NextHost {
         // Before PHP is up there are no workers.
         let waits = self.started.is_none()
             || self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
-        if let Some(tell) = self.tell.take_if(|_| !waits) {
-            // The receiver may have given up.
-            let _ = tell.send(Ok(()));
+        if waits {
+            return;
         }
+        self.purpose = match std::mem::replace(&mut self.purpose, NextPurpose::Told) {
+            NextPurpose::Order(tell) => {
+                // The receiver may have given up.
+                let _ = tell.send(Ok(()));
+                NextPurpose::Told
+            }
+            NextPurpose::Opcache(why) => NextPurpose::OpcacheUp(why),
+            other => other,
+        };
+    }
+
+    /// Whether it is not up yet.
+    fn starts(&self) -> bool {
+        matches!(self.purpose, NextPurpose::Order(_) | NextPurpose::Opcache(_))
     }
 }

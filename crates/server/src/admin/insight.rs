@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::AdminState;
-use millrace_base::context::stats::{Insight, RunningScript};
+use millrace_base::context::stats::{Insight, OpcacheRestart, RunningScript};
 
 /// How long the reports may take; what has not arrived by then is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -34,7 +34,18 @@ fn service(name: &str, insight: &Insight) -> Value {
             service.extend(members);
         }
     }
+    count_restarts(&mut service, insight);
     service
+}
+
+/// opcache counts its restarts for itself; here none happens in place, and the new PHP begins at 0.
+fn count_restarts(service: &mut Value, insight: &Insight) {
+    let Some(figures) = service.pointer_mut("/opcache/opcache_statistics") else { return };
+    for why in OpcacheRestart::ALL {
+        if let Some(count) = figures.get(why.counter()).and_then(Value::as_u64) {
+            figures[why.counter()] = json!(count + insight.restarts(why));
+        }
+    }
 }
 
 fn run(run: &RunningScript) -> Value {
@@ -64,5 +75,18 @@ mod tests {
             (&value["name"], &value["opcache"]["opcache_enabled"], &value["php_version"]),
             (&json!("blog"), &json!(true), &json!("8.2"))
         );
+    }
+
+    #[test]
+    fn restarts_of_opcache_are_counted_beyond_a_new_host() {
+        let insight = Insight::default();
+        let report =
+            "{\"opcache\":{\"opcache_statistics\":{\"oom_restarts\":1,\"manual_restarts\":0,\"hits\":5}}}";
+        insight.reported(report, std::time::Instant::now());
+        (0..2).for_each(|_| insight.replaced(OpcacheRestart::Memory));
+        insight.replaced(OpcacheRestart::Reset);
+        insight.replaced(OpcacheRestart::Keys);
+        let figures = &service("blog", &insight)["opcache"]["opcache_statistics"];
+        assert_eq!(*figures, json!({ "oom_restarts": 3, "manual_restarts": 1, "hits": 5 }));
     }
 }

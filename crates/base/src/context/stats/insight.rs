@@ -4,6 +4,7 @@
 //!  asked (admin address) ──> the supervisor asks the host ──> reports arrive one by one ──> complete
 //! ```
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,34 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Insight {
     state: Mutex<InsightState>,
+    /// How often a new host has taken over because the opcache of the old one wanted to restart, by [`OpcacheRestart`].
+    restarts: [AtomicU64; 3],
+}
+
+/// Why opcache wants to restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpcacheRestart {
+    /// A script has called `opcache_reset()`.
+    Reset,
+    /// Its memory is full.
+    Memory,
+    /// It has no key left.
+    Keys,
+}
+
+impl OpcacheRestart {
+    /// All.
+    pub const ALL: [OpcacheRestart; 3] =
+        [OpcacheRestart::Reset, OpcacheRestart::Memory, OpcacheRestart::Keys];
+
+    /// Its counter in `opcache_get_status()`.
+    pub fn counter(self) -> &'static str {
+        match self {
+            OpcacheRestart::Reset => "manual_restarts",
+            OpcacheRestart::Memory => "oom_restarts",
+            OpcacheRestart::Keys => "hash_restarts",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +79,16 @@ pub struct RunningScript {
 impl Insight {
     fn lock(&self) -> MutexGuard<'_, InsightState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new host has taken over because opcache wanted to restart.
+    pub fn replaced(&self, why: OpcacheRestart) {
+        self.restarts[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that has happened for this reason.
+    pub fn restarts(&self, why: OpcacheRestart) -> u64 {
+        self.restarts[why as usize].load(Ordering::Relaxed)
     }
 
     /// Asks for new reports; the supervisor has to be woken.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use causes::VARIED;
 pub use causes::{Causes, Name as Cause, PERIOD as CAUSES_PERIOD, SiteCauses, UNCACHEABLE};
 pub use exposition::Exposition;
-pub use insight::{Insight, RunningScript};
+pub use insight::{Insight, OpcacheRestart, RunningScript};
 pub use latency::{ResponseClass, Summary};
 pub use pool::{BackendStatus, BusyWorker, PhpStatus, PoolStatus, SlowScript, WorkerStatus};
 pub use rewind::{ComparedResponses, ComparedStatus, ORDINARY, RewindDifference, RewindKey, RewindStatus};
