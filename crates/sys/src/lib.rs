@@ -1,5 +1,5 @@
 //! The only unsafe Rust of Millrace: memory shared with other processes, descriptors at fixed numbers in a child,
-//! descriptor tables of threads, socket options, TLS in the kernel, scheduling of threads, and prefetching. Besides,
+//! descriptor tables of threads, descriptors from a service manager, socket options, TLS in the kernel, scheduling of threads, and prefetching. Besides,
 //! how files at paths that others can choose are opened, which programs serve sites, and the calendar.
 //!
 //! Every `unsafe` block says in a SAFETY sentence why it is sound; the public functions of this crate are safe to
@@ -10,6 +10,7 @@
 
 mod child;
 mod descriptors;
+mod inherited;
 pub mod kernel_tls;
 mod limits;
 pub mod links;
@@ -30,6 +31,7 @@ mod users;
 
 pub use child::give_descriptors;
 pub use descriptors::{own_descriptor_table, own_descriptor_table_of};
+pub use inherited::take_inherited_listeners;
 pub use limits::raise_descriptor_limit;
 pub use network::{SocketMemory, accept_queue, choose_port_when_connecting, socket_memory};
 pub use option::unread;

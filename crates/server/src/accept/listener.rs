@@ -12,7 +12,7 @@ use millrace_settings::plan::Address;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::{AcceptThread, tcp_ends};
+use super::{AcceptThread, GivenSockets, tcp_ends};
 use crate::connection::{ClientStream, ConnectionLimits, Supply};
 use millrace_base::context::stats::Counter;
 use millrace_base::message::request::{Ends, Scheme};
@@ -65,7 +65,7 @@ impl Supplied {
     }
 }
 
-/// Binds `address` once per thread.
+/// Binds `address` once per thread; where there is a socket for it among `given`, that is used.
 ///
 /// # Errors
 /// The address is in use, not ours, or forbidden.
@@ -75,9 +75,14 @@ pub fn bind(
     backlog: u32,
     limits: &Arc<ConnectionLimits>,
     is_secure: bool,
+    given: &GivenSockets,
 ) -> io::Result<Vec<Unstarted>> {
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
     let unstarted = |socket: Socket, is_tcp| Unstarted { socket, is_tcp, is_secure, limits: limits.clone() };
+    if let Some(socket) = given.for_address(address)? {
+        let sockets = at_given(&socket, address, threads, backlog)?.into_iter();
+        return Ok(sockets.map(|socket| unstarted(socket, matches!(address, Address::Tcp(_)))).collect());
+    }
     match address {
         Address::Tcp(address) => {
             let mut address = *address;
@@ -97,6 +102,25 @@ pub fn bind(
             (0..threads).map(|_| Ok(unstarted(socket.try_clone()?, false))).collect()
         }
     }
+}
+
+/// A socket for each thread at an address where the service manager listens. If its socket allows it (`ReusePort=`), the others join it;
+/// otherwise the threads share its queue.
+fn at_given(given: &Socket, address: &Address, threads: usize, backlog: i32) -> io::Result<Vec<Socket>> {
+    given.set_nonblocking(true)?;
+    given.listen(backlog)?;
+    let mut sockets = vec![given.try_clone()?];
+    if let Address::Tcp(_) = address {
+        let _ = given.set_tcp_notsent_lowat(UNSENT_BYTES);
+    }
+    while sockets.len() < threads {
+        let joined = match address {
+            Address::Tcp(_) => tcp(&given.local_addr()?, backlog),
+            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        };
+        sockets.push(joined.or_else(|_| given.try_clone())?);
+    }
+    Ok(sockets)
 }
 
 fn tcp(address: &socket2::SockAddr, backlog: i32) -> io::Result<Socket> {
@@ -254,10 +278,11 @@ mod tests {
     fn threads_share_a_port_and_nobody_else_joins() {
         let limits = ConnectionLimits::new(Most { connections: 1, ..Most::default() });
         let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-        let sockets = bind(&any, 3, 16, &limits, false).unwrap();
+        let sockets = bind(&any, 3, 16, &limits, false, &GivenSockets::default()).unwrap();
         let ports: Vec<_> = sockets.iter().map(|s| s.local_addr().unwrap()).collect();
         assert!(ports[0].port() != 0 && ports.iter().all(|p| *p == ports[0]), "{ports:?}");
-        let error = bind(&Address::Tcp(ports[0]), 1, 16, &limits, false).unwrap_err();
+        let error =
+            bind(&Address::Tcp(ports[0]), 1, 16, &limits, false, &GivenSockets::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! `handshake.rs` encrypts a connection, `room.rs` makes room when there is none.
 
+mod given;
 mod handshake;
 mod listener;
 mod room;
@@ -14,6 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use given::GivenSockets;
 pub use listener::{Listener, Supplied, Unstarted, bind, look_at_queues};
 pub use room::give_way;
 pub use take_in::take_in;
@@ -217,7 +219,7 @@ mod tests {
             thread.protocol.deadlines.set_idle(50);
             let limits = ConnectionLimits::new(Most { connections: 100, ..Most::default() });
             let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-            let socket = bind(&any, 1, 16, &limits, false).unwrap().remove(0);
+            let socket = bind(&any, 1, 16, &limits, false, &GivenSockets::default()).unwrap().remove(0);
             let address = socket.local_addr().unwrap();
             let listener = Rc::new(socket.start().unwrap());
             listener.faults.borrow_mut().extend(faults);

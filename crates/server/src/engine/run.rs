@@ -89,6 +89,8 @@ struct Server {
     terms: Arc<Swapped<Option<Terms>>>,
     loops: Vec<EventLoop>,
     listeners: BTreeMap<Address, ActiveListener>,
+    /// Sockets that the service manager has opened.
+    given: Arc<accept::GivenSockets>,
     /// Maximum number of descriptors of the process.
     descriptors: u64,
     /// Setups that were in force. A crowd loop must not be the last to drop one, because it would close the wrong
@@ -114,15 +116,19 @@ struct ActiveListener {
 
 impl Server {
     fn start(plan: Plan) -> Result<Server, StartError> {
+        // Before anything listens.
+        let given = Arc::new(accept::GivenSockets::of_process());
         let descriptors = millrace_sys::raise_descriptor_limit(DESCRIPTORS_WANTED).unwrap_or(1024);
         let log = Log::open(&plan.log).map_err(StartError::Log)?;
         let crowd = crowd::loops(plan.server.connections, descriptors);
         let stats = Registry::new(plan.server.threads + crowd);
         // Addresses first: if a port is taken, PHP need not start. The admin address before them: it is there as soon as a port answers.
         let admin = bind_admin(&plan, &log)?;
+        warn_of_unused(&given, &plan, &log);
         let mut bound = Vec::new();
         for (address, is_secure) in addresses(&plan) {
-            bound.push((address.clone(), BoundListener::new(address, is_secure, &plan, descriptors, crowd)?));
+            let listener = BoundListener::new(address, is_secure, &plan, descriptors, crowd, &given)?;
+            bound.push((address.clone(), listener));
         }
         let terms = terms(&plan, None, &log)?;
         let process = Process::new(stats, log, plan.server.connection_memory);
@@ -148,6 +154,7 @@ impl Server {
             terms,
             loops,
             listeners,
+            given,
             descriptors,
             retired: Vec::new(),
             objects,
@@ -461,7 +468,9 @@ impl Server {
 
     fn remove_sockets(&self) {
         for address in self.listeners.keys() {
-            if let Address::Unix(path) = address {
+            if let Address::Unix(path) = address
+                && !self.given.have(address)
+            {
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -505,6 +514,15 @@ fn bind_admin(plan: &Plan, log: &Log) -> Result<Option<admin::AdminListener>, St
     }
 }
 
+fn warn_of_unused(given: &accept::GivenSockets, plan: &Plan, log: &Log) {
+    let addresses: Vec<&Address> = addresses(plan).map(|(address, _)| address).collect();
+    for unused in given.unused(&addresses) {
+        log.warn(format_args!(
+            "the service manager listens at {unused}, which is in neither server.listen nor https.listen: nobody answers there"
+        ));
+    }
+}
+
 /// An address that is bound for all event loops.
 struct BoundListener {
     sockets: Vec<accept::Unstarted>,
@@ -521,12 +539,13 @@ impl BoundListener {
         plan: &Plan,
         descriptors: u64,
         crowd: usize,
+        given: &accept::GivenSockets,
     ) -> Result<BoundListener, StartError> {
         // An encrypted connection can't be passed on, and a Unix socket is for a proxy, which opens few connections.
         let is_crowd = crowd > 0 && !is_secure && matches!(address, Address::Tcp(_));
         let limits = ConnectionLimits::new(most_connections(plan, descriptors, is_crowd));
         let loops = if is_crowd { crowd } else { plan.server.threads };
-        let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure)
+        let sockets = accept::bind(address, loops, plan.server.backlog, &limits, is_secure, given)
             .map_err(|error| StartError::Listen(address.clone(), error))?;
         Ok(BoundListener { sockets, limits, is_secure, is_crowd })
     }

@@ -20,6 +20,7 @@ use millrace_settings::plan::Address;
 use tokio::sync::oneshot;
 
 use super::{BoundListener, Reload, ReloadAsked, Server, addresses, policies, port, terms};
+use crate::accept;
 use crate::engine::crowd;
 use crate::engine::error::{ReloadError, StartError};
 use crate::serve::{self, Built, Service};
@@ -83,6 +84,7 @@ struct Preparation {
     listeners: BTreeMap<Address, bool>,
     descriptors: u64,
     crowd: usize,
+    given: Arc<accept::GivenSockets>,
 }
 
 impl Preparation {
@@ -95,6 +97,7 @@ impl Preparation {
             listeners: listeners.collect(),
             descriptors: server.descriptors,
             crowd: server.crowd(),
+            given: server.given.clone(),
         }
     }
 
@@ -137,7 +140,14 @@ impl Preparation {
                 Some(known) if *known == is_secure => {}
                 Some(_) => return Err(ReloadError::OtherProtocol(address.clone(), is_secure)),
                 None => {
-                    let new = BoundListener::new(address, is_secure, plan, self.descriptors, self.crowd)?;
+                    let new = BoundListener::new(
+                        address,
+                        is_secure,
+                        plan,
+                        self.descriptors,
+                        self.crowd,
+                        &self.given,
+                    )?;
                     bound.push((address.clone(), new));
                 }
             }
