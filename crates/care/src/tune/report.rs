@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use similar::TextDiff;
 
 use super::Server;
 use super::budget::MB;
@@ -273,6 +274,9 @@ fn in_force(what: &str, values: &[KernelValue]) -> String {
     out
 }
 
+/// Lines around a change in a diff: our files have few, and all of them are shown.
+const CONTEXT: usize = 10_000;
+
 /// A unified diff of the files now and then; `patch -p1` would make the same change.
 pub fn diff(root: &Root, files: &[OwnFile]) -> String {
     files.iter().map(|file| diff_of(&file.path, root.read(&file.path).ok().as_deref(), &file.text)).collect()
@@ -282,41 +286,9 @@ fn diff_of(path: &str, old: Option<&str>, new: &str) -> String {
     if old == Some(new) {
         return String::new();
     }
-    let (before, after): (Vec<&str>, Vec<&str>) =
-        (old.unwrap_or("").lines().collect(), new.lines().collect());
     let name = if old.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
-    let start = |lines: &[&str]| usize::from(!lines.is_empty());
-    let mut out = format!(
-        "--- {name}\n+++ b/{path}\n@@ -{},{} +{},{} @@\n",
-        start(&before),
-        before.len(),
-        start(&after),
-        after.len()
-    );
-    // Lengths of the longest common subsequences of the ends; our files have few lines.
-    let mut common = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
-    for i in (0..before.len()).rev() {
-        for j in (0..after.len()).rev() {
-            common[i][j] = match before[i] == after[j] {
-                true => common[i + 1][j + 1] + 1,
-                false => common[i + 1][j].max(common[i][j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < before.len() || j < after.len() {
-        let (sign, line) = match (before.get(i), after.get(j)) {
-            (Some(a), Some(b)) if a == b => (' ', a),
-            (Some(a), Some(_)) if common[i + 1][j] >= common[i][j + 1] => ('-', a),
-            (_, Some(b)) => ('+', b),
-            (Some(a), None) => ('-', a),
-            (None, None) => break,
-        };
-        i += usize::from(sign != '+');
-        j += usize::from(sign != '-');
-        let _ = writeln!(out, "{sign}{line}");
-    }
-    out
+    let diff = TextDiff::from_lines(old.unwrap_or(""), new);
+    diff.unified_diff().context_radius(CONTEXT).header(&name, &format!("b/{path}")).to_string()
 }
 
 /// The table of settings for `docs/tune-settings.md`.
