@@ -271,7 +271,8 @@ fn symbols(listed: &str) -> String {
             _ => continue,
         };
         let kind = if matches!(kind, "T" | "W" | "i") { "function" } else { "object" };
-        let _ = writeln!(text, ".globl {name}\n.type {name}, %{kind}\n.size {name}, 0x{size}\n{name}: .byte 0");
+        let _ =
+            writeln!(text, ".globl {name}\n.type {name}, %{kind}\n.size {name}, 0x{size}\n{name}: .byte 0");
     }
     text + ".section .note.GNU-stack, \"\", %progbits\n"
 }
