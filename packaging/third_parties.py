@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the licences of the crates that are linked into `millrace`: most ask for their text in copies of the program. Reads what cargo has
-fetched for the build; fetches nothing."""
+"""Prints the licences of the crates that are linked into `millrace`: most ask for their text in copies of the program. With --sbom, the list of these
+crates instead, for programs that look for known vulnerabilities (CycloneDX). Reads what cargo has fetched for the build; fetches nothing."""
 
 import json
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -39,8 +40,35 @@ def texts(package):
     return own or list(read.values())
 
 
+def bill_of_materials(packages):
+    lock = (REPOSITORY / "Cargo.lock").read_text()
+    sums = {(name, version): checksum for name, version, checksum in re.findall(r'name = "(.*)"\nversion = "(.*)"\nsource = ".*"\nchecksum = "(.*)"', lock)}
+    own = re.search(r'^version = "(.*)"', (REPOSITORY / "Cargo.toml").read_text(), re.MULTILINE)[1]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": {"type": "application", "bom-ref": "millrace", "name": "millrace", "version": own}},
+        "components": [component(package, sums.get((package["name"], package["version"]))) for package in packages],
+    }
+
+
+def component(package, checksum):
+    url = f"pkg:cargo/{package['name']}@{package['version']}"
+    found = {"type": "library", "bom-ref": url, "name": package["name"], "version": package["version"], "purl": url}
+    if checksum:
+        found["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+    if package["license"]:
+        # As crates wrote it before there were expressions.
+        found["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
+    return found
+
+
 def main():
     packages = linked()
+    if sys.argv[1:] == ["--sbom"]:
+        print(json.dumps(bill_of_materials(packages), indent=1))
+        return
     print("Millrace contains the following libraries.\n")
     users = defaultdict(list)
     for package in packages:
