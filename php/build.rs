@@ -227,17 +227,21 @@ fn compile(php: &Php) {
         replace_functions();
     }
     println!("cargo::rustc-cfg=with_php");
-    // A name without a version leads to whatever it is a link to.
-    let directory = if php.library == "php" { php.directory.clone() } else { stub(php) };
-    println!("cargo::rustc-link-search=native={}", directory.display());
-    println!("cargo::rustc-link-lib=dylib={}", php.library);
+    if php.library == "php" {
+        // A name without a version leads to whatever it is a link to.
+        println!("cargo::rustc-link-search=native={}", php.directory.display());
+        println!("cargo::rustc-link-lib=dylib=php");
+    } else {
+        // Not by a search path: cargo has programs that it starts look for libraries there, too, and they would find the stub.
+        println!("cargo::rustc-link-arg-bins={}", stub(php).display());
+    }
     if php.directory.parent() != Some(Path::new("/usr")) && !php.directory.starts_with("/usr/lib") {
         // The loader finds names of files, rather than SONAMEs, in its own directories only.
         println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{}", php.directory.display());
     }
 }
 
-/// A library with the symbols of PHP's, but nothing behind them, whose SONAME is the name of PHP's file; returns its directory.
+/// A library with the symbols of PHP's, but nothing behind them, whose SONAME is the name of PHP's file; returns its path.
 fn stub(php: &Php) -> PathBuf {
     let name = format!("lib{}.so", php.library);
     let listed = Command::new("nm")
@@ -247,18 +251,18 @@ fn stub(php: &Php) -> PathBuf {
         .expect("nm of binutils, which every C compiler comes with, cannot be run");
     let directory = PathBuf::from(env::var("OUT_DIR").unwrap()).join("stub");
     std::fs::create_dir_all(&directory).unwrap();
-    let source = directory.join("stub.s");
+    let (source, library) = (directory.join("stub.s"), directory.join(&name));
     std::fs::write(&source, symbols(&String::from_utf8_lossy(&listed.stdout))).unwrap();
     let linked = cc::Build::new()
         .get_compiler()
         .to_command()
         .args(["-shared", "-nostdlib", "-o"])
-        .arg(directory.join(&name))
+        .arg(&library)
         .arg(format!("-Wl,-soname,{name}"))
         .arg(&source)
         .status();
     assert!(linked.is_ok_and(|status| status.success()), "the stub of {name} cannot be linked");
-    directory
+    library
 }
 
 /// The symbols that `nm -D -S` lists, in assembler: functions, and data with its size, which the linker wants to know.
