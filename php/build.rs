@@ -1,10 +1,15 @@
 //! Compiles the SAPI in `c/` against the PHP that `php-config` names and links it to libphp.
 //!
+//! The file of each version names itself `libphp.so` (SONAME), and the loader knows only one file of that name: the one of the newest PHP. So the
+//! program is linked to a stub with the same symbols that names itself as the file is named, `libphp8.2.so`, and loads this file whatever
+//! else is installed.
+//!
 //! Where there is no php-config or no libphp, the program is built without PHP: it then says what to install. With
 //! `PHP_CONFIG=/path/php-config8.3` another PHP is chosen; with `MILLRACE_ASAN=1` our C runs under AddressSanitizer.
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +21,7 @@ const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-c
 
 const SOURCES: [&str; 64] = [
     "main.c",
+    "version.c",
     "host.c",
     "check.c",
     "look.c",
@@ -222,8 +228,58 @@ fn compile(php: &Php) {
         replace_functions();
     }
     println!("cargo::rustc-cfg=with_php");
-    println!("cargo::rustc-link-search=native={}", php.directory.display());
-    println!("cargo::rustc-link-lib=dylib={}", php.library);
+    if php.library == "php" {
+        // A name without a version leads to whatever it is a link to.
+        println!("cargo::rustc-link-search=native={}", php.directory.display());
+        println!("cargo::rustc-link-lib=dylib=php");
+    } else {
+        // Not by a search path: cargo has programs that it starts look for libraries there, too, and they would find the stub.
+        println!("cargo::rustc-link-arg-bins={}", stub(php).display());
+    }
+    if php.directory.parent() != Some(Path::new("/usr")) && !php.directory.starts_with("/usr/lib") {
+        // The loader finds names of files, rather than SONAMEs, in its own directories only.
+        println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{}", php.directory.display());
+    }
+}
+
+/// A library with the symbols of PHP's, but nothing behind them, whose SONAME is the name of PHP's file; returns its path.
+fn stub(php: &Php) -> PathBuf {
+    let name = format!("lib{}.so", php.library);
+    let listed = Command::new("nm")
+        .args(["-D", "-S", "--defined-only"])
+        .arg(php.directory.join(&name))
+        .output()
+        .expect("nm of binutils, which every C compiler comes with, cannot be run");
+    let directory = PathBuf::from(env::var("OUT_DIR").unwrap()).join("stub");
+    std::fs::create_dir_all(&directory).unwrap();
+    let (source, library) = (directory.join("stub.s"), directory.join(&name));
+    std::fs::write(&source, symbols(&String::from_utf8_lossy(&listed.stdout))).unwrap();
+    let linked = cc::Build::new()
+        .get_compiler()
+        .to_command()
+        .args(["-shared", "-nostdlib", "-o"])
+        .arg(&library)
+        .arg(format!("-Wl,-soname,{name}"))
+        .arg(&source)
+        .status();
+    assert!(linked.is_ok_and(|status| status.success()), "the stub of {name} cannot be linked");
+    library
+}
+
+/// The symbols that `nm -D -S` lists, in assembler: functions, and data with its size, which the linker wants to know.
+fn symbols(listed: &str) -> String {
+    let mut text = String::from(".data\n");
+    for line in listed.lines() {
+        let (size, kind, name) = match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [_, size, kind, name] => (size, kind, name),
+            [_, kind, name] => ("0", kind, name),
+            _ => continue,
+        };
+        let kind = if matches!(kind, "T" | "W" | "i") { "function" } else { "object" };
+        let _ =
+            writeln!(text, ".globl {name}\n.type {name}, %{kind}\n.size {name}, 0x{size}\n{name}: .byte 0");
+    }
+    text + ".section .note.GNU-stack, \"\", %progbits\n"
 }
 
 /// Compiles the lists of functions and classes in `c/rewind/functions` for `gate.c`, `swept.c` and `excepted.c`.

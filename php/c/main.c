@@ -4,7 +4,6 @@
  */
 #include "worker.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -470,23 +469,6 @@ static void choose_ini(void)
 	}
 }
 
-/*
- * Whether libphp has the version of the headers that this program was built with. The library of each version is named
- * libphp.so, so the system may load another one, whose structures differ. Newer libraries tell their version before they
- * are started; a library that can't do that is an older one.
- */
-static bool same_version(void)
-{
-	unsigned (*version)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "php_version_id");
-	unsigned found = version ? version() / 100 : 0, built = PHP_VERSION_ID / 100;
-	if (found == built || (!found && built < 804)) {
-		return true;
-	}
-	main_fail("built for PHP %d.%d, but libphp.so has another version: build Millrace again, or choose the library with "
-		"update-alternatives --config libphp8", PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
-	return false;
-}
-
 /* Names that are for the ini parser, and no settings of PHP. */
 static bool is_for_parser(const char *name, size_t length)
 {
@@ -523,7 +505,7 @@ static void tell_unknown_names(void)
 
 static bool start_php(char *program)
 {
-	if (!same_version() || !set_basedir()) {
+	if (!version_fits() || !set_basedir()) {
 		return false;
 	}
 	if (options.ini_file && access(options.ini_file, R_OK) != 0) {

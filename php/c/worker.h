@@ -116,6 +116,9 @@ extern struct options options;
 /* main.c */
 ZEND_ATTRIBUTE_FORMAT(printf, 1, 2) void main_fail(const char *format, ...);
 
+/* version.c */
+bool version_fits(void);
+
 /* limits.c: the end of a request whose time is up */
 void limits_watch(void);
 void limits_check(void);

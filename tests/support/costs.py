@@ -8,7 +8,7 @@ TESTS_IDLE = ["kill-cache", "kill", "evil", "waiting-room", "load"]
 TESTS = {
     "purges": 201, "browser-carts": 175, "hooks": 166, "tune": 165, "carts": 142, "applications": 111, "doctor": 103, "browser": 93,
     "browser-cache": 93, "object-cache": 88, "kill-cache": 83, "kill": 76, "shop": 76, "network": 60, "dashboard": 56, "rewind": 54, "evil": 50,
-    "members": 49, "php-src": 39, "loopback": 32, "waiting-room": 27, "guesses": 25, "soak": 23, "acme": 21, "fastcgi": 21, "rewind-leaks": 20,
+    "members": 49, "php-src": 39, "loopback": 32, "debian": 31, "waiting-room": 27, "guesses": 25, "soak": 23, "acme": 21, "fastcgi": 21, "rewind-leaks": 20,
     "new-wordpress": 19, "anonymous": 17, "load": 17, "caching": 15, "load-report": 15, "browser-h2": 14, "visitors": 12,
     "known-applications": 9, "htaccess": 6, "demo": 5, "like-nginx": 5, "malformed": 4, "h2spec": 2, "adopt": 1, "command-line": 1,
 }

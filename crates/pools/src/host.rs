@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,11 +22,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::inject::Injected;
 use super::pool::growth::EXTRA;
+use super::program::program;
 use super::scoreboard::Scoreboard;
 use super::start_error::PhpStartError;
 
-/// Name of the program.
-pub const PROGRAM: &str = "millrace-php";
 /// Prefix of environment variables that the program passes to its scripts.
 const VARIABLE: &str = "MILLRACE_ENV_";
 /// Maximum length of a line of the host's standard error; a longer one is cut.
@@ -69,7 +68,7 @@ impl Host {
     /// # Errors
     /// The program is not found or can't be started, and what to do.
     pub fn launch(settings: &plan::Php, injected: &Injected) -> Result<(Host, Errors), PhpStartError> {
-        let program = program(settings.program.as_deref())?;
+        let program = program(settings)?;
         let launch = || {
             let scoreboard = Scoreboard::create(slots(settings) as u32, rewinds(settings))?;
             let flags = SocketFlags::CLOEXEC;
@@ -255,17 +254,6 @@ fn tell(line: &[u8], log: &mut impl FnMut(&str)) {
     }
 }
 
-/// The program's path: from the settings, otherwise beside the server's own program, otherwise in PATH.
-pub(super) fn program(setting: Option<&Path>) -> Result<PathBuf, PhpStartError> {
-    if let Some(path) = setting {
-        return Ok(path.to_owned());
-    }
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = beside.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)));
-    candidates.into_iter().find(|file| file.is_file()).ok_or(PhpStartError::NoProgram)
-}
-
 pub(super) fn arguments(settings: &plan::Php) -> Vec<OsString> {
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: OsString| arguments.extend([OsString::from(name), value]);
@@ -365,10 +353,5 @@ mod tests {
     fn endings_in_words() {
         assert_eq!(ending(ExitStatus::from_raw(11)), "was terminated by signal 11 (SIGSEGV)");
         assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "exited with status 3");
-    }
-
-    #[test]
-    fn a_set_program_is_not_looked_for() {
-        assert_eq!(program(Some(Path::new("/x/y"))).unwrap(), PathBuf::from("/x/y"));
     }
 }

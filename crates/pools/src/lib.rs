@@ -21,7 +21,8 @@
 //! - [`renewal`]: a new PHP replaces the current one;
 //! - [`trace`]: where a slow worker is, and where a crashed one was; [`crashes`]: requests that kill their workers;
 //! - [`loopback`]: scripts that wait for their own site;
-//! - [`host`]: starting the program `millrace-php`, and its control socket; [`inject`]: the PHP files that it gets;
+//! - [`host`]: starting the program `millrace-php`, and its control socket; [`program`]: which one that is;
+//!   [`inject`]: the PHP files that it gets;
 //! - [`runner`]: the entry of this room: our own workers, or [`fastcgi`]: php-fpm's; [`start_error`]: why they do not
 //!   start;
 //! - [`worker`]: one worker's socket; [`worker_handle`]: what is known of it without a lock; [`scoreboard`];
@@ -47,6 +48,7 @@ mod inject;
 mod job;
 mod loopback;
 mod pool;
+mod program;
 mod pump;
 mod rehearsal;
 mod renewal;

@@ -8,7 +8,8 @@ use millrace_settings::Plan;
 use millrace_settings::plan::{self, Sandbox};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::host::{arguments, ending, program};
+use super::host::{arguments, ending};
+use super::program::{missing_library, program};
 
 /// How long PHP may take to start.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -20,7 +21,8 @@ pub fn rehearse(plan: &Plan) -> Vec<String> {
     let mut different: Vec<&plan::Php> = Vec::new();
     for php in plan.sites.iter().filter_map(|site| site.php.as_ref()).filter(|php| php.fastcgi.is_empty()) {
         let is_like = |other: &&plan::Php| {
-            (&php.program, &php.ini_file, &php.ini) == (&other.program, &other.ini_file, &other.ini)
+            (&php.program, php.version, &php.ini_file, &php.ini)
+                == (&other.program, other.version, &other.ini_file, &other.ini)
         };
         if !different.iter().any(is_like) {
             different.push(php);
@@ -50,7 +52,7 @@ pub fn rehearse(plan: &Plan) -> Vec<String> {
 
 /// Starts one; the error says why PHP can't be asked.
 fn ask(settings: &plan::Php) -> Result<Vec<String>, String> {
-    let program = program(settings.program.as_deref()).map_err(|error| error.to_string())?;
+    let program = program(settings).map_err(|error| error.to_string())?;
     let is_root = rustix::process::geteuid().is_root();
     // Only root can become another user; its settings are the same for all.
     let own = plan::Php {
@@ -89,6 +91,7 @@ fn findings(output: &Output) -> Vec<String> {
     if !output.status.success() {
         lines.insert(0, format!("PHP does not start with these settings: it {}", ending(output.status)));
     }
+    lines.extend(missing_library(&words));
     let report = String::from_utf8_lossy(&output.stdout);
     let sandbox = report.lines().find_map(|line| line.strip_prefix("sandbox="));
     lines.extend(sandbox.filter(|sandbox| sandbox.contains(NO_SIGNALS)).map(|_| CANNOT_SIGNAL.to_owned()));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::host::PROGRAM;
+use super::program::PROGRAM;
 
 /// PHP of a site does not start: at the start of the server, or at a reload, which then leaves the old pools unchanged.
 /// The text says what the user can do.
@@ -18,8 +18,8 @@ pub enum PhpStartError {
     ThreadEnded,
     /// The injected files can't be written to any of these folders.
     Files(Vec<(PathBuf, io::Error)>),
-    /// The program `millrace-php` is not found.
-    NoProgram,
+    /// The program `millrace-php`, or the one for this PHP version, is not found.
+    NoProgram(Option<&'static str>),
     /// This program can't be started.
     Program(PathBuf, io::Error),
     /// The program was started, but PHP or its workers did not become ready: the reason, if possible in PHP's own
@@ -42,10 +42,16 @@ impl fmt::Display for PhpStartError {
                 }
                 f.write_str("\nmake one of these folders writable, or set TMPDIR to a writable one")
             }
-            Self::NoProgram => write!(
+            Self::NoProgram(None) => write!(
                 f,
-                "{PROGRAM} is neither next to the millrace program nor in PATH\n`cargo build --release` builds it if \
-                 PHP's embed library is installed (Debian: libphp-embed, php-dev); or set php.program to its path"
+                "{PROGRAM} is neither next to the millrace program nor in PATH\ninstall a package of it, such as \
+                 {PROGRAM}8.2; `cargo build --release` builds it if PHP's embed library is installed (Debian: \
+                 libphp-embed, php-dev); or set php.program to its path"
+            ),
+            Self::NoProgram(Some(version)) => write!(
+                f,
+                "there is no {PROGRAM}{version} for php.version = \"{version}\"\ninstall the package \
+                 {PROGRAM}{version}, or choose another version; a program that is elsewhere is named by php.program"
             ),
             Self::Program(file, error) => {
                 write!(f, "cannot start {0}: {error}\nrun `{0} --check` for details", file.display())

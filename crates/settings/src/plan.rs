@@ -16,7 +16,7 @@ use crate::application::Application;
 use crate::memory::Shares;
 
 pub use network_set::NetworkSet;
-pub use php::{Folder, OpenBasedir, Php, PhpPool, Rewind, Sandbox, WorkerScript};
+pub use php::{Folder, OpenBasedir, PHP_VERSIONS, Php, PhpPool, Rewind, Sandbox, WorkerScript};
 pub use rules::{
     BasicAuth, FieldChange, ListedRedirect, OtherFiles, RequestLimit, RuleAction, RuleCache, RuleCondition,
     RuleEffects, RuleTarget, ScriptAuth, SiteRule, TargetPart,

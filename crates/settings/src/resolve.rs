@@ -364,9 +364,18 @@ fn rewind(view: &View<'_>) -> Rewind {
     }
 }
 
+/// The PHP version that is set, unless the site itself names a program.
+fn php_version(view: &View<'_>) -> Option<&'static str> {
+    let version = Some(view.choice("php.version")).filter(|version| *version != "auto")?;
+    let is_overridden = view.is_own("php.program") && !view.is_own("php.version");
+    (!is_overridden).then_some(version)
+}
+
 fn php(view: &View<'_>) -> Php {
+    let version = php_version(view);
     let mut php = Php {
-        program: view.path("php.program"),
+        program: view.path("php.program").filter(|_| version.is_none()),
+        version,
         workers: view.count("php.workers"),
         workers_measured: view.written_count("php.workers").is_none(),
         workers_first: view
@@ -418,7 +427,7 @@ fn php(view: &View<'_>) -> Php {
     };
     if !php.fastcgi.is_empty() {
         // php-fpm has its own of these. Sites that differ only in them share the connections.
-        (php.program, php.ini_file, php.user, php.group) = (None, None, None, None);
+        (php.program, php.version, php.ini_file, php.user, php.group) = (None, None, None, None, None);
         php.ini.clear();
         php.folders.clear();
         php.disable_functions.clear();
@@ -564,6 +573,11 @@ impl<'a> View<'a> {
     /// Whether this site configures the pool.
     pub fn is_own_pool(&self, name: &str) -> bool {
         self.site.is_some_and(|site| site.values.names().any(|(own, _)| own == name))
+    }
+
+    /// Whether the site has a value of its own.
+    pub fn is_own(&self, key: &str) -> bool {
+        self.site.is_some_and(|site| site.values.get(key).is_some())
     }
 
     /// A number, if the configuration has one.

@@ -11,6 +11,7 @@ use millrace_wire::frames::control::{Message, Started as Text};
 
 use super::super::host::{Host, Started, ending, slots};
 use super::super::pool::{Seat, ServiceStage, back_off};
+use super::super::program::missing_library;
 use super::super::rehearsal::{CANNOT_SIGNAL, NO_SIGNALS};
 use super::super::start_error::PhpStartError;
 use super::{HOST_END, Supervisor};
@@ -86,12 +87,13 @@ impl Supervisor {
         }
         self.read_errors();
         let ending = status.map_or_else(|| how.to_owned(), ending);
+        let cure = missing_library(&self.last_words).map(|cure| format!("\n{cure}")).unwrap_or_default();
         let text = match (was_up, self.last_words.trim_end()) {
             (true, _) => format!("the PHP host (process {pid}) {ending}"),
             (false, "") => {
                 format!("the PHP host {ending} before PHP was ready; run `millrace-php --check` for details")
             }
-            (false, words) => format!("the PHP host {ending} before PHP was ready:\n{words}"),
+            (false, words) => format!("the PHP host {ending} before PHP was ready:\n{words}{cure}"),
         };
         // Killed from outside, by the kernel because memory ran out or by a tool: this says nothing about PHP, not even
         // at the first start.

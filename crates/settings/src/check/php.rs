@@ -20,6 +20,7 @@ pub(super) fn all(written: &Written, environment: &Environment<'_>, problems: &m
             workers(&view, &mut found);
             pools::all(&view, &mut found);
             files(&view, &mut found);
+            version(&view, &mut found);
             user(&view, &mut found);
             uploads(&view, &mut found);
             worker_script(&view, &mut found);
@@ -55,7 +56,7 @@ fn workers(view: &View<'_>, problems: &mut Vec<Problem>) {
 /// With FastCGI, php-fpm has its own settings; and its sockets exist, if it runs.
 fn backends(view: &View<'_>, problems: &mut Vec<Problem>) {
     const KEY: &str = "php.fastcgi";
-    for key in ["php.program", "php.ini_file", "php.ini", "php.user", "php.group"] {
+    for key in ["php.program", "php.version", "php.ini_file", "php.ini", "php.user", "php.group"] {
         if view.at(key).is_some() {
             let title = format!("`{key}` has no effect with `{KEY}`: php-fpm runs PHP");
             let cure = "set it in php-fpm's own configuration, or remove one of the two";
@@ -94,6 +95,19 @@ fn files(view: &View<'_>, problems: &mut Vec<Problem>) {
         };
         let title = format!("`{key}`: {} {why}", file.display());
         problems.push(Problem::error(What::NotFound, title, cure).at(view.at(key), ""));
+    }
+}
+
+/// A version and a program in the same table contradict each other; a site's own overrides both of `[php]`.
+fn version(view: &View<'_>, problems: &mut Vec<Problem>) {
+    const VERSION: &str = "php.version";
+    const PROGRAM: &str = "php.program";
+    let are_both_written = view.at(VERSION).is_some() && view.at(PROGRAM).is_some();
+    if are_both_written && view.is_own(VERSION) == view.is_own(PROGRAM) && view.choice(VERSION) != "auto" {
+        let title = format!("`{PROGRAM}` and `{VERSION}` are both set");
+        let cure = "remove one of them: the version is for programs of packages, the program for one that is elsewhere";
+        let problem = Problem::error(What::Conflict, title, cure);
+        problems.push(problem.at(view.at(VERSION), "").at(view.at(PROGRAM), ""));
     }
 }
 

@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use super::{Backend, Variables};
 
+/// Versions that PHP can have, newest first: there is a program for each.
+pub const PHP_VERSIONS: [&str; 4] = ["8.4", "8.3", "8.2", "8.1"];
+
 /// `[php]`, overridden by a site's own `[site.php]`. Sites with equal values share one PHP host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Php {
-    /// The program `millrace-php`; `None`: beside the server's own program, then in PATH.
+    /// The program that runs PHP; `None`: the one for `version`.
     pub program: Option<PathBuf>,
+    /// `8.2`: the PHP version to run; `None`: the newest, or the only one that there is. Not set with `program`.
+    pub version: Option<&'static str>,
     /// Maximum workers. At least 1.
     pub workers: usize,
     /// Whether `workers` is only a ceiling, because the configuration sets none and the server measures their memory.

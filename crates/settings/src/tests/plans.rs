@@ -550,3 +550,20 @@ fn pools_of_php() {
     assert_eq!(front.request_timeout, Duration::from_secs(20));
     assert_eq!((pools(1)[1].queue, pools(1)[1].keep), (5, None));
 }
+
+#[test]
+fn a_site_chooses_its_php_by_version_or_by_program() {
+    const PROGRAM: &str = "/usr/lib/millrace/8.3/millrace-php";
+    let chosen = |php: &str, site: &str| {
+        let text = format!("[php]\n{php}\n[[site]]\nroot = \"/srv/app\"\n[site.php]\n{site}\n");
+        let php = plan(&text, &[]).sites[0].php.clone().unwrap();
+        (php.version, php.program.map(|file| file.display().to_string()))
+    };
+    let version = "version = \"8.2\"";
+    let program = format!("program = \"{PROGRAM}\"");
+    assert_eq!(chosen("", ""), (None, None));
+    assert_eq!(chosen(version, ""), (Some("8.2"), None));
+    assert_eq!(chosen(version, "version = \"auto\""), (None, None));
+    assert_eq!(chosen(&program, version), (Some("8.2"), None));
+    assert_eq!(chosen(version, &program), (None, Some(PROGRAM.into())));
+}

@@ -106,6 +106,21 @@ client_ca = "/srv/none.pem"
 fastcgi = [":9000", "php", "unix:", "127.0.0.1:0", "/run/php.sock", "a b:9000", 9000]
 {SITE}"#);
 
+    php_version: format!(r#"
+{SITE}[site.php]
+version = "7.4"
+[[site]]
+names = ["b"]
+root = "/srv/app"
+php.version = 8.4
+"#);
+
+    php_version_and_program: format!(r#"
+[php]
+version = "8.2"
+program = "/usr/lib/millrace/8.3/millrace-php"
+{SITE}"#);
+
     fastcgi_in_short: format!(r#"php = "fpm:127.0.0.1:9000"
 {SITE}php = "fastcgi:localhost"
 "#);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{SITE, load, plan};
 use crate::explain;
-use crate::table::{self, Default, GROUPS, Place, Setting};
+use crate::table::{self, Default, GROUPS, Kind, Place, Setting};
 use crate::value::{Raw, Value};
 
 /// The row's example, under its header.
@@ -56,6 +56,13 @@ fn every_default_is_within_its_own_bounds() {
             assert!(read.is_ok(), "{}: {read:?}", row.key);
         }
     }
+}
+
+#[test]
+fn the_choices_of_php_version_are_the_versions() {
+    let Kind::Choice(choices) = &table::find("php.version").unwrap().kind else { panic!() };
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).filter(|word| *word != "auto").collect();
+    assert_eq!(words, crate::plan::PHP_VERSIONS);
 }
 
 const PROXY: &str = "[[site.proxy]]\npath = \"/a/\"\nto = \"http://a\"\n";

@@ -10,6 +10,15 @@ pub(super) static PAGE: Page = Page {
     rows: ROWS,
 };
 
+/// The versions that `php/build.rs` can build for, newest first.
+static VERSIONS: &[(&str, &str)] = &[
+    ("8.4", "the program `millrace-php8.4`"),
+    ("8.3", "`millrace-php8.3`"),
+    ("8.2", "`millrace-php8.2`"),
+    ("8.1", "`millrace-php8.1`"),
+    ("auto", "`millrace-php` if there is one, as after a build, else the newest of these"),
+];
+
 static ROWS: &[Setting] = &[
     Setting {
         key: "php.enabled",
@@ -24,11 +33,23 @@ static ROWS: &[Setting] = &[
     Setting {
         key: "php.program",
         kind: Kind::Path { word: None },
-        default: Default::Unset("`millrace-php` beside the server's own program, then in PATH"),
+        default: Default::Unset("found by `php.version`"),
         line: "Program that runs PHP.",
-        reason: "There is one for each PHP version; each site can name its own.",
+        reason: "There is one for each PHP version. Programs of packages are found by `php.version`; this setting is for those that are elsewhere.",
         example: "\"/usr/lib/millrace/8.3/millrace-php\"",
         elsewhere: &["php_binary"],
+        ..BOTH
+    },
+    Setting {
+        key: "php.version",
+        kind: Kind::Choice(VERSIONS),
+        default: Default::Fixed("auto"),
+        line: "PHP version to run, if several are installed.",
+        reason: "Packages put a program for each version into one folder (Debian: `/usr/lib/millrace/millrace-php8.2` from the package \
+                 `millrace-php8.2`). Programs are looked for beside the server's own program, in `../lib/millrace` from there, and in PATH. \
+                 A site's `php.version` overrides `[php] program`.",
+        example: "\"8.2\"",
+        elsewhere: &["php_version", "phpversion"],
         ..BOTH
     },
     Setting {
