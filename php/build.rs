@@ -19,7 +19,7 @@ mod lists;
 /// Tried in this order when `PHP_CONFIG` is not set; the distribution's default version comes first.
 const NAMES: [&str; 5] = ["php-config", "php-config8.4", "php-config8.3", "php-config8.2", "php-config8.1"];
 
-const SOURCES: [&str; 64] = [
+const SOURCES: [&str; 65] = [
     "main.c",
     "version.c",
     "host.c",
