@@ -54,7 +54,8 @@ static zend_function *status_function(void)
 void restart_hold(void)
 {
 	int fd = lock_descriptor();
-	if (fd < 0 || !status_function() || INI_INT("opcache.force_restart_timeout")) {
+	/* Rewound workers leave their point for a restart in place by themselves (rewind/point.c). */
+	if (fd < 0 || options.rewind || !status_function() || INI_INT("opcache.force_restart_timeout")) {
 		return;
 	}
 	/* As accel_activate_add() in ext/opcache/ZendAccelerator.c. Record locks belong to the process: no child has it. */
