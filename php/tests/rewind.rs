@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use driver::{Answer, Ask, Host, PATIENCE, Worker};
+use millrace_wire::frames;
 use rustix::process::{Pid, Signal, kill_process};
 
 const INI: &str =
@@ -545,6 +546,19 @@ fn what_acts_behind_the_point_is_not_run_again() {
     ];
     for (code, expected) in again.map(|code| (code, true)).into_iter().chain(once.map(|code| (code, false))) {
         assert_eq!(stage.rewound(code).end.repeatable, expected, "{code}");
+    }
+}
+
+/// What is run again to be compared ends before it acts, also in a worker without an image, where it would be a boot.
+#[test]
+fn what_is_run_again_does_not_act() {
+    let mut stage = Stage::new();
+    let mark = stage.host.root.join("acted");
+    let mut again = stage.ask(&format!("echo 'before'; touch('{}'); echo 'after';", mark.display()));
+    again.flags = frames::FLAG_AGAIN;
+    for n in 0..20 {
+        let answer = stage.worker.run(&again);
+        assert!(!mark.exists() && !answer.text().contains("after"), "{n}: {answer:?}");
     }
 }
 

@@ -392,7 +392,8 @@ static void remember_refusal(uint64_t kind)
 /* The request that is about to run the ordinary way may become the boot of an image. */
 static void prepare_boot(void)
 {
-	if (state->images || !is_plain() || worker->request.ordinary || worker->request.no_image) {
+	/* One that is run again must not act, and a boot may: nothing watches it between its point and its end. */
+	if (state->images || !is_plain() || worker->request.ordinary || worker->request.no_image || worker->request.again) {
 		return;
 	}
 	/* A script that comes once between others is not worth an image. */

@@ -403,6 +403,8 @@ pub struct Ask {
     pub variables: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
     pub by_descriptor: bool,
+    /// What it says of images (`RequestFrame::flag`).
+    pub flags: u8,
 }
 
 impl Ask {
@@ -492,6 +494,7 @@ impl Worker {
         self.sequence += 1;
         let mut out = Vec::new();
         let mut request = RequestFrame::begin(&mut out, self.sequence);
+        request.flag(ask.flags);
         for (name, value) in &ask.variables {
             request.variable(name.as_bytes(), value);
         }
