@@ -128,7 +128,9 @@ fn names(path: &Path) -> u64 {
         let Ok(kind) = entry.file_type() else { continue };
         let (name, target) = (entry.file_name(), kind.is_symlink().then(|| fs::read_link(entry.path()).ok()));
         let is_hidden = name.as_bytes().starts_with(b".");
-        if !is_hidden && (kind.is_dir() || kind.is_symlink() || name.as_bytes().ends_with(b".php")) {
+        // WordPress makes `uploads` with the first of them.
+        let is_folder = kind.is_dir() && !is_cache(Path::new(&name));
+        if !is_hidden && (is_folder || kind.is_symlink() || name.as_bytes().ends_with(b".php")) {
             let mut hasher = DefaultHasher::new();
             (name, target).hash(&mut hasher);
             sum = sum.wrapping_add(hasher.finish());
@@ -257,6 +259,7 @@ mod tests {
                 |tree| {
                     tree.write("releases/1/debug.log", "x");
                     tree.write("releases/1/theme/style.css", "x");
+                    tree.write("releases/1/uploads/2026/a.php", "x");
                 },
                 &[],
             ),
