@@ -44,18 +44,24 @@ static int lock_descriptor(void)
 	return -1;
 }
 
+/* PHP's own function; NULL: scripts must not ask it. */
 static zend_function *status_function(void)
 {
 	const char *restricted = INI_STR("opcache.restrict_api");
 	return restricted && *restricted ? NULL : watch_find(NULL, "opcache_get_status");
 }
 
+/* Whether it can be known what opcache wants. */
+bool restart_shows(void)
+{
+	return status_function() != NULL;
+}
+
 /* In the host, before it forks: from now on opcache does not restart. */
 void restart_hold(void)
 {
 	int fd = lock_descriptor();
-	/* Rewound workers leave their point for a restart in place by themselves (rewind/point.c). */
-	if (fd < 0 || options.rewind || !status_function() || INI_INT("opcache.force_restart_timeout")) {
+	if (fd < 0 || !restart_shows() || INI_INT("opcache.force_restart_timeout")) {
 		return;
 	}
 	/* As accel_activate_add() in ext/opcache/ZendAccelerator.c. Record locks belong to the process: no child has it. */
@@ -69,13 +75,17 @@ static zend_long number(const zval *of, const char *name)
 	return found && Z_TYPE_P(found) == IS_LONG ? Z_LVAL_P(found) : found && Z_TYPE_P(found) == IS_TRUE;
 }
 
-/* Why opcache wants to restart: one of MR_RESTART_*; 0: it does not. */
-static uint64_t pending(void)
+/* Why opcache wants to restart: one of MR_RESTART_*; 0: it does not, or can't be asked. */
+uint64_t restart_pending(void)
 {
+	zend_function *function = status_function();
 	zval status, without_scripts;
+	if (!function) {
+		return 0;
+	}
 	ZVAL_FALSE(&without_scripts);
 	ZVAL_UNDEF(&status);
-	zend_call_known_function(status_function(), NULL, NULL, &status, 1, &without_scripts, NULL);
+	zend_call_known_function(function, NULL, NULL, &status, 1, &without_scripts, NULL);
 	uint64_t why = 0;
 	if (number(&status, "restart_pending")) {
 		const zval *figures = zend_hash_str_find(Z_ARRVAL(status), ZEND_STRL("opcache_statistics"));
@@ -91,13 +101,16 @@ static uint64_t pending(void)
 void restart_look(void)
 {
 	static uint64_t looked;
+	if (!holds || CG(unclean_shutdown) || EG(exception)) {
+		return;
+	}
 	uint64_t now = clock_ms(CLOCK_MONOTONIC_COARSE);
-	if (!holds || now - looked < LOOK_MS || CG(unclean_shutdown) || EG(exception)) {
+	if (now - looked < LOOK_MS) {
 		return;
 	}
 	looked = now;
 	zend_try {
-		uint64_t why = pending();
+		uint64_t why = restart_pending();
 		if (why) {
 			board_set64((char *)(uintptr_t)worker->scoreboard, MR_SCOREBOARD_RESTART, why);
 		}

@@ -181,6 +181,8 @@ size_t look_report(char *text, size_t room);
 
 /* restart.c */
 void restart_hold(void);
+bool restart_shows(void);
+uint64_t restart_pending(void);
 void restart_look(void);
 
 /* loop.c */

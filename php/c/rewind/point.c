@@ -601,31 +601,6 @@ static void decline(void)
 	}
 }
 
-/* Whether opcache wants to restart, because it is full or was reset: it can only while no request runs, and a boot is one. */
-static bool opcache_waits(void)
-{
-	zend_function *status = watch_find(NULL, "opcache_get_status");
-	zval result, without_scripts;
-	if (!status) {
-		return false;
-	}
-	ZVAL_FALSE(&without_scripts);
-	ZVAL_UNDEF(&result);
-	zend_call_known_function(status, NULL, NULL, &result, 1, &without_scripts, NULL);
-	const zval *waits = Z_TYPE(result) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL(result), ZEND_STRL("restart_pending")) : NULL;
-	bool is_true = waits && Z_TYPE_P(waits) == IS_TRUE;
-	zval_ptr_dtor(&result);
-	return is_true;
-}
-
-/* Whether opcache_waits() can tell. */
-static bool asks_opcache(void)
-{
-	const char *restricted = INI_STR("opcache.restrict_api");
-	bool there = zend_hash_str_exists(EG(ini_directives), ZEND_STRL("opcache.enable"));
-	return !there || (watch_find(NULL, "opcache_get_status") && !(restricted && *restricted));
-}
-
 /* Whether a request comes as long as the image may be used. */
 static bool waits_for_request(void)
 {
@@ -642,7 +617,7 @@ static bool waits_for_request(void)
 		if (poll(&wait, 1, (int)MIN(until - now, AGE_MS)) != 0) {
 			return true;
 		}
-		if (state->compares && opcache_waits()) {
+		if (state->compares && restart_pending()) {
 			return false;
 		}
 	}
@@ -677,7 +652,8 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	if (!is_due) {
 		return true;
 	}
-	if (opcache_waits()) {
+	/* opcache can restart in place only while no request runs, and a boot is one. */
+	if (restart_pending()) {
 		return false;
 	}
 	zval result;
@@ -866,7 +842,8 @@ PHP_FUNCTION(millrace_rewind_point)
 		gate_end();
 		RETURN_FALSE;
 	}
-	bool compares = sources_take() && ZEND_FCI_INITIALIZED(compare) && asks_opcache();
+	bool compares = sources_take() && ZEND_FCI_INITIALIZED(compare)
+		&& (restart_shows() || !zend_hash_str_exists(EG(ini_directives), ZEND_STRL("opcache.enable")));
 	look_at_files();
 	renew_openssl();
 	maps_prepare();

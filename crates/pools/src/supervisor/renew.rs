@@ -41,18 +41,16 @@ pub(super) struct NextHost {
     /// Time by which PHP, then its workers must be up, milliseconds.
     deadline: u64,
     purpose: NextPurpose,
+    /// PHP and its workers are up.
+    is_up: bool,
 }
 
 /// Why a next host was started.
 enum NextPurpose {
-    /// By an order; receives the result of the start.
+    /// The control thread wants it; receives the result of the start.
     Order(SyncSender<Result<(), PhpStartError>>),
-    /// By an order, whose result is told: it waits for the next one.
-    Told,
-    /// The current one's opcache wants to restart.
+    /// The current host's opcache wants to restart.
     Opcache(OpcacheRestart),
-    /// The same, and the next host is up.
-    OpcacheUp(OpcacheRestart),
 }
 
 /// A worker of the next host.
@@ -94,7 +92,7 @@ impl Supervisor {
         if stage == ServiceStage::Serving {
             self.see_to_opcache();
         }
-        if self.next.as_ref().is_some_and(|next| next.starts() && next.deadline <= self.now()) {
+        if self.next.as_ref().is_some_and(|next| !next.is_up && next.deadline <= self.now()) {
             self.cancel(Some(PhpStartError::Failed("PHP does not respond".to_owned())));
         }
         self.fade();
@@ -102,7 +100,7 @@ impl Supervisor {
 
     /// Where opcache wants to restart, a new host with memory of its own takes over (`php/c/restart.c`).
     fn see_to_opcache(&mut self) {
-        if let Some(NextHost { purpose: NextPurpose::OpcacheUp(why), .. }) = self.next {
+        if let Some(NextHost { purpose: NextPurpose::Opcache(why), is_up: true, .. }) = self.next {
             self.shared.insight.replaced(why);
             self.commit();
             return;
@@ -202,7 +200,9 @@ impl Supervisor {
             Ok((host, errors)) => {
                 let deadline = self.now() + HOST_START.as_millis() as u64;
                 let (words, workers) = (String::new(), Vec::new());
-                self.next = Some(NextHost { host, errors, words, started: None, workers, deadline, purpose });
+                let (started, is_up) = (None, false);
+                self.next =
+                    Some(NextHost { host, errors, words, started, workers, deadline, purpose, is_up });
             }
             Err(error) => self.report_failure(purpose, error),
         }
@@ -212,9 +212,9 @@ impl Supervisor {
     fn cancel(&mut self, why: Option<PhpStartError>) {
         let Some(mut next) = self.next.take() else { return };
         next.read_errors(&self.shared.log);
-        let NextHost { host, words, purpose, .. } = next;
+        let NextHost { host, words, purpose, is_up, .. } = next;
         host.end(Duration::from_millis(50));
-        if let Some(why) = why {
+        if let Some(why) = why.filter(|_| !is_up) {
             let words = words.trim_end();
             let why = if words.is_empty() { why } else { PhpStartError::Failed(format!("{why}:\n{words}")) };
             self.report_failure(purpose, why);
@@ -226,11 +226,8 @@ impl Supervisor {
         match purpose {
             // The receiver may have given up.
             NextPurpose::Order(tell) => drop(tell.send(Err(why))),
-            NextPurpose::Told => {}
-            NextPurpose::Opcache(_) | NextPurpose::OpcacheUp(_) => {
-                if matches!(why, PhpStartError::Ending) {
-                    return;
-                }
+            NextPurpose::Opcache(_) if matches!(why, PhpStartError::Ending) => {}
+            NextPurpose::Opcache(_) => {
                 self.replace_at = self.now() + REPLACE_AGAIN_MS;
                 self.shared.log.error(format_args!(
                     "opcache wants to restart, but a new PHP does not start, and until then each request compiles its scripts; tried \
@@ -461,22 +458,12 @@ impl NextHost {
         // Before PHP is up there are no workers.
         let waits = self.started.is_none()
             || self.workers.iter().any(|worker| matches!(worker, Fork::Asked(_) | Fork::Boots(_)));
-        if waits {
+        if waits || std::mem::replace(&mut self.is_up, true) {
             return;
         }
-        self.purpose = match std::mem::replace(&mut self.purpose, NextPurpose::Told) {
-            NextPurpose::Order(tell) => {
-                // The receiver may have given up.
-                let _ = tell.send(Ok(()));
-                NextPurpose::Told
-            }
-            NextPurpose::Opcache(why) => NextPurpose::OpcacheUp(why),
-            other => other,
-        };
-    }
-
-    /// Whether it is not up yet.
-    fn starts(&self) -> bool {
-        matches!(self.purpose, NextPurpose::Order(_) | NextPurpose::Opcache(_))
+        if let NextPurpose::Order(tell) = &self.purpose {
+            // The receiver may have given up.
+            let _ = tell.send(Ok(()));
+        }
     }
 }
