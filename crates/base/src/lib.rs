@@ -1,4 +1,4 @@
-//! What the rooms of the server stand on: a site as a value, a request and a response, and and the context of an event loop. No I/O of a
+//! What the rooms of the server stand on: a site as a value, a request and a response, and the context of an event loop. No I/O of a
 //! connection is in here, no cache, and no PHP.
 
 pub mod context;

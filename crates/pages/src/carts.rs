@@ -37,7 +37,7 @@ pub use difference::first_difference;
 pub use fetches::Fetches;
 pub use html::Text;
 pub use proofs::{AGREED, DIFFERENT_PAGES, DOUBT, MOST_UNSURE, PageProof, PageView, Proofs, ProvenPage};
-pub use public_pages::{ComparedPage, Finding, KnownNoise, PublicPages, SAMPLES};
+pub use public_pages::{ComparedPage, Finding, KnownNoise, PublicPages};
 
 /// What the worker says if the page's script has not read the cart.
 pub const UNREAD: &[u8] = b"-";

@@ -108,7 +108,7 @@ impl Visitors {
         if cookies.is_empty() || cookies.has_chosen() {
             return CachePermit::None;
         }
-        let (mut known, now) = (table.lock(), table.time(context.clock.now()));
+        let (mut known, now) = (table.lock(), now_of(table, context));
         match known.look(&cookies, now) {
             Standing::Anonymous => CachePermit::Anonymous,
             _ => match (known.cart(&cookies, now), known.member(&cookies, now)) {
@@ -128,7 +128,7 @@ impl Visitors {
         if cookies.is_empty() {
             return None;
         }
-        match table.lock().look(&cookies, table.time(context.clock.now())) {
+        match table.lock().look(&cookies, now_of(table, context)) {
             Standing::Known(proof) => Some(proof),
             _ => None,
         }
@@ -138,7 +138,7 @@ impl Visitors {
     pub fn states(&self, context: &Context, request: &Request) -> Vec<(Box<[u8]>, Option<CookieState>)> {
         let table = self.table();
         let cookies = self.concern.read(request.head.fields(), &table.key);
-        let (mut known, now) = (table.lock(), table.time(context.clock.now()));
+        let (mut known, now) = (table.lock(), now_of(table, context));
         cookies.iter().map(|cookie| (cookie.name.clone(), known.state_of(cookie, now))).collect()
     }
 
@@ -150,7 +150,7 @@ impl Visitors {
     /// What the comparisons of pages for visitors with a cart have shown, and the time for it.
     pub fn with_proofs<R>(&self, context: &Context, ask: impl FnOnce(&mut Proofs, Millis) -> R) -> R {
         let table = self.table();
-        ask(&mut table.proofs(), table.time(context.clock.now()))
+        ask(&mut table.proofs(), now_of(table, context))
     }
 
     /// A visitor's browser has fetched the cart for the page whose URL has this hash.
@@ -196,7 +196,7 @@ impl Visitors {
     ) -> Comparison {
         let table = self.table();
         let found = table.made().compare(key, stored, member, is_same);
-        let (mut proofs, now) = (table.proofs(), table.time(context.clock.now()));
+        let (mut proofs, now) = (table.proofs(), now_of(table, context));
         match found {
             Comparison::Same => proofs.add_of_member(kind, member.user, true, now),
             Comparison::Differs if tags.contains(&kind) => {
@@ -214,7 +214,7 @@ impl Visitors {
             return Vec::new();
         }
         let table = self.table();
-        table.lock().members(MOST_MEMBERS, table.time(context.clock.now()))
+        table.lock().members(MOST_MEMBERS, now_of(table, context))
     }
 
     /// The rows of a member have this digest now; `None`: there are none.
@@ -240,7 +240,7 @@ impl Visitors {
             Named::Unclear => None,
             Named::No => {
                 let table = self.table();
-                table.places().country(request.ends.client_ip()?, table.time(context.clock.now()))
+                table.places().country(request.ends.client_ip()?, now_of(table, context))
             }
         }
     }
@@ -283,6 +283,11 @@ impl Visitors {
         request.found.standing = standing;
         request.found.visit = Some(Arc::new(visit));
     }
+}
+
+/// The time on a table's clock.
+fn now_of(table: &VisitorTable, context: &Context) -> u64 {
+    table.time(context.clock.now())
 }
 
 /// Members whose rows the site's PHP looks at: there are no more passes than that.

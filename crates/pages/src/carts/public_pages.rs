@@ -12,7 +12,7 @@ use crate::Millis;
 const ALIKE: usize = 4;
 
 /// Maximum number of public pages that are made for one difference.
-pub const SAMPLES: usize = 8;
+const SAMPLES: usize = 8;
 
 /// A page as it is compared: as it is, and without what the browser fills in after it has fetched the cart.
 #[derive(Clone, Debug)]
@@ -22,8 +22,9 @@ impl ComparedPage {
     /// `blanks`: selectors of what a script in the browser replaces; `now`: seconds since 1970. `None`: its tags are nested in a way that
     /// browsers correct, so that it is unclear what they make of it.
     pub fn new(page: &[u8], blanks: &[&str], now: u64) -> Option<ComparedPage> {
-        let of = |fills| pieces(page, Lens { selectors: blanks, fills, now });
-        Some(ComparedPage([of(false)?, of(true)?]))
+        let as_it_is = pieces(page, Lens { selectors: blanks, fills: false, now })?;
+        let filled_in = pieces(page, Lens { selectors: blanks, fills: true, now })?;
+        Some(ComparedPage([as_it_is, filled_in]))
     }
 
     /// What is different on a visitor's page, in words.
@@ -68,14 +69,16 @@ impl PublicPages {
 
     /// What a visitor's page is; `None`: more of the public ones have to be seen.
     pub fn find(&self, own: &ComparedPage) -> Option<Finding> {
-        let is_same = |way: usize| self.0[way].likeness(&own.0[way]) == Likeness::Same;
-        if let Some(way) = (0..2).find(|way| is_same(*way)) {
-            return Some(Finding::Same { if_fetched: way == 1 });
+        let [as_it_is, filled_in] = &self.0;
+        if as_it_is.likeness(&own.0[0]) == Likeness::Same {
+            return Some(Finding::Same { if_fetched: false });
         }
-        let samples = &self.0[1];
-        let is_unseen = samples.likeness(&own.0[1]) == Likeness::Unseen;
-        let is_enough = samples.number() >= if is_unseen { SAMPLES } else { ALIKE };
-        is_enough.then_some(if is_unseen { Finding::Unsure } else { Finding::Differs })
+        let (enough, finding) = match filled_in.likeness(&own.0[1]) {
+            Likeness::Same => return Some(Finding::Same { if_fetched: true }),
+            Likeness::Unseen => (SAMPLES, Finding::Unsure),
+            Likeness::Differs => (ALIKE, Finding::Differs),
+        };
+        (filled_in.number() >= enough).then_some(finding)
     }
 
     /// Whether the difference between a new public page and a visitor's own one is the noise that these have; if so, whether the browser
@@ -95,11 +98,11 @@ pub struct KnownNoise(HashMap<u64, (Millis, PublicPages)>);
 /// How long noise is remembered, milliseconds. Not long: what strangers got then must be what they get now.
 const NOISE_TIME: Millis = 600_000;
 
-/// Maximum number of pages of a site whose noise is remembered; each takes some 100 kB.
+/// A site remembers the noise of this many pages at most; each takes some 100 kB.
 const MOST_NOISY: usize = 32;
 
 impl KnownNoise {
-    /// The page whose key has this hash was made several times, and is noisy.
+    /// Remembers that a page is noisy; `page`: the hash of its key, `pages`: what PHP has made of it.
     pub fn note(&mut self, page: u64, pages: PublicPages, now: Millis) {
         self.0.retain(|_, (until, _)| now < *until);
         if self.0.len() < MOST_NOISY || self.0.contains_key(&page) {
@@ -107,7 +110,7 @@ impl KnownNoise {
         }
     }
 
-    /// What is known of the page whose key has this hash.
+    /// The noise of the page whose key has this hash.
     pub fn of(&self, page: u64, now: Millis) -> Option<PublicPages> {
         self.0.get(&page).filter(|(until, _)| now < *until).map(|(_, pages)| pages.clone())
     }

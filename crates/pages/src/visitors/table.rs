@@ -18,7 +18,7 @@ pub struct VisitorTable {
     known: Mutex<Visitors>,
     /// Which kinds of pages are the same for visitors with a cart, and for members with the same rights.
     proofs: Mutex<Proofs>,
-    /// For whom the stored pages for members were made.
+    /// Which member each stored page was first made for.
     made: Mutex<MadePages>,
     /// In which countries addresses are.
     places: Mutex<Places>,
@@ -47,7 +47,7 @@ impl VisitorTable {
         self.proofs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For whom the stored pages for members were made.
+    /// Which member each stored page was first made for.
     pub fn made(&self) -> MutexGuard<'_, MadePages> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }

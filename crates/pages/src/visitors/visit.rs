@@ -8,7 +8,7 @@ use super::{CartPage, Cookies, MemberPage, Report, ReportNote, Run, Standing, Vi
 use crate::Millis;
 use crate::places::PlaceReport;
 
-/// A page that PHP has made for a visitor whom the page cache may serve, too.
+/// A page that PHP has made for one visitor, and that the page cache can learn from.
 #[derive(Clone, Debug)]
 pub enum VisitorPage {
     /// For a visitor with a cart: it may be compared with the public one.

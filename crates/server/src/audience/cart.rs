@@ -11,39 +11,29 @@ use millrace_pages::{Bypass, Millis, Page, Tag, Terms};
 
 use super::recheck::{self, CartDifference};
 use super::watch::WatchedPage;
-use crate::cache::{Audience, CacheThread, PageRequest, PageSlot, answer_privately, uncoded};
+use crate::cache::{Audience, AudienceKind, CacheThread, PageRequest, PageSlot, answer_privately, uncoded};
 use millrace_base::context::stats::Counter;
 use millrace_base::message::Request;
 use millrace_base::message::reply::Reply;
 use millrace_base::site::Site;
 
+/// Visitors with a cart.
+static WITH_CART: AudienceKind = AudienceKind {
+    word: "cart",
+    reason: "the page is proven to be the same with a cart, which the browser shows on it",
+    hits: Counter::VisitorsWithCart,
+    no_page: Bypass::Cart(CartHold::Page),
+    no_part: Bypass::Cart(CartHold::Range),
+    wishes: true,
+};
+
 /// The public page, for a visitor with a cart.
 impl Audience for Pass {
-    fn word(&self) -> &'static str {
-        "cart"
-    }
-
-    fn reason(&self) -> &'static str {
-        "the page is proven to be the same with a cart, which the browser shows on it"
-    }
-
-    fn counter(&self) -> Counter {
-        Counter::VisitorsWithCart
+    fn kind(&self) -> &'static AudienceKind {
+        &WITH_CART
     }
 
     fn change_key(&self, _key: &mut Vec<u8>) {}
-
-    fn no_page(&self) -> Bypass<'static> {
-        Bypass::Cart(CartHold::Page)
-    }
-
-    fn no_part(&self) -> Bypass<'static> {
-        Bypass::Cart(CartHold::Range)
-    }
-
-    fn wishes(&self) -> bool {
-        true
-    }
 
     fn may_have(&self, slot: &PageSlot<'_>, _stored: Millis, terms: &Terms) -> Result<(), Bypass<'static>> {
         if !is_unread(slot.site, terms) {

@@ -1,4 +1,4 @@
-//! Members: logged-in visitors, who get pages that PHP has made for others with the same rights. `millrace_pages::members` has the
+//! Members are logged-in visitors. They get pages that PHP has made for others with the same rights; `millrace_pages::members` has the
 //! rules and their reasons.
 
 use std::sync::Arc;
@@ -13,41 +13,31 @@ use millrace_wire::encoding::CODINGS;
 
 use super::watch::WatchedPage;
 use crate::cache::{
-    Audience, MadePage, PageRequest, PageSlot, answer_filled, answer_privately, is_public_field, make_page,
-    uncoded,
+    Audience, AudienceKind, MadePage, PageRequest, PageSlot, answer_filled, answer_privately,
+    is_public_field, make_page, uncoded,
 };
 use millrace_base::context::stats::Counter;
 use millrace_base::message::reply::passing::{self, CodingRequest};
 use millrace_base::message::reply::{Aside, Fields, Reply};
 
+/// Members.
+static MEMBERS: AudienceKind = AudienceKind {
+    word: "member",
+    reason: "the page is proven to be the same for members with these rights, but for name and nonces",
+    hits: Counter::VisitorsMembers,
+    no_page: Bypass::Member(MemberHold::Page),
+    no_part: Bypass::Member(MemberHold::Range),
+    wishes: false,
+};
+
 /// The page for members with the same rights.
 impl Audience for MemberPass {
-    fn word(&self) -> &'static str {
-        "member"
-    }
-
-    fn reason(&self) -> &'static str {
-        "the page is proven to be the same for members with these rights, but for name and nonces"
-    }
-
-    fn counter(&self) -> Counter {
-        Counter::VisitorsMembers
+    fn kind(&self) -> &'static AudienceKind {
+        &MEMBERS
     }
 
     fn change_key(&self, key: &mut Vec<u8>) {
         write_role(key, &self.role);
-    }
-
-    fn no_page(&self) -> Bypass<'static> {
-        Bypass::Member(MemberHold::Page)
-    }
-
-    fn no_part(&self) -> Bypass<'static> {
-        Bypass::Member(MemberHold::Range)
-    }
-
-    fn wishes(&self) -> bool {
-        false
     }
 
     fn may_have(&self, slot: &PageSlot<'_>, stored: Millis, terms: &Terms) -> Result<(), Bypass<'static>> {

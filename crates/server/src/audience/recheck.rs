@@ -2,7 +2,7 @@
 //! the public page:
 //!
 //! - the public page is old: no purge tells that a list of best sellers has another order since the last sale;
-//! - it is noise: PHP never makes the same page twice (`millrace_pages::carts::Samples`);
+//! - it is noise: PHP never makes the same page twice (`millrace_pages::carts::PublicPages`);
 //! - the visitor has a cart.
 //!
 //! So the public page is made again, several times, as a warm-up would: for a visitor without cookies, while PHP is idle, and on nobody's
@@ -170,18 +170,15 @@ impl Recheck {
                 Some(mut pages) => pages.add(&compared).then_some(pages),
             };
             let Some(pages) = pages else { return (Some(Finding::Differs), what) };
-            let found = pages.find(&self.own);
-            if let Some(Finding::Same { .. }) = found
-                && !pages.are_alike()
-            {
+            let Some(found) = pages.find(&self.own) else {
+                known = Some(pages);
+                continue;
+            };
+            if matches!(found, Finding::Same { .. }) && !pages.are_alike() {
                 let note = |proofs: &mut Proofs, now| proofs.noise.note(self.proven.page, pages, now);
                 self.site.visitors.with_proofs(&self.thread.context, note);
-                return (found, what);
             }
-            if found.is_some() {
-                return (found, what);
-            }
-            known = Some(pages);
+            return (Some(found), what);
         }
     }
 

@@ -32,28 +32,30 @@ pub enum Admission {
 /// Finds out who a request is.
 pub type Admit = fn(&CacheThread, &Site, &Request) -> Admission;
 
+/// What all visitors of a kind have in common.
+#[derive(Debug)]
+pub struct AudienceKind {
+    /// For `Cache-Status`.
+    pub word: &'static str,
+    /// Why a page that such a visitor may have is right, for `millrace cache explain`.
+    pub reason: &'static str,
+    /// Counts their hits.
+    pub hits: Counter,
+    /// Why PHP makes a page that is not there.
+    pub no_page: Bypass<'static>,
+    /// Why PHP answers a request for a part of a page.
+    pub no_part: Bypass<'static>,
+    /// Their page is the public one, which none of them stores: one that is not there has to be wished for.
+    pub wishes: bool,
+}
+
 /// A visitor who may have stored pages.
 pub trait Audience: fmt::Debug {
-    /// For `Cache-Status`.
-    fn word(&self) -> &'static str;
-
-    /// Why a page that such a visitor may have is right, for `millrace cache explain`.
-    fn reason(&self) -> &'static str;
-
-    /// Counts its hits.
-    fn counter(&self) -> Counter;
+    /// What kind of visitor it is.
+    fn kind(&self) -> &'static AudienceKind;
 
     /// Changes the key of the public page into that of the page for such visitors.
     fn change_key(&self, key: &mut Vec<u8>);
-
-    /// Why PHP makes a page that is not there.
-    fn no_page(&self) -> Bypass<'static>;
-
-    /// Why PHP answers a request for a part of a page.
-    fn no_part(&self) -> Bypass<'static>;
-
-    /// Whether a page that is not there is one for all, which nobody stores who is such a visitor: it has to be wished for.
-    fn wishes(&self) -> bool;
 
     /// Whether the visitor may have the page in the slot, which was stored at this time.
     ///
@@ -73,23 +75,23 @@ pub(super) fn look<'a>(
     path: &'a [u8],
     visitor: &dyn Audience,
 ) -> Result<Reply, Bypass<'a>> {
-    let mut slot = PageSlot::at(thread, site, request, path)?;
+    let (mut slot, kind) = (PageSlot::at(thread, site, request, path)?, visitor.kind());
     let asked = PageRequest::read(&request.head);
     if slot.asking.range || asked.has_range() {
-        return Err(visitor.no_part());
+        return Err(kind.no_part);
     }
     visitor.change_key(&mut slot.key);
     let Some((hit, terms)) = slot.fresh() else {
-        if visitor.wishes() {
+        if kind.wishes {
             slot.wish();
         }
-        return Err(visitor.no_page());
+        return Err(kind.no_page);
     };
     visitor.may_have(&slot, hit.page.stored, &terms)?;
-    let mut reply = visitor.fill(&slot, &hit.page, &asked).ok_or(visitor.no_page())?;
-    cache_status::hit_of(&mut reply, &hit, visitor.word());
+    let mut reply = visitor.fill(&slot, &hit.page, &asked).ok_or(kind.no_page)?;
+    cache_status::hit_of(&mut reply, &hit, kind.word);
     thread.context.stats.add(Counter::CacheHits, 1);
-    thread.context.stats.add(visitor.counter(), 1);
+    thread.context.stats.add(kind.hits, 1);
     Ok(reply)
 }
 
@@ -100,6 +102,6 @@ pub(super) fn would_get(slot: &mut PageSlot<'_>, visitor: &dyn Audience) -> Resu
         PeekEntry::Page(PeekPage { page, terms, grace: None, .. }) => {
             visitor.may_have(slot, page.stored, &terms)
         }
-        _ => Err(visitor.no_page()),
+        _ => Err(visitor.kind().no_page),
     }
 }

@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-pub use audience::{Admission, Audience};
+pub use audience::{Admission, Audience, AudienceKind};
 pub use cache_status::CacheStatus;
 pub use code::CodeStamp;
 pub use consult::{PageRun, Waited, consult, consult_proxied};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use millrace_pages::looked::READS;
 use millrace_pages::places::COUNTRY;
-use millrace_pages::{Bypass, Key, Peek, Rules, ask};
+use millrace_pages::{Bypass, Peek, Rules, ask};
 
 use super::audience::{self, Admission, Admit};
 use super::lately::PageHistory;
-use super::slot::PageSlot;
+use super::slot::{PageSlot, peek};
 use super::{CacheThread, settle};
 use millrace_base::message::Request;
 use millrace_base::site::Site;
@@ -121,7 +121,7 @@ fn admitted(mut slot: PageSlot<'_>, admission: Admission, why: &Bypass<'_>) -> (
         Admission::Held(why) => bypass(&why),
         Admission::Unknown => bypass(why),
         Admission::Visitor(visitor) => match audience::would_get(&mut slot, &*visitor) {
-            Ok(()) => return (Decision::LookupAs(visitor.reason()), slot.key),
+            Ok(()) => return (Decision::LookupAs(visitor.kind().reason), slot.key),
             Err(why) => bypass(&why),
         },
     };
@@ -137,10 +137,4 @@ fn bypass(why: &Bypass<'_>) -> Decision {
     // Of a path the rule is known, not the path.
     let name = why.what().filter(|_| !matches!(why, Bypass::Cart(_) | Bypass::Member(_))).unwrap_or_default();
     Decision::Bypass { word: why.detail(), name: name.to_owned(), pattern: pattern.to_owned() }
-}
-
-fn peek(thread: &CacheThread, site: &Site, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
-    let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
-    cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(&thread.context))
 }

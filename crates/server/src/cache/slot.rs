@@ -90,11 +90,7 @@ impl<'a> PageSlot<'a> {
 
     /// What there is, without its counting as a use.
     pub fn peek(&self) -> Peek {
-        let PageSlot { thread, site, request, rules, .. } = *self;
-        let (key, cache) = (Key::new(&self.key), &thread.cache);
-        let mut select =
-            |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
-        cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(&thread.context))
+        peek(self.thread, self.site, self.rules, self.request, &self.key)
     }
 
     /// A visitor who never fills it has asked for it: after the second time, PHP makes it while it is idle.
@@ -154,4 +150,11 @@ impl<'a> PageSlot<'a> {
         }
         stored == StoreOutcome::Fresh
     }
+}
+
+/// What is stored with this key for a request, without its counting as a use.
+pub(super) fn peek(thread: &CacheThread, site: &Site, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
+    let (key, cache) = (Key::new(key), &thread.cache);
+    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
+    cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(&thread.context))
 }

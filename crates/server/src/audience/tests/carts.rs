@@ -54,27 +54,22 @@ impl Scene {
 
     /// The same with this target.
     async fn shopper_at(&self, target: &str, note: &str, reply: Reply) -> Answer {
-        let mut request = self.request(None, "GET", target, &[COOKIE]);
-        self.thread.context.clock.read();
-        let cache_status = match consult(&self.thread, &self.site, &request, b"/shop", &maker, admit) {
-            Step::Answer(reply) => return read(reply, false).await,
-            Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
-            _ => panic!("it waits for a page"),
+        let run = match self.begins(target, &[COOKIE]) {
+            Ok(run) => run,
+            Err(reply) => return read(reply, false).await,
         };
-        self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
-        let visit = request.found.visit.clone().expect("a visit");
         let mut reply = reply;
         let is_late = matches!(reply.body, Body::Stream(_));
         // PHP says last whether the script has read the cart.
         let end: &[u8] = if note.ends_with(" reads") { b"end" } else { b"end unread" };
         if !is_late {
-            visit.hear(note.as_bytes());
-            visit.hear(end);
+            run.visit.hear(note.as_bytes());
+            run.visit.hear(end);
         }
-        leaves(&self.thread, &self.site, &request, &mut reply, cache_status);
+        leaves(self, &run, &mut reply);
         if is_late {
-            visit.hear(note.as_bytes());
-            visit.hear(end);
+            run.visit.hear(note.as_bytes());
+            run.visit.hear(end);
         }
         read(reply, false).await
     }
@@ -158,15 +153,9 @@ fn a_coded_page_is_whole_and_a_torn_one_is_not() {
         let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
         let text: &'static str = shop("5").leak();
         let reply = || page(&[], "").body(pieces(&[&text[..7], &text[7..]], false));
-        let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
-        let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/shop", &maker, admit)
-        else {
-            panic!("PHP does not run");
-        };
-        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
+        let run = scene.begins("/shop", &[COOKIE]).expect("PHP does not run");
         let mut reply = reply();
-        leaves(&scene.thread, &scene.site, &request, &mut reply, status);
+        leaves(&scene, &run, &mut reply);
         let Body::Stream(mut stream) = reply.body else { panic!("no stream") };
         assert!(stream.code(Coding::Gzip) && stream.length().is_none() && !stream.code(Coding::Gzip));
         let mut coded = Vec::new();
@@ -174,7 +163,7 @@ fn a_coded_page_is_whole_and_a_torn_one_is_not() {
         let mut found = String::new();
         GzDecoder::new(&coded[..]).read_to_string(&mut found).unwrap();
         assert_eq!(found, text);
-        drop(request);
+        drop(run);
         let torn = page(&[], "").body(pieces(&[text], true));
         assert!(!scene.shopper(&note, torn).await.whole);
         assert_eq!(scene.compared(), (0, 0), "neither was reported, or complete");
@@ -239,21 +228,14 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         let note = format!("{PASS} kind=cart-kind-1 blank=%23cart");
         scene.shopper(&note, page(&[], "early")).await;
         assert_eq!(scene.compared(), (0, 0), "no public page");
-        let mut request = scene.request(None, "GET", "/shop", &[COOKIE]);
-        let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/shop", &maker, admit)
-        else {
-            panic!("PHP does not run");
-        };
-        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
+        let run = scene.begins("/shop", &[COOKIE]).expect("PHP does not run");
         tokio::time::sleep(Duration::from_millis(20)).await;
         answers(page(PUBLIC, &shop("0")));
         scene.get("/shop").await;
-        let visit = request.found.visit.clone().unwrap();
-        visit.hear(note.as_bytes());
-        visit.hear(b"end");
+        run.visit.hear(note.as_bytes());
+        run.visit.hear(b"end");
         let mut reply = page(&[], "of before");
-        leaves(&scene.thread, &scene.site, &request, &mut reply, status);
+        leaves(&scene, &run, &mut reply);
         assert_eq!(scene.compared(), (0, 0), "the public page is newer");
     });
 }
@@ -358,7 +340,8 @@ fn what_the_browser_fills_in_may_differ_once_it_is_seen_to_fetch() {
             let fields = [COOKIE, "Sec-Fetch-Dest: empty", "Sec-Fetch-Site: same-origin", referer];
             let request = scene.request(None, "GET", "/wp-json/wc/store/v1/cart", &fields);
             let mut reply = page(&[], "{}");
-            leaves(&scene.thread, &scene.site, &request, &mut reply, CacheStatus::NOTHING);
+            watch(&scene.thread, &scene.site, &request, &mut reply, CacheStatus::NOTHING);
+            settle(&scene.thread, &scene.site, &request, &mut reply, CacheStatus::NOTHING);
         };
         for referer in ["Referer: http://elsewhere.example/shop", "Referer: http://a.test/", "X: y"] {
             for _ in 0..4 {

@@ -41,22 +41,16 @@ impl Scene {
     ) -> Answer {
         let cookie = format!("Cookie: wordpress_logged_in_5f={number}");
         let fields: Vec<&str> = fields.iter().copied().chain([cookie.as_str()]).collect();
-        let mut request = self.request(None, "GET", target, &fields);
-        self.thread.context.clock.read();
-        let path = target.split('?').next().unwrap_or(target).as_bytes();
-        let cache_status = match consult(&self.thread, &self.site, &request, path, &maker, admit) {
-            Step::Answer(reply) => return read(reply, false).await,
-            Step::Make(PageRun { status: cache_status, page: None }) => cache_status,
-            _ => panic!("it waits for a page"),
+        let run = match self.begins(target, &fields) {
+            Ok(run) => run,
+            Err(reply) => return read(reply, false).await,
         };
         // Pages are told apart by the millisecond in which they were stored.
         tokio::time::sleep(Duration::from_millis(2)).await;
         self.thread.context.clock.read();
-        self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
-        let visit = request.found.visit.clone().expect("a visit");
-        notes.iter().for_each(|note| visit.hear(note.as_bytes()));
+        notes.iter().for_each(|note| run.visit.hear(note.as_bytes()));
         let mut reply = reply;
-        leaves(&self.thread, &self.site, &request, &mut reply, cache_status);
+        leaves(self, &run, &mut reply);
         tokio::time::sleep(Duration::from_millis(2)).await;
         read(reply, false).await
     }
@@ -249,17 +243,10 @@ fn a_purge_meanwhile_or_later() {
         assert!(scene.shared(2).await.cache().contains("; hit"));
         // One that comes while PHP makes the page.
         scene.purge_everything(Hardness::Hard);
-        let mut request = scene.request(None, "GET", "/news", &["Cookie: wordpress_logged_in_5f=0"]);
-        let Step::Make(PageRun { status, page: None }) =
-            consult(&scene.thread, &scene.site, &request, b"/news", &maker, admit)
-        else {
-            panic!("PHP does not run");
-        };
-        scene.site.visitors.begin(&scene.thread.context, &mut request, None);
+        let run = scene.begins("/news", &["Cookie: wordpress_logged_in_5f=0"]).expect("PHP does not run");
         scene.purge_everything(Hardness::Soft);
-        let visit = request.found.visit.clone().unwrap();
-        said(0, "gold", SHARED).iter().for_each(|note| visit.hear(note.as_bytes()));
-        leaves(&scene.thread, &scene.site, &request, &mut made(0), status);
+        said(0, "gold", SHARED).iter().for_each(|note| run.visit.hear(note.as_bytes()));
+        leaves(&scene, &run, &mut made(0));
         assert_eq!(why(&scene.shared(1).await), "member-page", "nothing was stored");
     });
 }

@@ -4,29 +4,50 @@ mod carts;
 mod members;
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::Hardness;
+use millrace_pages::visitors::Visit;
 use millrace_settings::plan;
 
 use super::{admit, watch};
 use crate::cache::tests::{Answer, Scene, answers, maker, page, play, read};
-use crate::cache::{CacheStatus, CacheThread, PageRun, consult, settle};
+use crate::cache::{CacheStatus, PageRun, consult, settle};
 use millrace_base::context::stats::Counter;
 use millrace_base::message::reply::{Aside, Body, Reply};
 use millrace_base::message::{Request, Step};
-use millrace_base::site::Site;
+
+/// A request of a visitor that PHP works on.
+struct Run {
+    request: Request,
+    status: CacheStatus,
+    visit: Arc<Visit>,
+}
+
+impl Scene {
+    /// A visitor asks for a page, and PHP begins to make it.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if it is stored.
+    fn begins(&self, target: &str, fields: &[&str]) -> Result<Run, Reply> {
+        let mut request = self.request(None, "GET", target, fields);
+        self.thread.context.clock.read();
+        let path = target.split('?').next().unwrap_or(target).as_bytes();
+        let status = match consult(&self.thread, &self.site, &request, path, &maker, admit) {
+            Step::Answer(reply) => return Err(reply),
+            Step::Make(PageRun { status, page: None }) => status,
+            _ => panic!("it waits for a page"),
+        };
+        self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
+        let visit = request.found.visit.clone().expect("a visit");
+        Ok(Run { request, status, visit })
+    }
+}
 
 /// A response of PHP's for one visitor leaves.
-fn leaves(
-    thread: &Rc<CacheThread>,
-    site: &Arc<Site>,
-    request: &Request,
-    reply: &mut Reply,
-    cache_status: CacheStatus,
-) {
-    watch(thread, site, request, reply, cache_status);
-    settle(thread, site, request, reply, cache_status);
+fn leaves(scene: &Scene, run: &Run, reply: &mut Reply) {
+    watch(&scene.thread, &scene.site, &run.request, reply, run.status);
+    settle(&scene.thread, &scene.site, &run.request, reply, run.status);
 }
