@@ -1,6 +1,7 @@
 """Visitors with secrets in what they send, and what their answers have to be: what PHP, without a cache, gives each of them."""
 
 import dataclasses
+import functools
 import http.client
 import re
 import urllib.parse
@@ -118,8 +119,6 @@ class Page:
     status: int
     fields: list
     text: str
-    # What was found in it: what PHP gives is compared with many pages.
-    found: dict = dataclasses.field(default_factory=dict)
 
     def field(self, name):
         return next((value for field, value in self.fields if field.lower() == name), "")
@@ -131,33 +130,27 @@ class Page:
         found = re.search(r"detail=([\w-]+)", said) or re.search(r"fwd=([\w-]+)", said)
         return "hit" if "; hit" in said else found[1] if found else said
 
+    # What PHP gives is compared with many pages: so both are found once.
+
+    @functools.cached_property
     def secrets(self):
         """The secrets in it, anywhere, by their letters."""
-        if "secrets" not in self.found:
-            self.found["secrets"] = self.find_secrets()
-        return self.found["secrets"]
-
-    def shown(self):
-        """What plugins show in it, but for raw text: that may be the time of day."""
-        if "shown" not in self.found:
-            self.found["shown"] = self.find_shown()
-        return self.found["shown"]
-
-    def find_secrets(self):
         text = urllib.parse.unquote("\n".join(f"{name}: {value}" for name, value in self.fields) + "\n" + self.text).lower()
         found = {}
         for secret in SECRET.findall(text) + SECRET.findall(text[::-1]):
             found.setdefault(letter(secret), set()).add(secret)
         return found
 
-    def find_shown(self):
+    @functools.cached_property
+    def shown(self):
+        """What plugins show in it, but for raw text: that may be the time of day."""
         whole = "\n".join(value for _, value in self.fields) + self.text
         return {urllib.parse.unquote(one) for one in re.findall(r"guess\d+(?:\(|%28)([\w%.,~-]*)(?:\)|%29)", whole)} | set(re.findall(r"\[\[\[.*?\]\]\]", whole, re.S))
 
 
 def foreign(page, visitor):
     """Secrets in a page that are not of this visitor."""
-    return {secret for one, found in page.secrets().items() for secret in found if one != "i" and visitor.secrets.get(one) != secret}
+    return {secret for one, found in page.secrets.items() for secret in found if one != "i" and visitor.secrets.get(one) != secret}
 
 
 def differs(plugin, page, truth, withheld):
@@ -165,9 +158,9 @@ def differs(plugin, page, truth, withheld):
     wrong = set()
     if page.status != truth.status:
         wrong.add("!")
-    if plugin.form != "raw" and page.shown() != truth.shown():
+    if plugin.form != "raw" and page.shown != truth.shown:
         wrong.add("!")
-    mine, due = page.secrets(), truth.secrets()
+    mine, due = page.secrets, truth.secrets
     for one in set(mine) | set(due):
         if mine.get(one) != due.get(one) and one not in withheld:
             wrong.add(one)
