@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
@@ -50,11 +51,11 @@ impl CodeFiles {
             if self.files.len() + self.folders.len() >= MOST {
                 return;
             }
-            let folders = path.ancestors().skip(1);
-            for folder in
-                folders.take_while(|folder| below.as_deref().is_some_and(|root| folder.starts_with(root)))
-            {
-                if is_all && !is_cache(folder) && !self.folders.contains_key(folder) {
+            for folder in path.ancestors().skip(1) {
+                let Some(beneath) = below.as_deref().and_then(|root| folder.strip_prefix(root).ok()) else {
+                    break;
+                };
+                if is_all && !beneath.iter().any(is_cache) && !self.folders.contains_key(folder) {
                     self.folders.insert(folder.to_owned(), Seen::folder(folder));
                 }
             }
@@ -128,8 +129,8 @@ fn names(path: &Path) -> u64 {
         let Ok(kind) = entry.file_type() else { continue };
         let (name, target) = (entry.file_name(), kind.is_symlink().then(|| fs::read_link(entry.path()).ok()));
         let is_hidden = name.as_bytes().starts_with(b".");
-        // WordPress makes `uploads` with the first of them.
-        let is_folder = kind.is_dir() && !is_cache(Path::new(&name));
+        // What is in such a folder doesn't count, so its appearing doesn't either: WordPress creates `uploads` when it first needs it.
+        let is_folder = kind.is_dir() && !is_cache(&name);
         if !is_hidden && (is_folder || kind.is_symlink() || name.as_bytes().ends_with(b".php")) {
             let mut hasher = DefaultHasher::new();
             (name, target).hash(&mut hasher);
@@ -139,12 +140,10 @@ fn names(path: &Path) -> u64 {
     sum
 }
 
-/// A folder in which programs write scripts of their own: new ones are nothing new.
-fn is_cache(folder: &Path) -> bool {
-    folder.components().any(|part| {
-        let name = part.as_os_str().to_string_lossy().to_ascii_lowercase();
-        name.contains("cache") || name == "uploads" || name == "upgrade"
-    })
+/// Whether applications write scripts of their own into folders with this name: new ones are no change of the site's code.
+fn is_cache(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_lowercase();
+    name.contains("cache") || name == "uploads" || name == "upgrade"
 }
 
 #[cfg(test)]
@@ -266,7 +265,8 @@ mod tests {
             ("a file that never ran", |tree| tree.write("releases/2/index.php", "other"), &[]),
         ];
         for (number, (name, change, expected)) in cases.iter().enumerate() {
-            let tree = Tree::new(&number.to_string());
+            // Names of the folders that a site is in mean nothing.
+            let tree = Tree::new(&format!("geocaches-{number}"));
             let mut files = tree.files();
             change(&tree);
             let found = files.look(1000);
