@@ -400,9 +400,7 @@ impl FillJob {
 
     /// Passes to `use_it` the request's values of the fields by which pages vary.
     fn with_select<T>(&self, use_it: impl FnOnce(Select<'_>) -> T) -> T {
-        use_it(&mut |name, out| {
-            settle::select(&self.thread, &self.site, &self.rules, &self.request, name, out);
-        })
+        use_it(&mut settle::selector(&self.thread, &self.site, &self.rules, &self.request))
     }
 
     fn page(&self, reply: &Reply, content: Vec<u8>, keep: &Keep) -> Arc<Page> {

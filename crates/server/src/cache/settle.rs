@@ -188,6 +188,16 @@ pub fn select(
     }
 }
 
+/// [`select`] for one request, as the store asks for it.
+pub fn selector<'a>(
+    thread: &'a CacheThread,
+    site: &'a Site,
+    rules: &'a Rules,
+    request: &'a Request,
+) -> impl FnMut(&str, &mut Vec<u8>) + 'a {
+    move |name, out| select(thread, site, rules, request, name, out)
+}
+
 /// The fields of a request, with the cookies that were taken out of it.
 pub fn cookies_too(request: &Request) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     let withheld = Some(("cookie", &*request.withheld)).filter(|(_, cookies)| !cookies.is_empty());

@@ -134,8 +134,7 @@ impl<'a> PageSlot<'a> {
             return false;
         }
         let (key, cache) = (Key::new(&self.key), &thread.cache);
-        let mut select =
-            |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
+        let mut select = settle::selector(thread, site, rules, request);
         let stored = {
             let mut shard = cache.lock(cache.shard_of(key));
             // A purge that begins from here on comes to this shard when the page is there.
@@ -155,6 +154,6 @@ impl<'a> PageSlot<'a> {
 /// What is stored with this key for a request, without its counting as a use.
 pub(super) fn peek(thread: &CacheThread, site: &Site, rules: &Rules, request: &Request, key: &[u8]) -> Peek {
     let (key, cache) = (Key::new(key), &thread.cache);
-    let mut select = |name: &str, out: &mut Vec<u8>| settle::select(thread, site, rules, request, name, out);
+    let mut select = settle::selector(thread, site, rules, request);
     cache.lock(cache.shard_of(key)).peek(key, &mut select, cache.now(&thread.context))
 }
