@@ -63,13 +63,13 @@ impl Scene {
         // PHP says last whether the script has read the cart.
         let end: &[u8] = if note.ends_with(" reads") { b"end" } else { b"end unread" };
         if !is_late {
-            run.visit.hear(note.as_bytes());
-            run.visit.hear(end);
+            run.hear(note.as_bytes());
+            run.hear(end);
         }
         leaves(self, &run, &mut reply);
         if is_late {
-            run.visit.hear(note.as_bytes());
-            run.visit.hear(end);
+            run.hear(note.as_bytes());
+            run.hear(end);
         }
         read(reply, false).await
     }
@@ -232,8 +232,8 @@ fn a_page_that_was_made_meanwhile_is_not_compared() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         answers(page(PUBLIC, &shop("0")));
         scene.get("/shop").await;
-        run.visit.hear(note.as_bytes());
-        run.visit.hear(b"end");
+        run.hear(note.as_bytes());
+        run.hear(b"end");
         let mut reply = page(&[], "of before");
         leaves(&scene, &run, &mut reply);
         assert_eq!(scene.compared(), (0, 0), "the public page is newer");

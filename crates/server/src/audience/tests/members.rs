@@ -48,7 +48,7 @@ impl Scene {
         // Pages are told apart by the millisecond in which they were stored.
         tokio::time::sleep(Duration::from_millis(2)).await;
         self.thread.context.clock.read();
-        notes.iter().for_each(|note| run.visit.hear(note.as_bytes()));
+        notes.iter().for_each(|note| run.hear(note.as_bytes()));
         let mut reply = reply;
         leaves(self, &run, &mut reply);
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -245,7 +245,7 @@ fn a_purge_meanwhile_or_later() {
         scene.purge_everything(Hardness::Hard);
         let run = scene.begins("/news", &["Cookie: wordpress_logged_in_5f=0"]).expect("PHP does not run");
         scene.purge_everything(Hardness::Soft);
-        said(0, "gold", SHARED).iter().for_each(|note| run.visit.hear(note.as_bytes()));
+        said(0, "gold", SHARED).iter().for_each(|note| run.hear(note.as_bytes()));
         leaves(&scene, &run, &mut made(0));
         assert_eq!(why(&scene.shared(1).await), "member-page", "nothing was stored");
     });

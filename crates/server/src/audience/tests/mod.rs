@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::Hardness;
-use millrace_pages::visitors::Visit;
 use millrace_settings::plan;
 
 use super::{admit, watch};
@@ -18,11 +17,17 @@ use millrace_base::context::stats::Counter;
 use millrace_base::message::reply::{Aside, Body, Reply};
 use millrace_base::message::{Request, Step};
 
-/// A request of a visitor that PHP works on.
+/// A visitor's request that PHP is answering.
 struct Run {
     request: Request,
     status: CacheStatus,
-    visit: Arc<Visit>,
+}
+
+impl Run {
+    /// PHP reports this.
+    fn hear(&self, note: &[u8]) {
+        self.request.found.visit.as_ref().expect("a visit").hear(note);
+    }
 }
 
 impl Scene {
@@ -41,8 +46,7 @@ impl Scene {
             _ => panic!("it waits for a page"),
         };
         self.site.visitors.begin(&self.thread.context, &mut request, self.site.cache.as_deref());
-        let visit = request.found.visit.clone().expect("a visit");
-        Ok(Run { request, status, visit })
+        Ok(Run { request, status })
     }
 }
 
