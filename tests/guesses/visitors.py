@@ -130,7 +130,7 @@ class Page:
         found = re.search(r"detail=([\w-]+)", said) or re.search(r"fwd=([\w-]+)", said)
         return "hit" if "; hit" in said else found[1] if found else said
 
-    # What PHP gives is compared with many pages: so both are found once.
+    # PHP's own page is compared with many others: both of these are computed once.
 
     @functools.cached_property
     def secrets(self):

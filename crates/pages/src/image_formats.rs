@@ -1,6 +1,6 @@
 //! LiteSpeed Cache's "WebP replacement" asks which formats of images a browser takes (`LiteSpeed\Media::_browser_support_next_gen()`, before
-//! 7.0 `webp_support()`). This module writes down all that decides the plugin's
-//! answer in the releases whose text is known (php/c/rewind/functions/known).
+//! 7.0 `webp_support()`). This module appends to a page's variant key what the plugin's answer
+//! depends on. It covers the plugin's releases that are listed in php/c/rewind/functions/known.
 //!
 //! The plugin removes what WordPress's `sanitize_text_field()` removes before it looks: octets such as `%41`, tags, backslashes. So a value with
 //! anything but common characters counts as it is.

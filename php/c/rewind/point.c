@@ -652,7 +652,7 @@ static bool is_same(zend_fcall_info *compare, zend_fcall_info_cache *cache)
 	if (!is_due) {
 		return true;
 	}
-	/* opcache can restart in place only while no request runs, and a boot is one. */
+	/* A restart in place waits until no request runs, and a boot is one. */
 	if (restart_pending()) {
 		return false;
 	}

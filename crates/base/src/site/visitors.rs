@@ -286,7 +286,7 @@ impl Visitors {
 }
 
 /// The time on a table's clock.
-fn now_of(table: &VisitorTable, context: &Context) -> u64 {
+fn now_of(table: &VisitorTable, context: &Context) -> Millis {
     table.time(context.clock.now())
 }
 

@@ -110,7 +110,7 @@ impl KnownNoise {
         }
     }
 
-    /// The noise of the page whose key has this hash.
+    /// Returns the noise that was remembered of a page; `page`: the hash of its key.
     pub fn of(&self, page: u64, now: Millis) -> Option<PublicPages> {
         self.0.get(&page).filter(|(until, _)| now < *until).map(|(_, pages)| pages.clone())
     }

@@ -49,7 +49,7 @@ pub struct AudienceKind {
     pub wishes: bool,
 }
 
-/// A visitor who may have stored pages.
+/// A visitor with cookies of their own whom the cache may answer with stored pages.
 pub trait Audience: fmt::Debug {
     /// What kind of visitor it is.
     fn kind(&self) -> &'static AudienceKind;
