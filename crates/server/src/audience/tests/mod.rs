@@ -4,7 +4,6 @@ mod carts;
 mod members;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pages::Hardness;
